@@ -1,0 +1,110 @@
+"""What a `Run` tells its driver to do. Commands are carried out in order.
+
+**Durable commands.** A command whose `durable` is true reaches the world outside, so it is carried out only after every
+record that was appended before it has been committed. All others may be carried out at once: if a crash takes the
+records before them, it takes what they did as well. That is all the driver needs to know about waiting for saves, and why
+a *begun* record shares the commit of the saves it waits for.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from onceflow.core import records
+
+Status = Literal["succeeded", "failed", "undone", "cancelled"]
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Append this record to the journal (together with the value, for `records.Saved`)."""
+
+    record: records.Record
+    durable: ClassVar[bool] = False
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Start an attempt of the node. `private`: its output is for an undo only and is nobody else's to see."""
+
+    node: str
+    attempt: int
+    durable: bool
+    private: bool = False
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """End this attempt. Answered by `Ended` (or by `Finished` or `Raised` if it was quicker)."""
+
+    node: str
+    attempt: int
+    durable: ClassVar[bool] = False
+
+
+class Save(msgspec.Struct, frozen=True):
+    """Bring this part of the output to where it survives. Answered by `Saved` or `SaveFailed`."""
+
+    node: str
+    part: int
+    attempt: int
+    durable: ClassVar[bool] = False
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Wait as the retry policy says after this many failures. Answered by `Elapsed`."""
+
+    node: str
+    attempt: int
+    failures: int
+    durable: ClassVar[bool] = False
+
+
+class Undo(msgspec.Struct, frozen=True):
+    """Call the rollback function. `finished` is the attempt whose output it may see, None if no attempt finished."""
+
+    node: str
+    attempt: int
+    finished: int | None
+    durable: ClassVar[bool] = True
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """Forget the node's output and its saves: they belong to a past that is no longer true."""
+
+    node: str
+    durable: ClassVar[bool] = True
+
+
+class Release(msgspec.Struct, frozen=True):
+    """No task can need this output in memory any more (its saves stay)."""
+
+    node: str
+    durable: ClassVar[bool] = False
+
+
+class Need(msgspec.Struct, frozen=True):
+    """For a run over a part of a graph: a member needs the lost output of this node outside it. Answered by `Given`."""
+
+    node: str
+    durable: ClassVar[bool] = False
+
+
+class Park(msgspec.Struct, frozen=True):
+    """The undo of this node keeps failing: the run waits for a person (`RetryUndo`)."""
+
+    node: str
+    durable: ClassVar[bool] = True
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """The run is over. `failed`: nodes whose failure ended it. `kept`: undoable effects that were kept because something
+    irrevocable has begun below them. `uncertain`: irrevocable attempts that were ended and may have happened."""
+
+    status: Status
+    failed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    uncertain: tuple[str, ...] = ()
+    durable: ClassVar[bool] = True
+
+
+Command = Append | Start | Stop | Save | Wait | Undo | Drop | Release | Need | Park | Finish

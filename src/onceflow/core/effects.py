@@ -1,0 +1,25 @@
+"""What a task may do to the world outside, and what follows from it (design 2.1)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Effect = Literal["none", "undoable", "irrevocable"]
+"""`none`: nobody outside can see it. `undoable`: a rollback function takes it back. `irrevocable`: it cannot be taken
+back, and the task is idempotent for equal inputs."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of a task that the law knows. The defaults are those of `@task`: saved, once, never taken back."""
+
+    checkpoint: bool = True
+    deterministic: bool = False
+    effect: Effect = "irrevocable"
+    retries: int = 0
+
+    @property
+    def repeatable(self) -> bool:
+        """Running it again cannot be noticed downstream."""
+        return self.deterministic and self.effect != "undoable"

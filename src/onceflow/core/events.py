@@ -1,0 +1,133 @@
+"""What the driver tells a `Run`. One class per event; `Run.handle` takes any of them.
+
+An event about an attempt that is no longer the current one (it was lost, stopped, or belongs to an older epoch) is late:
+it changes nothing, except that it proves the attempt has ended. An event that cannot have happened raises `IllegalEvent`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from onceflow.core.graph import Graph
+
+Part = tuple[str, int]
+"""One part of an output: (node id, index of the part)."""
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The attempt returned: every part of its output is visible. `graph` is set if it returned a graph (design 2.9);
+    `small` says that all parts are small enough to be carried in a *begun* record."""
+
+    node: str
+    attempt: int
+    graph: Graph | None = None
+    small: bool = True
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The attempt raised (or timed out). `permanent`: trying again can never help, or the retry policy excludes it."""
+
+    node: str
+    attempt: int
+    permanent: bool = False
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """What one failure took at once: outputs that were in memory only, and attempts (also undos and private rebuilds)
+    that will not report any more. A lost attempt has not necessarily ended: see `Ended`."""
+
+    outputs: tuple[Part, ...] = ()
+    attempts: tuple[tuple[str, int], ...] = ()
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """Proof that a stopped or lost attempt (or undo) runs no more and can have no further effect (design 2.6)."""
+
+    node: str
+    attempt: int
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """The bytes of this part are where they must be; the record that makes them count is appended in answer."""
+
+    node: str
+    part: int
+    attempt: int
+
+
+class SaveFailed(msgspec.Struct, frozen=True):
+    """Saving this part failed. `permanent`: it can never succeed (not picklable, say), which fails the run."""
+
+    node: str
+    part: int
+    attempt: int
+    permanent: bool = False
+
+
+class Elapsed(msgspec.Struct, frozen=True):
+    """The delay asked for with `commands.Wait` is over."""
+
+    node: str
+    attempt: int
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """The undo returned."""
+
+    node: str
+    attempt: int
+
+
+class UndoFailed(msgspec.Struct, frozen=True):
+    """The undo raised."""
+
+    node: str
+    attempt: int
+
+
+class RetryUndo(msgspec.Struct, frozen=True):
+    """A person says: try the undo that parked this run again."""
+
+    node: str
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """Stop the run. With `undo`, also take back the finished undoable tasks below which nothing irrevocable has begun."""
+
+    undo: bool = False
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """The time that a cancelled run gives to begun irrevocable attempts is over."""
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Go on with a run that was loaded and had failed, been undone, cancelled or parked."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """For a run over a part of a graph: what is known of a node outside it that a member reads. Facts only grow, except
+    that `available=False` says that the output was lost."""
+
+    node: str
+    available: bool = True
+    quiet: bool = False
+    reproducible: bool = False
+
+
+Event = (
+    Finished
+    | Raised
+    | Lost
+    | Ended
+    | Saved
+    | SaveFailed
+    | Elapsed
+    | Undone
+    | UndoFailed
+    | RetryUndo
+    | Cancel
+    | GiveUp
+    | Resume
+    | Given
+)

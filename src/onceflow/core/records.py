@@ -1,0 +1,82 @@
+"""What the journal keeps of a run, in order. `Run.load` rebuilds a run from any prefix of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from onceflow.core.graph import Graph
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """An attempt of an undoable or irrevocable task may start from here on. `carried` names the input parts that are
+    stored with this record, so that an undo finds them."""
+
+    node: str
+    attempt: int
+    carried: tuple[tuple[str, int], ...] = ()
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """This part is saved. For a node that returned a graph, the graph is the value."""
+
+    node: str
+    part: int
+    attempt: int
+    graph: Graph | None = None
+
+
+class Done(msgspec.Struct, frozen=True):
+    """An effectful task without a checkpoint whose consumers only wait for it (design 2.12) is done: counts as its save."""
+
+    node: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The node has failed this often; `final` if that ends the run."""
+
+    node: str
+    failures: int
+    final: bool
+
+
+class Recovering(msgspec.Struct, frozen=True):
+    """These nodes are to be undone and dropped. Ends all their attempts and pending saves."""
+
+    nodes: tuple[str, ...]
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """The node's effect is taken back; its idempotency key changes."""
+
+    node: str
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """Everything in `Recovering` is undone; outputs and saves of these nodes are void."""
+
+    nodes: tuple[str, ...]
+
+
+class Parked(msgspec.Struct, frozen=True):
+    """The undo of this node keeps failing; the run waits for a person."""
+
+    node: str
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """Somebody cancelled the run."""
+
+    undo: bool
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The run is over, with this status (see `commands.Finish`)."""
+
+    status: str
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """A finished, unsuccessful run goes on; failures are counted from zero again."""
+
+
+Record = Begun | Saved | Done | Failed | Recovering | Undone | Dropped | Parked | Cancelled | Finished | Resumed
