@@ -1,0 +1,285 @@
+"""The law, word for word: sections 2.2, 2.3, 2.5 and 2.8 of the design as functions over facts.
+
+This is the judge of `Run`, which keeps the same states incrementally. Nothing here is incremental or clever: every
+answer is computed from the bare facts by naive iteration, in the words of the design. `Run` asks it in validate mode,
+and the simulation asks it after every step.
+
+A `Shape` is what does not change while tasks run: members, edges, options. `Facts` is what does. Sets of members are
+bit masks over the shape's topological order (`Members`), because the simulation asks these questions millions of times;
+the parts of one output are a bit mask as well, as in `graph.Edge`. `shape.names(members)` turns a set into ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onceflow.core.effects import Effect
+
+Members = int
+"""A set of members: bit n stands for the n-th in the shape's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One node as the law sees it. `parents` maps ids to the parts that are read; 0 is a control-only edge."""
+
+    id: str
+    parents: Mapping[str, int]
+    effect: Effect = "none"
+    deterministic: bool = False
+    checkpoint: bool = False
+    parts: int = 1
+    expander: str | None = None
+    """The node whose output is the graph that this one belongs to."""
+
+
+class Shape:
+    """Members in topological order, and the sets that follow from edges and options alone."""
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self.members: tuple[Member, ...] = tuple(_in_topological_order({m.id: m for m in members}))
+        self.position: dict[str, int] = {m.id: n for n, m in enumerate(self.members)}
+        count = len(self.members)
+        self.everyone: Members = (1 << count) - 1
+        self.every_part: list[int] = [(1 << m.parts) - 1 for m in self.members]
+        self.edges: list[list[tuple[int, int]]] = [
+            [(self.position[parent], parts) for parent, parts in m.parents.items()] for m in self.members
+        ]
+        self.ancestors: list[Members] = [0] * count
+        self.consumers: list[Members] = [0] * count
+        self.descendants: list[Members] = [0] * count
+        for x, edges in enumerate(self.edges):
+            for parent, _ in edges:
+                self.ancestors[x] |= 1 << parent | self.ancestors[parent]
+                self.consumers[parent] |= 1 << x
+        for x in range(count):
+            for ancestor in each(self.ancestors[x]):
+                self.descendants[ancestor] |= 1 << x
+        self.undoable: Members = self._where(lambda m: m.effect == "undoable")
+        self.irrevocable: Members = self._where(lambda m: m.effect == "irrevocable")
+        self.repeatable: Members = self._where(lambda m: m.deterministic and m.effect != "undoable")
+        self.checkpoint: Members = self._where(lambda m: m.checkpoint)
+
+    def _where(self, holds: Callable[[Member], bool]) -> Members:
+        return sum(1 << n for n, m in enumerate(self.members) if holds(m))
+
+    def set_of(self, ids: Iterable[str]) -> Members:
+        """The set of the members with these ids."""
+        found = 0
+        for id in ids:
+            found |= 1 << self.position[id]
+        return found
+
+    def names(self, members: Members) -> tuple[str, ...]:
+        """The ids of a set, in topological order."""
+        return tuple(self.members[x].id for x in each(members))
+
+    def below(self, members: Members) -> Members:
+        """All descendants of a set."""
+        found = 0
+        for x in each(members):
+            found |= self.descendants[x]
+        return found
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is true of the members now. The lists hold one mask of parts for each position of the shape."""
+
+    shape: Shape
+    done: Members = 0
+    """An attempt has finished, and the output has not been dropped since. It may have been lost."""
+    visible: Members = 0
+    """A consumer may have read the output since it was last dropped."""
+    begun: Members = 0
+    """Effectful tasks of which an attempt may have had an effect that no undo has taken back. Irrevocable: for ever."""
+    recorded: Members = 0
+    """Tasks with a durable *done* record, which counts as their save (2.12)."""
+    memory: list[int] = field(default_factory=list)
+    """The parts that are in memory somewhere."""
+    saved: list[int] = field(default_factory=list)
+    """The parts that are saved."""
+
+    def __post_init__(self) -> None:
+        self.memory = self.memory or [0] * len(self.shape.members)
+        self.saved = self.saved or [0] * len(self.shape.members)
+
+    def is_saved(self, x: int) -> bool:
+        """Saved as a whole."""
+        return self.saved[x] == self.shape.every_part[x] or bool(self.recorded >> x & 1)
+
+    def available(self, x: int) -> int:
+        """The parts that can be read now."""
+        return self.memory[x] | self.saved[x]
+
+    def with_everything_unsaved_lost(self) -> Facts:
+        """The facts after the worst possible loss."""
+        return Facts(self.shape, self.done, self.visible, self.begun, self.recorded, [0] * len(self.memory), self.saved)
+
+
+def settled(facts: Facts) -> Members:
+    """2.2: the greatest set S of done nodes in which every x (i) is saved, or has consumers and all of them are in S,
+    and (ii) has all its non-repeatable ancestors in S."""
+    shape = facts.shape
+    inside = facts.done
+    while True:
+        expelled = 0
+        for x in each(inside):
+            consumers = shape.consumers[x]
+            held = facts.is_saved(x) or (consumers != 0 and consumers & ~inside == 0)
+            founded = shape.ancestors[x] & ~shape.repeatable & ~inside == 0
+            if not (held and founded):
+                expelled |= 1 << x
+        if not expelled:
+            return inside
+        inside &= ~expelled
+
+
+def quiet(facts: Facts) -> Members:
+    """2.2: x and every ancestor of x is repeatable or settled."""
+    shape = facts.shape
+    firm = shape.repeatable | settled(facts)
+    return sum(1 << x for x in each(firm) if shape.ancestors[x] & ~firm == 0)
+
+
+def reproducible_parts(facts: Facts) -> list[int]:
+    """2.2 and 2.12: the parts of each member that are saved, or all of them if it is repeatable and everything it reads
+    is reproducible. A control-only edge reads nothing in particular, so it asks for the whole parent."""
+    shape = facts.shape
+    found: list[int] = []
+    for x, edges in enumerate(shape.edges):
+        again = shape.repeatable >> x & 1 and all(_is_reproducible(facts, found, *edge) for edge in edges)
+        found.append(shape.every_part[x] if again else facts.saved[x])
+    return found
+
+
+def reproducible(facts: Facts) -> Members:
+    """2.2: saved(x), or x is repeatable and all its parents are reproducible."""
+    found = reproducible_parts(facts)
+    return sum(1 << x for x in range(len(found)) if _is_reproducible(facts, found, x, 0))
+
+
+def _is_reproducible(facts: Facts, found: Sequence[int], x: int, parts: int) -> bool:
+    if parts:
+        return parts & ~found[x] == 0
+    return found[x] == facts.shape.every_part[x] or bool(facts.recorded >> x & 1)
+
+
+def why_not_start(facts: Facts, node: str) -> str | None:
+    """2.3, and 2.9 for members of nested graphs: what keeps this task from starting, or None if it may start."""
+    shape = facts.shape
+    x = shape.position[node]
+    member = shape.members[x]
+    for parent, parts in shape.edges[x]:
+        if not facts.done >> parent & 1:
+            return f"{shape.members[parent].id} is not done"
+        if parts & ~facts.available(parent):
+            return f"the output of {shape.members[parent].id} is not available"
+    if member.effect == "undoable":
+        found = reproducible_parts(facts)
+        for parent, parts in shape.edges[x]:
+            if not _is_reproducible(facts, found, parent, parts):
+                return f"{shape.members[parent].id} is not reproducible"
+    if member.effect == "irrevocable":
+        calm = quiet(facts)
+        for parent, _ in shape.edges[x]:
+            if not calm >> parent & 1:
+                return f"{shape.members[parent].id} is not quiet"
+    expander = member.expander
+    if member.effect != "none" and expander is not None and not facts.is_saved(shape.position[expander]):
+        return f"the graph that {expander} returned is not saved"
+    return None
+
+
+def may_start(facts: Facts, node: str) -> bool:
+    """2.3: may this task start if it is not done?"""
+    return why_not_start(facts, node) is None
+
+
+def rerun(facts: Facts, failed: Members) -> Members:
+    """2.5: the least set R that contains the failed tasks and (a) the producer of every unavailable input of a member,
+    (b) all descendants of every non-repeatable member that had been visible, (c) every `checkpoint=True` node that is
+    not settled and whose output was lost before it was saved."""
+    shape = facts.shape
+    again = failed
+    for x in each(shape.checkpoint & facts.done & ~settled(facts)):
+        if facts.available(x) != shape.every_part[x]:
+            again |= 1 << x
+    while True:
+        grown = again
+        for x in each(again):
+            for parent, parts in shape.edges[x]:
+                if parts & ~facts.available(parent):
+                    grown |= 1 << parent
+            if facts.visible & ~shape.repeatable & 1 << x:
+                grown |= shape.descendants[x]
+        if grown == again:
+            return again
+        again = grown
+
+
+def undone_by(facts: Facts, again: Members) -> Members:
+    """2.5: the members of R whose effect is taken back."""
+    return again & facts.begun & facts.shape.undoable
+
+
+def kept(facts: Facts) -> Members:
+    """2.8: the undoable effects that stay because something irrevocable has begun below them."""
+    below = _ancestors_of(facts.shape, facts.begun & facts.shape.irrevocable)
+    return facts.begun & facts.shape.undoable & below
+
+
+def saga(facts: Facts) -> Members:
+    """2.8: every begun undoable task without a begun irrevocable descendant, plus all their descendants."""
+    taken_back = facts.begun & facts.shape.undoable & ~kept(facts)
+    return taken_back | facts.shape.below(taken_back)
+
+
+def worst_case(facts: Facts) -> str | None:
+    """6.1: if everything unsaved were lost now, would R hold a begun irrevocable task together with a non-repeatable
+    ancestor of it, or undo a task below which an irrevocable one has begun? Says which, or None."""
+    shape = facts.shape
+    begun = facts.begun & shape.irrevocable
+    again = rerun(facts.with_everything_unsaved_lost(), failed=shape.everyone & ~facts.done)
+    for x in each(begun & again):
+        changing = shape.ancestors[x] & again & ~shape.repeatable
+        if changing:
+            return f"{shape.members[x].id} has begun and would run again after {', '.join(shape.names(changing))}"
+    for x in each(undone_by(facts, again)):
+        below = shape.descendants[x] & begun
+        if below:
+            return f"{shape.members[x].id} would be undone, but below it {', '.join(shape.names(below))} has begun"
+    return None
+
+
+def each(members: Members) -> Iterator[int]:
+    """The positions in a set, in topological order."""
+    while members:
+        lowest = members & -members
+        yield lowest.bit_length() - 1
+        members ^= lowest
+
+
+def _ancestors_of(shape: Shape, members: Members) -> Members:
+    found = 0
+    for x in each(members):
+        found |= shape.ancestors[x]
+    return found
+
+
+def _in_topological_order(members: Mapping[str, Member]) -> Iterator[Member]:
+    """Parents first; otherwise as given. Without recursion, because a shape may be a long chain."""
+    placed: set[str] = set()
+    for first in members:
+        waiting = [first]
+        while waiting:
+            id = waiting[-1]
+            missing = [parent for parent in members[id].parents if parent not in placed]
+            if id in placed or not missing:
+                waiting.pop()
+                if id not in placed:
+                    placed.add(id)
+                    yield members[id]
+            else:
+                waiting.extend(missing)
