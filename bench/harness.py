@@ -1,0 +1,128 @@
+"""The harness of the benchmarks.
+
+A workload is a module `bench/workloads/<name>.py` with a function `measure() -> list[Row]`. The harness finds it by its
+name, runs it, prints its rows as a table and, if asked, writes all rows as JSON. A row may carry a limit; if one is
+not held, the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+WORKLOADS = Path(__file__).parent / "workloads"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One measured number."""
+
+    name: str
+    """What was measured, for people: `chain, 10,000 nodes`."""
+    value: float
+    unit: str
+    """Of the value: `events/s`, `ms`, `×`."""
+    limit: str = ""
+    """What was asked for, as text: `≥ 100,000`. Empty for a number that is only shown."""
+    ok: bool = True
+    """Whether the limit is held."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What one workload said, and how many seconds it took."""
+
+    workload: str
+    seconds: float
+    rows: list[Row]
+
+    @property
+    def ok(self) -> bool:
+        return all(row.ok for row in self.rows)
+
+
+def discover(directory: Path = WORKLOADS) -> list[str]:
+    """The names of all workloads, sorted. A file whose name starts with an underscore is a helper, not a workload."""
+    return sorted(path.stem for path in directory.glob("*.py") if not path.stem.startswith("_"))
+
+
+def measure(workload: str) -> Report:
+    module = importlib.import_module(f"bench.workloads.{workload}")
+    gc.collect()  # the workload before this one leaves nothing for this one to clean up
+    start = time.perf_counter()
+    rows = module.measure()
+    return Report(workload, time.perf_counter() - start, rows)
+
+
+def show(report: Report, console: Console) -> None:
+    table = Table(title=f"{report.workload} ({report.seconds:.1f} s)", title_justify="left")
+    table.add_column("measured", overflow="fold")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("unit", no_wrap=True)
+    table.add_column("limit", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for row in report.rows:
+        verdict = "" if not row.limit else "[green]held[/]" if row.ok else "[red]NOT HELD[/]"
+        table.add_row(escape(row.name), readable(row.value), escape(row.unit), escape(row.limit), verdict)
+    console.print(table)
+
+
+def readable(value: float) -> str:
+    """Whole from 1,000 on, three significant digits below."""
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
+def as_json(reports: Sequence[Report]) -> str:
+    document = {
+        "onceflow": importlib.metadata.version("onceflow"),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+        "workloads": {
+            report.workload: {
+                "seconds": report.seconds,
+                "ok": report.ok,
+                "rows": [dataclasses.asdict(row) for row in report.rows],
+            }
+            for report in reports
+        },
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    known = discover()
+    parser = argparse.ArgumentParser(prog="bench/run", description="Measures onceflow.")
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"all by default: {', '.join(known)}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.workloads if name not in known]
+    if unknown:
+        parser.error(f"no workload named {', '.join(unknown)}; there are: {', '.join(known)}")
+
+    console = Console()
+    reports = []
+    for name in options.workloads or known:
+        report = measure(name)
+        show(report, console)
+        reports.append(report)
+    if options.json:
+        options.json.write_text(as_json(reports), "utf-8")
+    broken = [f"{report.workload}: {row.name}" for report in reports for row in report.rows if not row.ok]
+    if broken:
+        print(f"limits not held: {'; '.join(broken)}", file=sys.stderr)
+    return 1 if broken else 0

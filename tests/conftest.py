@@ -1,0 +1,18 @@
+"""Settings that all tests share."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# Nothing here may depend on how fast the machine is: no deadline, and no complaint about slow generation.
+settings.register_profile(
+    "onceflow",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    # The same examples every time: a red `make test` is the doing of the change at hand, and is red again for whoever
+    # looks into it. Searching for new failures is the work of `make soak`, which draws fresh examples.
+    derandomize=True,
+)
+settings.register_profile("soak", settings.get_profile("onceflow"), derandomize=False, max_examples=2_000)
+settings.load_profile("onceflow")
