@@ -63,3 +63,52 @@ class BrokenPromise(OnceflowError):
 
 class NameTaken(OnceflowError):
     """Raised when a name is used for a run whose graph differs from the one that already has it."""
+
+
+class InvalidOption(OnceflowError, TypeError):
+    """Raised when a task or workflow is declared with an option that does not exist, has the wrong kind of value, or
+    contradicts another one. `task` is its name."""
+
+    def __init__(self, task: str, problem: str) -> None:
+        self.task = task
+        super().__init__(f"task {task!r}: {problem}")
+
+
+class WrongArguments(OnceflowError, TypeError):
+    """Raised at bind when the arguments do not fit. `task` is its name and `signature` what it takes."""
+
+    def __init__(self, task: str, signature: str, problem: str) -> None:
+        self.task = task
+        self.signature = signature
+        super().__init__(f"{task}.bind(): {problem}; it takes {task}{signature}")
+
+
+class UnpicklableArgument(OnceflowError, TypeError):
+    """Raised when an argument cannot be turned into bytes (or back), so that no worker could ever receive it.
+
+    `task` is the task's name and `path` says where in its arguments the value stands, as in `rows[3].connection`.
+    """
+
+    def __init__(self, task: str, path: str, reason: str) -> None:
+        self.task = task
+        self.path = path
+        super().__init__(
+            f"{task}.bind(): the argument {path} cannot be sent to a worker: {reason}. Pass what is needed to make it "
+            "(a path, a URL, settings) and make it inside the task."
+        )
+
+
+class NoValueYet(OnceflowError, TypeError):
+    """Raised when a node is used as if it were its task's output. The output exists only while a run goes on."""
+
+
+class NoAttributeYet(OnceflowError, AttributeError):
+    """Raised when an attribute of a node is read as if the node were its task's output."""
+
+
+class NoSuchPart(OnceflowError, IndexError):
+    """Raised when a node is indexed with a part that its task does not return (see `num_returns`)."""
+
+
+class NotANode(OnceflowError, TypeError):
+    """Raised where a node is needed, as `.bind(...)` gives it, and something else was given."""
