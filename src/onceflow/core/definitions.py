@@ -64,6 +64,14 @@ class Shape:
     def _where(self, holds: Callable[[Member], bool]) -> Members:
         return sum(1 << n for n, m in enumerate(self.members) if holds(m))
 
+    def writes_done_record(self, x: int) -> bool:
+        """2.12: an effectful task that is not saved and that others only wait for."""
+        if self.members[x].effect == "none" or self.checkpoint >> x & 1 or not self.consumers[x]:
+            return False
+        return not any(
+            parent == x and parts for consumer in each(self.consumers[x]) for parent, parts in self.edges[consumer]
+        )
+
     def set_of(self, ids: Iterable[str]) -> Members:
         """The set of the members with these ids."""
         found = 0
@@ -172,10 +180,10 @@ def why_not_start(facts: Facts, node: str) -> str | None:
     x = shape.position[node]
     member = shape.members[x]
     for parent, parts in shape.edges[x]:
-        if not facts.done >> parent & 1:
-            return f"{shape.members[parent].id} is not done"
         if parts & ~facts.available(parent):
             return f"the output of {shape.members[parent].id} is not available"
+        if not parts and not facts.done >> parent & 1:
+            return f"{shape.members[parent].id} is not done"
     if member.effect == "undoable":
         found = reproducible_parts(facts)
         for parent, parts in shape.edges[x]:
@@ -195,6 +203,24 @@ def why_not_start(facts: Facts, node: str) -> str | None:
 def may_start(facts: Facts, node: str) -> bool:
     """2.3: may this task start if it is not done?"""
     return why_not_start(facts, node) is None
+
+
+def blocked(shape: Shape) -> Members:
+    """2.4, and 2.9 for nested graphs: a dry run. With nothing done, let every task that may start be done, and saved at
+    once if it has `checkpoint=True`; repeat. What never gets done is blocked; a graph is safe if nothing is."""
+    facts = Facts(shape)
+    while True:
+        started = [x for x in each(shape.everyone & ~facts.done) if may_start(facts, shape.members[x].id)]
+        if not started:
+            return shape.everyone & ~facts.done
+        for x in started:
+            facts.done |= 1 << x
+            facts.visible |= 1 << x
+            facts.memory[x] = shape.every_part[x]
+            if shape.checkpoint >> x & 1:
+                facts.saved[x] = shape.every_part[x]
+            elif shape.writes_done_record(x):
+                facts.recorded |= 1 << x
 
 
 def rerun(facts: Facts, failed: Members) -> Members:
