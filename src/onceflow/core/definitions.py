@@ -11,7 +11,7 @@ the parts of one output are a bit mask as well, as in `graph.Edge`. `shape.names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from onceflow.core.effects import Effect
@@ -151,27 +151,15 @@ def quiet(facts: Facts) -> Members:
     return sum(1 << x for x in each(firm) if shape.ancestors[x] & ~firm == 0)
 
 
-def reproducible_parts(facts: Facts) -> list[int]:
-    """2.2 and 2.12: the parts of each member that are saved, or all of them if it is repeatable and everything it reads
-    is reproducible. A control-only edge reads nothing in particular, so it asks for the whole parent."""
-    shape = facts.shape
-    found: list[int] = []
-    for x, edges in enumerate(shape.edges):
-        again = shape.repeatable >> x & 1 and all(_is_reproducible(facts, found, *edge) for edge in edges)
-        found.append(shape.every_part[x] if again else facts.saved[x])
-    return found
-
-
 def reproducible(facts: Facts) -> Members:
     """2.2: saved(x), or x is repeatable and all its parents are reproducible."""
-    found = reproducible_parts(facts)
-    return sum(1 << x for x in range(len(found)) if _is_reproducible(facts, found, x, 0))
-
-
-def _is_reproducible(facts: Facts, found: Sequence[int], x: int, parts: int) -> bool:
-    if parts:
-        return parts & ~found[x] == 0
-    return found[x] == facts.shape.every_part[x] or bool(facts.recorded >> x & 1)
+    shape = facts.shape
+    found = 0
+    for x, edges in enumerate(shape.edges):
+        again = shape.repeatable >> x & 1 and all(found >> parent & 1 for parent, _ in edges)
+        if again or facts.is_saved(x):
+            found |= 1 << x
+    return found
 
 
 def why_not_start(facts: Facts, node: str) -> str | None:
@@ -185,9 +173,9 @@ def why_not_start(facts: Facts, node: str) -> str | None:
         if not parts and not facts.done >> parent & 1:
             return f"{shape.members[parent].id} is not done"
     if member.effect == "undoable":
-        found = reproducible_parts(facts)
-        for parent, parts in shape.edges[x]:
-            if not _is_reproducible(facts, found, parent, parts):
+        found = reproducible(facts)
+        for parent, _ in shape.edges[x]:
+            if not found >> parent & 1:
                 return f"{shape.members[parent].id} is not reproducible"
     if member.effect == "irrevocable":
         calm = quiet(facts)
