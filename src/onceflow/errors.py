@@ -34,11 +34,17 @@ class UnsafeGraph(OnceflowError):
         super().__init__(self._text())
 
     def _text(self) -> str:
-        lines = [f"{len(self.blocked)} task{'s' * (len(self.blocked) != 1)} could never start: {', '.join(self.blocked)}"]
+        lines = [
+            f"{len(self.blocked)} task{'s' * (len(self.blocked) != 1)} could never start: {', '.join(self.blocked)}"
+        ]
         for task in self.blocked:
             lines.append(f"\n{self.paths[task]}")
             names = ", ".join(self.proposals[task])
-            note = "" if self.smallest.get(task, True) else " (a small set; the graph is too large to prove it the smallest)"
+            note = (
+                ""
+                if self.smallest.get(task, True)
+                else " (a small set; the graph is too large to prove it the smallest)"
+            )
             lines.append(f"  to free {task}: set checkpoint=True on {names}{note}")
         return "\n".join(lines)
 
@@ -58,6 +64,17 @@ class BrokenPromise(OnceflowError):
             f"{node!r} is irrevocable and has begun, but {cause!r}, which it builds on, would have to run again with a "
             f"possibly different result. Nothing was changed. Restore the code of {cause!r} and resume, or give the run "
             "up and start a new one under another name."
+        )
+
+
+class NotDeterministic(OnceflowError):
+    """Raised when a task that is declared deterministic ran again and returned another graph than before. `node` names it."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        super().__init__(
+            f"{node!r} is declared deterministic, but when it ran again it returned a different graph. "
+            "Remove deterministic=True from it, or make it return the same graph for the same inputs."
         )
 
 

@@ -8,13 +8,14 @@ a *begun* record shares the commit of the saves it waits for.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 
 from onceflow.core import records
+from onceflow.errors import OnceflowError
 
-Status = Literal["succeeded", "failed", "undone", "cancelled"]
+Status = records.Status
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -76,9 +77,10 @@ class Drop(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """No task can need this output in memory any more (its saves stay)."""
+    """No task can need this output in memory any more (its saves stay). `private`: the one rebuilt for undos."""
 
     node: str
+    private: bool = False
     durable: ClassVar[bool] = False
 
 
@@ -86,6 +88,15 @@ class Need(msgspec.Struct, frozen=True):
     """For a run over a part of a graph: a member needs the lost output of this node outside it. Answered by `Given`."""
 
     node: str
+    durable: ClassVar[bool] = False
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """What this attempt returned cannot be: it counts as having raised this error, for good."""
+
+    node: str
+    attempt: int
+    error: OnceflowError
     durable: ClassVar[bool] = False
 
 
@@ -107,4 +118,4 @@ class Finish(msgspec.Struct, frozen=True):
     durable: ClassVar[bool] = True
 
 
-Command = Append | Start | Stop | Save | Wait | Undo | Drop | Release | Need | Park | Finish
+Command = Append | Start | Stop | Save | Wait | Undo | Drop | Release | Need | Refuse | Park | Finish

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from onceflow.core.graph import Graph
+
+Status = Literal["succeeded", "failed", "undone", "cancelled"]
+"""How a run can end."""
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -72,7 +77,7 @@ class Cancelled(msgspec.Struct, frozen=True):
 class Finished(msgspec.Struct, frozen=True):
     """The run is over, with this status (see `commands.Finish`)."""
 
-    status: str
+    status: Status
 
 
 class Resumed(msgspec.Struct, frozen=True):

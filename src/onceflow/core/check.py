@@ -1,0 +1,169 @@
+"""The check before a run (design 2.4), and of a nested graph when it appears (2.9).
+
+A dry run of the law itself: with nothing done, let every task that may start be done, and saved at once if it has
+`checkpoint=True`; repeat. The graph is safe if everything gets done. The dry run is the real state machine, fed with the
+best of all possible events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from onceflow.core import commands
+from onceflow.core.graph import Graph, Node
+from onceflow.core.outputs import Outputs
+from onceflow.core.rows import Row
+from onceflow.core.state import topological
+from onceflow.errors import InvalidGraph, OnceflowError, UnsafeGraph
+
+if TYPE_CHECKING:
+    from onceflow.core.run import Run
+
+
+class DryRun(Outputs):
+    """Runs a graph to where it gets if nothing ever fails. `saved`: tasks to be saved beyond what their options say;
+    `settled`: tasks that lie behind us."""
+
+    def __init__(self, graph: Graph, saved: Collection[str] = (), settled: Collection[str] = ()) -> None:
+        super().__init__(graph)
+        for id in saved:
+            self.rows[id].checkpoint = True
+        for id in settled:
+            row = self.rows[id]
+            row.effect = "none"
+            row.checkpoint = True
+        self._ready.extend(row for row in self.rows.values() if row.missing == 0)
+        self._play()
+
+    def _play(self) -> None:
+        while self._ready or self._reconsider or self._explore:
+            self._work_off_marks()
+            self._start_ready()
+            pending, self._commands = self._commands, []
+            for command in pending:
+                if isinstance(command, commands.Start):
+                    self._become_done(self.rows[command.node], graph=None, small=False)
+                    pending += self._commands
+                    self._commands = []
+                elif isinstance(command, commands.Save):
+                    self._become_saved(self.rows[command.node], command.part)
+
+    @property
+    def blocked(self) -> list[Row]:
+        """Tasks that have all they read and still may not start, in topological order."""
+        return [row for row in self.rows.values() if row.state == "waiting" and row.missing == 0]
+
+    def is_done(self, id: str) -> bool:
+        return id not in self.rows or self.rows[id].state == "done"
+
+
+def check(graph: Graph) -> None:
+    """Raise `UnsafeGraph` if some task of the graph could never start."""
+    dry = DryRun(graph)
+    if dry.blocked:
+        raise describe(graph, dry)
+
+
+def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
+    """The error that tells a user what is wrong and what would help."""
+    from onceflow.core.proposals import propose
+
+    blocked = [row.id for row in dry.blocked]
+    proposals = propose(graph, blocked)
+    return UnsafeGraph(
+        tuple(prefix + id for id in blocked),
+        {prefix + row.id: draw(row, prefix) for row in dry.blocked},
+        {prefix + id: tuple(prefix + name for name in proposals[id].nodes) for id in blocked},
+        {prefix + id: proposals[id].smallest for id in blocked},
+    )
+
+
+def draw(blocked: Row, prefix: str = "") -> str:
+    """The path from what may still change to the task that must not start before it cannot, and why it may change."""
+    source, path = _path_to_source(blocked)
+    arrows = " ──▶ ".join(f"{prefix}{row.id}" for row in path)
+    kind = "undoable" if source.effect == "undoable" else "nondeterministic"
+    readers = [
+        f"{prefix}{consumer.id}"
+        for consumer, _, _ in source.consumers
+        if consumer.state != "done" and consumer is not path[1]
+    ]
+    if blocked.effect == "undoable":
+        why = f"an undo of {prefix}{blocked.id} could not be given the same inputs again"
+    else:
+        why = f"{prefix}{blocked.id} cannot be taken back, and {prefix}{source.id} might have to run again after it"
+        if readers:
+            why += f" (it is also read by {', '.join(readers)})"
+    return f"  {arrows}\n  {prefix}{source.id} is {kind} and not saved: {why}"
+
+
+def _path_to_source(blocked: Row) -> tuple[Row, list[Row]]:
+    """The nearest unsaved ancestor that is not repeatable and keeps the task waiting, and the way from it."""
+    undoable = blocked.effect == "undoable"
+    came_from: dict[Row, Row] = {}
+    queue = [blocked]
+    for row in queue:
+        for parent, _ in row.parents:
+            if parent in came_from or (parent.reproducible if undoable else parent.quiet):
+                continue
+            came_from[parent] = row
+            queue.append(parent)
+            if not parent.repeatable and not parent.fully_saved:
+                path = [parent]
+                while path[-1] is not blocked:
+                    path.append(came_from[path[-1]])
+                return parent, path
+    raise AssertionError(f"nothing keeps {blocked.id} from starting")
+
+
+def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError | None:
+    """What forbids this graph as the output of this row?"""
+    prefix = f"{expander.id}/"
+    sink = graph.nodes[graph.sink]
+    if sink.parts != expander.node.parts:
+        return InvalidGraph(
+            f"{expander.id!r} has {expander.node.parts} outputs, but returned a graph whose sink {sink.id!r} has {sink.parts}"
+        )
+    if not expander.checkpoint:
+        kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]
+        if kept:
+            return InvalidGraph(
+                f"{expander.id!r} is not saved (checkpoint=False), so the graph that it returns may contain only tasks "
+                f"without effect and with checkpoint=False; these are not: {', '.join(kept)}. Save {expander.id!r}."
+            )
+    if expander.checkpoint and expander.unquiet == 0:
+        # It is settled once it is saved, whatever happens below: the nested graph stands for itself.
+        dry = DryRun(graph)
+        return describe(graph, dry, prefix) if dry.blocked else None
+    whole = _with_nested(run, expander, graph)
+    settled = [row.id for row in run.rows.values() if row.settled]
+    dry = DryRun(whole, settled=settled)
+    return describe(whole, dry) if dry.blocked else None
+
+
+def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
+    """What is left of the run as one graph, with the nested one in its place."""
+    nodes: list[Node] = []
+    position: dict[str, int] = {}
+
+    def add(node: Node, id: str, edges: Iterable[tuple[int, int]], checkpoint: bool) -> None:
+        options = msgspec.structs.replace(node.options, checkpoint=checkpoint)
+        position[id] = len(nodes)
+        nodes.append(msgspec.structs.replace(node, id=id, edges=tuple(edges), options=options))
+
+    replaced: dict[str, str] = {}
+    for row in topological(run.rows):
+        edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in row.parents if not p.retired]
+        add(row.node, row.id, edges, row.checkpoint)
+        if row is expander:
+            first = len(nodes)
+            for index, node in enumerate(graph.nodes):
+                nested = [(first + parent, mask) for parent, mask in node.edges]
+                checkpoint = node.options.checkpoint or (index == graph.sink and expander.checkpoint)
+                add(node, f"{row.id}/{node.id}", [*nested, (position[row.id], 1)], checkpoint)
+            replaced[row.id] = f"{row.id}/{graph.nodes[graph.sink].id}"
+    sinks = set(range(len(nodes))) - {parent for node in nodes for parent, _ in node.edges}
+    return Graph(nodes, sinks.pop())

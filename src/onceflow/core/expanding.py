@@ -1,0 +1,68 @@
+"""Graphs returned by tasks (design 2.9): their nodes become rows of the run, in the step in which the expander is done.
+
+All nested rows are consumers of the expander, because their arguments are part of its output. The expander's own consumers now
+read the nested sink, which inherits `checkpoint`.
+
+Ids: a nested node is called `expander/node`. A chain in which each graph's sink returns the next graph would make ids ever
+longer, so there the depth is a number: `loop/step`, `loop~2/step`, `loop~3/step`.
+"""
+
+from __future__ import annotations
+
+from onceflow.core.graph import Graph
+from onceflow.core.rows import Nested, Row
+from onceflow.core.starting import Starting
+from onceflow.core.state import link
+
+
+class Expanding(Starting):
+    """Adds the rows of a nested graph, and takes them out again when the expander is dropped."""
+
+    def _expand(self, expander: Row, graph: Graph) -> None:
+        base, depth = (expander.id, 1) if expander.prefix is None else (expander.prefix[0], expander.prefix[1] + 1)
+        prefix = base if depth == 1 else f"{base}~{depth}"
+        rows: list[Row] = []
+        for node in graph.nodes:
+            row = Row(f"{prefix}/{node.id}", node)
+            row.expander = expander
+            row.depth = expander.depth + 1
+            rows.append(row)
+            self.rows[row.id] = row
+        sink = rows[graph.sink]
+        sink.prefix = (base, depth)
+        sink.checkpoint = sink.checkpoint or expander.checkpoint
+        sink.exported, expander.exported = expander.exported, False
+        _hand_over(expander, sink)
+        for row, node in zip(rows, graph.nodes, strict=True):
+            for parent, mask in node.edges:
+                link(rows[parent], row, mask)
+            link(expander, row, 1)
+        expander.nested = Nested(graph, rows, sink)
+        expander.every_part = 1  # what it returned, and what is saved, is the graph
+        if expander is self._sink:
+            self._sink = sink
+
+    def _collapse(self, expander: Row) -> None:
+        """Undo `_expand`. The nested rows are dropped already."""
+        assert expander.nested is not None
+        sink = expander.nested.sink
+        expander.consumers = []
+        expander.unsettled = 0
+        expander.every_part = expander.node.every_part
+        if expander.settling is not None:
+            expander.settling.consumer = 0
+        expander.exported, sink.exported = sink.exported, False
+        _hand_over(sink, expander)
+        if sink is self._sink:
+            self._sink = expander
+        for row in expander.nested.rows:
+            del self.rows[row.id]
+        expander.nested = None
+
+
+def _hand_over(giver: Row, taker: Row) -> None:
+    """The giver's consumers read the taker instead. Neither is done, so no counter of a consumer changes."""
+    taker.consumers, giver.consumers = giver.consumers, []
+    taker.unsettled, giver.unsettled = giver.unsettled, 0
+    for consumer, mask, position in taker.consumers:
+        consumer.parents[position] = (taker, mask)

@@ -1,0 +1,188 @@
+"""Rebuilding a run from its journal (design 2.5, 2.6): any committed prefix of the records will do.
+
+The records say what is saved, begun, undone. That an unsaved node had been done is not recorded, but follows if anything
+below it has left a trace. With that, an engine crash is nothing but the loss of all that was not saved, and the recovery is
+the usual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+from onceflow.core import commands, records
+from onceflow.core.graph import Graph
+from onceflow.core.recovery import readable_attempt
+from onceflow.core.rows import Row, Undo
+from onceflow.core.state import OnFailure, topological
+from onceflow.core.stopping import Stopping
+
+
+class Loading(Stopping):
+    """Replays records into rows, then takes stock of what that means."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._loaded = False
+        self._was_parked = False
+
+    @classmethod
+    def load(
+        cls,
+        graph: Graph,
+        history: Iterable[records.Record],
+        *,
+        epoch: int,
+        on_failure: OnFailure = "keep",
+        straggling: Iterable[tuple[str, int]] = (),
+        changed: Iterable[str] = (),
+        validate: bool = False,
+    ) -> Self:
+        """A run that goes on where the journal ends. `begin()` tells what to do first.
+
+        The caller has proof that every attempt and undo of earlier epochs has ended, except those in `straggling`, for
+        which it will send `Ended`. `changed` names nodes whose code is no longer what it was: unsaved, they count as
+        nondeterministic, and `begin()` raises `BrokenPromise` if something irrevocable was built on one of them.
+        """
+        run = cls(graph, epoch=epoch, on_failure=on_failure, validate=validate)
+        run._loaded = True
+        for record in history:
+            run._replay(record)
+        for node, attempt in straggling:
+            row = run.rows.get(node)
+            if row is not None:
+                run._bury(row, attempt)
+        for node in changed:
+            row = run.rows.get(node)
+            if row is not None and not row.fully_saved:
+                row.repeatable = False
+        return run
+
+    def _replay(self, record: records.Record) -> None:
+        match record:
+            case records.Begun(node, _, carried):
+                row = self.rows[node]
+                row.begun = True
+                row.carried = carried
+            case records.Saved(node, part, attempt, graph):
+                row = self.rows[node]
+                if graph is not None:
+                    self._expand(row, graph)
+                row.saved |= 1 << part
+                row.attempt = attempt
+                row.failures = 0
+            case records.Done(node):
+                row = self.rows[node]
+                row.saved = row.every_part
+            case records.Failed(node, failures, final):
+                self.rows[node].failures = failures
+                if final:
+                    self._failed[node] = None
+                    self._stopping = self._stopping or "failed"
+                    self._undo_all = self._undo_all or self.on_failure == "undo"
+            case records.Recovering(nodes):
+                self._recovering.update({self.rows[node]: None for node in nodes})
+                self._undoing_all = self._stopping is not None and self._undo_all
+            case records.Undone(node):
+                row = self.rows[node]
+                row.begun = False
+                row.carried = ()
+                row.undos += 1
+                self._was_parked = False
+            case records.Dropped(nodes):
+                self._replay_drop([self.rows[node] for node in nodes])
+            case records.Parked():
+                self._was_parked = True
+            case records.Cancelled(undo):
+                self._stopping = self._stopping or "cancelled"
+                self._undo_all = self._undo_all or undo
+            case records.Finished(status):
+                self.final = status
+            case records.Resumed():
+                self._forget_stop()
+
+    def _replay_drop(self, rows: list[Row]) -> None:
+        for row in rows:
+            row.saved = row.attempt = row.failures = 0
+            row.begun = False
+            row.carried = ()
+            self._recovering.pop(row, None)
+        for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
+            self._collapse(row)
+
+    def _forget_stop(self) -> None:
+        self.final = None
+        self._stopping = None
+        self._undo_all = self._undoing_all = self._was_parked = False
+        self._failed.clear()
+        for row in self.rows.values():
+            row.failures = 0
+
+    def _resume(self) -> None:
+        self._append(records.Resumed())
+        self._forget_stop()
+        self._take_stock()
+
+    # -- what the records mean -----------------------------------------------------------------------------------------
+
+    def _take_stock(self) -> None:
+        self._stalled = True
+        answer, self._commands = self._commands, []
+        order = topological(self.rows)
+        _infer_done(order)
+        for row in order:
+            if row.begun and row.effect == "irrevocable":
+                self._cover(row)
+        for row in order:
+            if row.state == "done":
+                self._gain(row, row.saved, first_time=True)
+                if row.fully_saved:
+                    self._note_saved(row)
+                else:
+                    self._note_done(row)
+                self._work_off_marks()
+        self._commands = answer  # what was released in passing is not in this process's memory anyway
+        self._continue_undos()
+        if self._stopping is None:
+            self._look_for_losses()
+            if not self._recovering:
+                self._resume_starts()
+        self._ready.extend(row for row in self.rows.values() if row.missing == 0)
+
+    def _continue_undos(self) -> None:
+        for row in self._recovering:
+            if row.effect == "undoable" and row.begun:
+                row.undo = Undo(readable_attempt(row), retry=False)
+                self._undos[row] = None
+        self._order_undos()
+        for row in self.rows.values():
+            if row.state == "done" or row in self._recovering:
+                continue
+            unfinished = row.effect == "undoable" and row.begun
+            if row.failures and row.id not in self._failed:
+                row.state = "backoff"
+                row.attempt = self._new_attempt()
+                if not unfinished and self._stopping is None:
+                    self._emit(commands.Wait(row.id, row.attempt, row.failures))
+            if unfinished:
+                self._undo_locally(row, retry=row.state == "backoff")
+
+    def _look_for_losses(self) -> None:
+        for row in self.rows.values():
+            if row.state != "done" or row.available == row.every_part:
+                continue
+            if row.checkpoint and not row.settled:
+                self._seeds[row] = None
+            for consumer, mask, _ in row.consumers:
+                if mask & ~row.available and consumer.state == "waiting":
+                    self._seeds[row] = None
+
+
+def _infer_done(order: list[Row]) -> None:
+    """A node is done if it is saved, or if anything that waited for it has begun or is itself done."""
+    for row in reversed(order):
+        if row.fully_saved or any(
+            consumer.begun or consumer.saved or consumer.state == "done" for consumer, _, _ in row.consumers
+        ):
+            row.state = "done"
+            row.visible = True

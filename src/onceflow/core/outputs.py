@@ -1,0 +1,109 @@
+"""The life of an output (design 2.2): it becomes visible, is saved, or is lost."""
+
+from __future__ import annotations
+
+from onceflow.core import commands, records
+from onceflow.core.expanding import Expanding
+from onceflow.core.graph import Graph
+from onceflow.core.rows import Row
+
+
+class Outputs(Expanding):
+    """Keeps `available`, `saved`, `visible` of every row and what follows for those that read it."""
+
+    def _become_done(self, row: Row, graph: Graph | None, small: bool) -> None:
+        """The current attempt returned."""
+        row.state = "done"
+        row.small = small
+        row.failures = 0
+        self._running -= 1
+        if graph is not None and row.nested is None:
+            self._expand(row, graph)
+        first_time = not row.visible
+        row.visible = True
+        self._gain(row, row.every_part, first_time)
+        if row.saved != row.every_part:
+            if row.checkpoint:
+                self._ask_to_save(row)
+            elif row.effect != "none" and not row.exported and not any(mask for _, mask, _ in row.consumers):
+                # Nobody reads it, but those that wait for it may not wait again: the journal remembers that it is done.
+                self._append(records.Done(row.id))
+                row.saved = row.every_part
+        if row.saved == row.every_part:
+            self._note_saved(row)
+        else:
+            self._note_done(row)
+
+    def _gain(self, row: Row, parts: int, first_time: bool) -> None:
+        """These parts are available now; count off the edges that they complete."""
+        before = row.available
+        row.available |= parts
+        ready = self._ready
+        for consumer, mask, _ in row.consumers:
+            if first_time if mask == 0 else mask & ~before and not mask & ~row.available:
+                consumer.missing -= 1
+                if consumer.missing == 0:
+                    ready.append(consumer)
+
+    def _lose(self, row: Row, parts: int) -> None:
+        """These parts are in memory no more. What is saved stays available."""
+        before = row.available
+        row.available &= ~parts | row.saved
+        if row.available == before:
+            return
+        self._forget_saves(row, ~row.available)
+        for consumer, mask, _ in row.consumers:
+            if mask and not mask & ~before and mask & ~row.available:
+                consumer.missing += 1
+                if consumer.state == "waiting":
+                    self._seeds[row] = None
+        if row.checkpoint and not row.settled:
+            self._seeds[row] = None
+
+    def _needs_inputs(self, row: Row) -> None:
+        """The row is to run (again): what it reads and is lost must be made again."""
+        if row.missing:
+            for parent, mask in row.parents:
+                if parent.state == "done" and mask & ~parent.available:
+                    self._seeds[parent] = None
+        else:
+            self._ready.append(row)
+
+    # -- saves ---------------------------------------------------------------------------------------------------------
+
+    def _ask_to_save(self, row: Row) -> None:
+        expander = row.expander
+        if expander is not None and not expander.fully_saved:
+            assert expander.nested is not None
+            expander.nested.held.append(row)
+            return
+        wanted = row.every_part & row.available & ~row.saved
+        row.saving = wanted
+        for part in range(wanted.bit_length()):
+            if wanted >> part & 1:
+                self._saving += 1
+                self._emit(commands.Save(row.id, part, row.attempt))
+
+    def _become_saved(self, row: Row, part: int) -> None:
+        row.saving &= ~(1 << part)
+        self._saving -= 1
+        row.saved |= 1 << part
+        nested = row.nested
+        self._append(records.Saved(row.id, part, row.attempt, nested.graph if nested is not None else None))
+        if row.saved == row.every_part:
+            self._note_saved(row)
+            if nested is not None:
+                self._let_nested_begin(row)
+
+    def _let_nested_begin(self, expander: Row) -> None:
+        assert expander.nested is not None
+        held, expander.nested.held = expander.nested.held, []
+        for row in held:
+            if row.state == "done" and row.saved != row.every_part and not row.saving:
+                self._ask_to_save(row)
+        self._ready.extend(row for row in expander.nested.rows if row.missing == 0)
+
+    def _forget_saves(self, row: Row, parts: int) -> None:
+        """Answers to these saves will be late."""
+        self._saving -= (row.saving & parts).bit_count()
+        row.saving &= ~parts

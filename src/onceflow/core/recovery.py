@@ -1,0 +1,161 @@
+"""What is run again after something was lost (design 2.5).
+
+The set R is the least set that contains what is needed again (`_seeds`) and
+
+(a) the producer of every unavailable input of a member;
+(b) all descendants of every member that is not repeatable and had been visible: such members and their descendants are
+    **tainted**, their outputs, effects and saves belong to a past that is no longer true.
+
+Clause (c), a checkpoint that was lost before it was saved, puts rows among the seeds (`outputs`).
+
+A tainted member is dropped; another one (repeatable, or never visible) just runs again. If nothing durable has to be taken
+back (no save, no begun undoable attempt), that happens on the spot. Otherwise R is journaled first, nothing else of the
+run starts, the begun undoable members are undone in reverse topological order, R is dropped, and the run goes on. A row
+that never started has no descendants that did, so the search ends there: its cost is what is taken back, not the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from onceflow.core import commands, records
+from onceflow.core.rows import Row, Undo
+from onceflow.core.undoing import Undoing
+from onceflow.errors import BrokenPromise
+
+
+class Recovery(Undoing):
+    """Finds R, and takes back what must be taken back."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._recovering: dict[Row, None] = {}
+        """Tainted members of the journaled R that is not yet dropped."""
+
+    def _recover(self) -> None:
+        seeds, self._seeds = self._seeds, {}
+        again, tainted = self._rerun_set(seeds)
+        for row in again:
+            if row.state == "done":
+                row.state = "waiting"
+                row.attempt = 0
+                self._needs_inputs(row)
+        self._take_back(tainted)
+
+    def _rerun_set(self, seeds: Iterable[Row]) -> tuple[list[Row], dict[Row, Row]]:
+        """R, as the members that just run again and the tainted ones → why (the member that is not repeatable)."""
+        again: dict[Row, None] = {}
+        tainted: dict[Row, Row] = {}
+        stack: list[tuple[Row, Row | None]] = [(row, None) for row in seeds]
+        while stack:
+            row, cause = stack.pop()
+            if row.foreign:
+                self._emit(commands.Need(row.id))
+                continue
+            if cause is None and row.visible and not row.repeatable:
+                cause = row
+            if row in tainted or (cause is None and row in again):
+                continue
+            if row not in again:
+                stack.extend((parent, None) for parent, mask in row.parents if _lost(parent, mask))
+            if cause is None:
+                again[row] = None
+                continue
+            again.pop(row, None)
+            if row.effect == "irrevocable" and row.begun:
+                raise BrokenPromise(row.id, cause.id)
+            tainted[row] = cause
+            stack.extend((consumer, cause) for consumer, _, _ in row.consumers if consumer.touched)
+        return list(again), tainted
+
+    def _take_back(self, tainted: Iterable[Row]) -> None:
+        rows = [row for row in tainted if row not in self._recovering]
+        if not rows:
+            return
+        for row in rows:
+            self._end_attempt(row)
+        if self._recovering or any(row.saved or (row.effect == "undoable" and row.begun) for row in rows):
+            self._begin_recovery(rows)
+        else:
+            self._drop(rows)
+
+    def _end_attempt(self, row: Row) -> None:
+        """Whatever its attempt still does no longer counts."""
+        if row.state == "running":
+            self._running -= 1
+            self._emit(commands.Stop(row.id, row.attempt))
+            self._bury(row, row.attempt)
+            row.state = "waiting"
+            row.attempt = 0
+        elif row.state in ("backoff", "failed"):
+            row.state = "waiting"
+            row.attempt = 0
+        self._forget_saves(row, row.saving)
+
+    def _begin_recovery(self, rows: list[Row]) -> None:
+        self._stalled = True
+        self._recovering.update(dict.fromkeys(rows))
+        self._append(records.Recovering(tuple(row.id for row in rows)))
+        for row in rows:
+            if row.effect == "undoable" and row.begun:
+                if row.undo is None:
+                    row.undo = Undo(readable_attempt(row), retry=False)
+                    self._undos[row] = None
+                row.undo.retry = False
+        self._order_undos()
+
+    def _order_undos(self) -> None:
+        self._uncleared = dict.fromkeys(self._recovering, 0)
+        for row in self._recovering:
+            for parent, _ in row.parents:
+                if parent in self._uncleared:
+                    self._uncleared[parent] += 1
+        for row in [row for row, count in self._uncleared.items() if count == 0 and row.undo is None]:
+            if row in self._uncleared:
+                self._clear(row)
+
+    def _end_recovery(self) -> None:
+        """Everything is undone: drop R. Whoever called decides how the run goes on."""
+        rows = list(self._recovering)
+        self._recovering.clear()
+        self._append(records.Dropped(tuple(row.id for row in rows)))
+        self._drop(rows)
+
+    def _drop(self, rows: list[Row]) -> None:
+        for row in rows:
+            self._emit(commands.Drop(row.id))
+            self._reset(row)
+        for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
+            self._collapse(row)
+        for row in rows:
+            if row.id in self.rows:
+                self._needs_inputs(row)
+
+    def _reset(self, row: Row) -> None:
+        """As if it had never run, except for the count of undos in its key."""
+        for consumer, mask, _ in row.consumers:
+            if row.gives(mask):
+                consumer.missing += 1
+            if row.reproducible:
+                consumer.irreproducible += 1
+        for parent, _ in row.parents:
+            if parent.settling is not None:
+                parent.settling.consumer = 0
+        for mark in (row.settling, row.quieting):
+            if mark is not None:
+                mark.why = None
+                mark.consumer = 0
+        row.state = "waiting"
+        row.attempt = row.available = row.saved = row.failures = 0
+        row.visible = row.reproducible = row.begun = False
+        row.carried = ()
+
+
+def readable_attempt(row: Row) -> int | None:
+    """The attempt whose output can still be read, if any."""
+    return row.attempt if row.attempt and row.state == "done" and row.available == row.every_part else None
+
+
+def _lost(parent: Row, mask: int) -> bool:
+    return bool(mask & ~parent.available) and parent.visible and parent.state == "done"

@@ -1,0 +1,217 @@
+"""What a run remembers of each node while the node matters. Rows are changed by the verbs of `core` and by nobody else."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from onceflow.core.graph import Graph, Node
+
+State = Literal["waiting", "running", "backoff", "failed", "done"]
+"""`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for its
+retry. `failed`: it raised for good. `done`: its output is, or has been, there."""
+
+
+class Row:
+    """One node of a run.
+
+    The four counters (`missing`, `unquiet`, `irreproducible`, `unsettled`) make the common decisions O(1): each counts the
+    neighbours that still stand in the way, and is changed when a neighbour changes.
+    """
+
+    __slots__ = (
+        "attempt",
+        "available",
+        "begun",
+        "carried",
+        "checkpoint",
+        "consumers",
+        "covered",
+        "depth",
+        "effect",
+        "every_part",
+        "expander",
+        "exported",
+        "failures",
+        "foreign",
+        "id",
+        "irreproducible",
+        "missing",
+        "nested",
+        "node",
+        "parents",
+        "prefix",
+        "quiet",
+        "quieting",
+        "released",
+        "repeatable",
+        "reproducible",
+        "retired",
+        "saved",
+        "saving",
+        "settled",
+        "settling",
+        "small",
+        "state",
+        "undo",
+        "undos",
+        "unquiet",
+        "unretired",
+        "unsettled",
+        "visible",
+        "zombies",
+    )
+
+    def __init__(self, id: str, node: Node) -> None:
+        options = node.options
+        self.id = id
+        self.node = node
+        self.effect = options.effect
+        self.repeatable = options.repeatable
+        self.checkpoint = options.checkpoint
+        self.every_part = (1 << node.parts) - 1
+        self.parents: list[tuple[Row, int]] = []
+        """(parent, mask of the parts read); mask 0: control only."""
+        self.consumers: list[tuple[Row, int, int]] = []
+        """(consumer, mask, position of this row among the consumer's parents)."""
+
+        self.state: State = "waiting"
+        self.attempt = 0
+        """The running attempt, or the one whose output this is; 0 if there is none. Late events carry another number."""
+        self.visible = False
+        """A consumer may have read the output, now or in the past, and that reading still counts."""
+        self.available = 0
+        """Mask of the parts that can be read now. Saved parts are available."""
+        self.saved = 0
+        self.saving = 0
+        """Mask of the parts whose save was asked for and is not answered."""
+        self.small = False
+        self.begun = False
+        """A *begun* record counts: the effect may be there."""
+        self.carried: tuple[tuple[str, int], ...] = ()
+        self.failures = 0
+        self.undos = 0
+        self.undo: Undo | None = None
+        self.zombies: set[int] | None = None
+        """Attempts and undos that will not report, but are not known to have ended."""
+
+        self.missing = 0
+        """How many parents have not yet given what is read of them."""
+        self.unquiet = 0
+        """How many parents are not quiet."""
+        self.irreproducible = 0
+        """How many parents are not reproducible."""
+        self.unsettled = 0
+        """How many consumers are not settled."""
+        self.unretired = 0
+        """How many parents have not been forgotten."""
+        self.settled = False
+        self.quiet = False
+        """Quiet, and visible: what nobody can read yet need not be judged."""
+        self.reproducible = False
+        """Reproducible, and visible."""
+        self.settling: Mark | None = None
+        self.quieting: Mark | None = None
+        self.covered = False
+        """Something irrevocable has begun below, so this is never undone."""
+        self.released = False
+        self.retired = False
+
+        self.foreign = False
+        """Not a member of this part of the graph: others run it and say so with `Given`."""
+        self.exported = False
+        """Read by nodes outside this part of the graph."""
+        self.expander: Row | None = None
+        self.nested: Nested | None = None
+        self.prefix: tuple[str, int] | None = None
+        """For the sink of a nested graph: the prefix of its ids as (base, tail depth)."""
+        self.depth = 0
+
+    @property
+    def fully_saved(self) -> bool:
+        return self.saved == self.every_part
+
+    @property
+    def touched(self) -> bool:
+        """Something has happened to it since it was new or last dropped."""
+        return self.state != "waiting" or self.visible or self.begun
+
+    def gives(self, mask: int) -> bool:
+        """Is what an edge with this mask reads there?"""
+        return self.visible if mask == 0 else not mask & ~self.available
+
+    def __repr__(self) -> str:
+        return f"<{self.id} {self.state}>"
+
+
+class Mark:
+    """A claim about a row ("is settled", or for repeatable rows "is quiet") that does not hold yet, and why not.
+
+    `why` is another claim that this one requires; following it from mark to mark ends at a row that is not done. `hinders`
+    are the marks whose `why` this is (some of them stale).
+    """
+
+    __slots__ = ("about_quiet", "consumer", "hinders", "parent", "row", "why")
+
+    def __init__(self, row: Row, about_quiet: bool) -> None:
+        self.row = row
+        self.about_quiet = about_quiet
+        self.why: Mark | None = None
+        self.hinders: list[Mark] = []
+        self.consumer = 0
+        """All consumers before this position are settled, or done and saved."""
+        self.parent = 0
+        """All parents before this position are quiet."""
+
+    @property
+    def holds(self) -> bool:
+        return self.row.quiet if self.about_quiet else self.row.settled
+
+    @property
+    def open(self) -> bool:
+        """Could it hold at all now?"""
+        return self.row.visible if self.about_quiet else self.row.state == "done"
+
+
+class Effort:
+    """Something that is tried until it works: an undo, or the private rebuilding of what an undo needs."""
+
+    __slots__ = ("attempt", "failures", "parked", "waiting")
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        """The one under way (or the one that raised, while waiting), else 0."""
+        self.failures = 0
+        self.waiting = False
+        """It raised and waits before it is tried again."""
+        self.parked = False
+        """It raised too often and waits for a person."""
+
+    @property
+    def idle(self) -> bool:
+        return not (self.attempt or self.waiting or self.parked)
+
+
+class Undo(Effort):
+    """The undo of one row."""
+
+    __slots__ = ("finished", "retry")
+
+    def __init__(self, finished: int | None, retry: bool) -> None:
+        super().__init__()
+        self.finished = finished
+        """The attempt whose output is undone; None if none finished."""
+        self.retry = retry
+        """It takes back an attempt that raised, and what follows is its retry, with its delay."""
+
+
+class Nested:
+    """The graph that a row returned, as rows of the run."""
+
+    __slots__ = ("graph", "held", "rows", "sink")
+
+    def __init__(self, graph: Graph, rows: list[Row], sink: Row) -> None:
+        self.graph = graph
+        self.rows = rows
+        self.sink = sink
+        self.held: list[Row] = []
+        """Rows whose saves wait until the expander is saved."""

@@ -1,0 +1,315 @@
+"""One run of one graph: the state machine that obeys the law (design section 2).
+
+`Run.handle(event)` returns the commands that the driver carries out, in order. No I/O, no clock, no threads, no randomness:
+the same events give the same commands. What an event means is decided here; what follows from it is the work of the verbs,
+one file each, stacked in the order in which they build on each other:
+
+    state → settling → starting → expanding → outputs → undoing → recovery → stopping → loading → run
+
+Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the verbs left
+is worked off until nothing is left to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from onceflow.core import commands, events, records
+from onceflow.core.check import find_nested_problem
+from onceflow.core.graph import Graph
+from onceflow.core.loading import Loading
+from onceflow.core.rows import Effort, Row, Undo
+from onceflow.core.state import EPOCH_BITS, OnFailure
+from onceflow.core.validating import validate
+from onceflow.errors import IllegalEvent, NotDeterministic, OnceflowError
+
+
+class Run(Loading):
+    """The life of one run.
+
+    `on_failure="undo"` makes it a saga. `members` restricts it to a part of the graph: what the others do arrives as
+    `Given`. `validate` compares every state with its definition after every event, which is slow.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        epoch: int = 1,
+        on_failure: OnFailure = "keep",
+        members: Iterable[str] | None = None,
+        validate: bool = False,
+    ) -> None:
+        super().__init__(graph, epoch=epoch, on_failure=on_failure, members=members)
+        self._validate = validate
+        self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
+            events.Finished: self._finished,
+            events.Raised: self._raised,
+            events.Lost: self._lost,
+            events.Ended: self._ended,
+            events.Saved: self._saved,
+            events.SaveFailed: self._save_failed,
+            events.Elapsed: self._elapsed,
+            events.Undone: self._undone,
+            events.UndoFailed: self._undo_failed,
+            events.RetryUndo: self._retry_undo,
+            events.Cancel: self._cancel,
+            events.GiveUp: self._gave_up_waiting,
+            events.Resume: self._resumed,
+            events.Given: self._given,
+        }
+
+    def begin(self) -> list[commands.Command]:
+        """What to do first. Called once, before any event."""
+        if self._loaded:
+            if self.final is None and not self._was_parked:
+                self._take_stock()
+        else:
+            self._ready.extend(row for row in self.rows.values() if row.missing == 0)
+        return self._answer()
+
+    def handle(self, event: events.Event) -> list[commands.Command]:
+        """Take notice of an event. Late events change nothing; impossible ones raise `IllegalEvent` and change nothing."""
+        self._handlers[type(event)](event)
+        return self._answer()
+
+    def _answer(self) -> list[commands.Command]:
+        while True:
+            while self._reconsider or self._explore or self._ready or self._seeds:
+                if self._reconsider or self._explore:
+                    self._work_off_marks()
+                if self._seeds:
+                    if self._stopping is None:
+                        self._recover()
+                    else:
+                        self._seeds.clear()  # nothing runs again; a later resume finds out anew
+                if self._ready:
+                    self._start_ready()
+            if self._undos or self._rebuilding or self._rebuilt:
+                self._advance_undos()
+            if not self._conclude():
+                break
+        if self._validate:
+            validate(self)
+        answer, self._commands = self._commands, []
+        return answer
+
+    # -- which row is meant --------------------------------------------------------------------------------------------
+
+    def _row(self, node: str, attempt: int) -> Row | None:
+        """The row of an event about an attempt; None if the event is late because the row is gone."""
+        if attempt > self._attempt or attempt <= 0:
+            raise IllegalEvent(f"attempt {attempt} of {node!r} was never started")
+        row = self.rows.get(node)
+        if row is None and node not in self.graph.index and "/" not in node:
+            raise IllegalEvent(f"there is no node {node!r} in this run")
+        return row
+
+    def _current(self, node: str, attempt: int) -> Row | None:
+        """The row of an attempt that reports its end, if the attempt still counts."""
+        row = self._row(node, attempt)
+        if row is None or self.final is not None:
+            return None
+        if row.attempt == attempt and row.state == "running":
+            return row
+        self._prove_ended(row, attempt)
+        return None
+
+    def _current_effort(self, node: str, attempt: int) -> tuple[Row, Effort] | None:
+        row = self._row(node, attempt)
+        if row is None or self.final is not None:
+            return None
+        effort = self._effort(row, attempt)
+        return None if effort is None or effort.waiting else (row, effort)
+
+    # -- attempts ------------------------------------------------------------------------------------------------------
+
+    def _finished(self, event: events.Finished) -> None:
+        rebuilt = self._current_effort(event.node, event.attempt)
+        if rebuilt is not None and not isinstance(rebuilt[1], Undo):
+            self._rebuild_finished(rebuilt[0])
+            return
+        row = self._current(event.node, event.attempt)
+        if row is None:
+            return
+        error = self._problem_with(row, event.graph)
+        if error is None:
+            self._become_done(row, event.graph, event.small)
+        else:
+            self._emit(commands.Refuse(row.id, row.attempt, error))
+            self._attempt_raised(row, permanent=True)
+
+    def _problem_with(self, row: Row, graph: Graph | None) -> OnceflowError | None:
+        """What forbids this outcome? A repeatable row that was seen before must return the same graph again, or none."""
+        if not row.visible:
+            return None if graph is None else find_nested_problem(self, row, graph)
+        before = None if row.nested is None else row.nested.graph.digest
+        now = None if graph is None else graph.digest
+        return None if before == now else NotDeterministic(row.id)
+
+    def _raised(self, event: events.Raised) -> None:
+        effort = self._current_effort(event.node, event.attempt)
+        if effort is not None:
+            self._effort_raised(*effort)
+            return
+        row = self._current(event.node, event.attempt)
+        if row is not None:
+            self._attempt_raised(row, event.permanent)
+
+    def _elapsed(self, event: events.Elapsed) -> None:
+        row = self._row(event.node, event.attempt)
+        if row is None or self.final is not None:
+            return
+        effort = self._effort(row, event.attempt)
+        if effort is not None and effort.waiting:
+            self._effort_elapsed(effort)
+        elif row.state == "backoff" and row.attempt == event.attempt and row.undo is None:
+            row.state = "waiting"
+            row.attempt = 0
+            self._needs_inputs(row)
+
+    def _lost(self, event: events.Lost) -> None:
+        rows = [(self._row(node, attempt), attempt) for node, attempt in event.attempts]
+        outputs = [(self.rows.get(node), part) for node, part in event.outputs]
+        for row, part in outputs:
+            if row is not None and not 0 <= part < row.node.parts:
+                raise IllegalEvent(f"{row.id!r} has no part {part}")
+        if self.final is not None:
+            return
+        for row, part in outputs:
+            if row is not None:
+                self._rebuilt.pop(row, None)
+                if row.state == "done":
+                    self._lose(row, 1 << part)
+        for row, attempt in rows:
+            if row is not None:
+                self._lose_attempt(row, attempt)
+
+    def _lose_attempt(self, row: Row, attempt: int) -> None:
+        effort = self._effort(row, attempt)
+        if effort is not None:
+            self._effort_lost(row, effort)
+        elif row.state == "running" and row.attempt == attempt:
+            self._running -= 1
+            self._bury(row, attempt)
+            row.state = "waiting"
+            row.attempt = 0
+            if row.effect == "undoable":
+                self._undo_locally(row, retry=False)
+            self._needs_inputs(row)
+
+    def _ended(self, event: events.Ended) -> None:
+        row = self._row(event.node, event.attempt)
+        if row is None or self.final is not None:
+            return
+        self._lose_attempt(row, event.attempt)  # an attempt that ended without a word is lost as well
+        self._prove_ended(row, event.attempt)
+
+    # -- saves ---------------------------------------------------------------------------------------------------------
+
+    def _pending_save(self, node: str, part: int, attempt: int) -> Row | None:
+        row = self._row(node, attempt)
+        if row is None or self.final is not None:
+            return None
+        if not 0 <= part < row.node.parts:
+            raise IllegalEvent(f"{node!r} has no part {part}")
+        return row if row.attempt == attempt and row.saving >> part & 1 else None
+
+    def _saved(self, event: events.Saved) -> None:
+        row = self._pending_save(event.node, event.part, event.attempt)
+        if row is not None:
+            self._become_saved(row, event.part)
+
+    def _save_failed(self, event: events.SaveFailed) -> None:
+        row = self._pending_save(event.node, event.part, event.attempt)
+        if row is None:
+            return
+        if event.permanent:
+            self._forget_saves(row, 1 << event.part)
+            self._append(records.Failed(row.id, row.failures, True))
+            self._fail(row)
+        else:
+            self._emit(commands.Save(row.id, event.part, event.attempt))
+
+    # -- undos ---------------------------------------------------------------------------------------------------------
+
+    def _undone(self, event: events.Undone) -> None:
+        row = self._row(event.node, event.attempt)
+        if row is None or self.final is not None:
+            return
+        undo = row.undo
+        if undo is None or undo.attempt != event.attempt or undo.waiting:
+            self._prove_ended(row, event.attempt)
+            return
+        self._note_undone(row)
+        if row in self._recovering:
+            return
+        if row.state == "backoff":
+            if self._stopping is None:
+                self._emit(commands.Wait(row.id, row.attempt, row.failures))
+        elif row.state == "waiting":
+            self._needs_inputs(row)
+
+    def _undo_failed(self, event: events.UndoFailed) -> None:
+        row = self._row(event.node, event.attempt)
+        if row is None or self.final is not None:
+            return
+        undo = row.undo
+        if undo is None or undo.attempt != event.attempt or undo.waiting:
+            self._prove_ended(row, event.attempt)
+        else:
+            self._effort_raised(row, undo)
+
+    def _retry_undo(self, event: events.RetryUndo) -> None:
+        row = self.rows.get(event.node)
+        efforts = [] if row is None else [row.undo, self._rebuilding.get(row)]
+        parked = [effort for effort in efforts if effort is not None and effort.parked]
+        if not parked:
+            raise IllegalEvent(f"no undo of {event.node!r} is parked")
+        for effort in parked:
+            effort.parked = False
+            effort.failures = 0
+
+    # -- the whole run -------------------------------------------------------------------------------------------------
+
+    def _cancel(self, event: events.Cancel) -> None:
+        if self.final is not None or (self._stopping is not None and (self._undo_all or not event.undo)):
+            return
+        self._append(records.Cancelled(event.undo))
+        self._undo_all = self._undo_all or event.undo
+        self._stop("cancelled")
+
+    def _gave_up_waiting(self, _: events.GiveUp) -> None:
+        if self.final is None:
+            if self._stopping is None:
+                raise IllegalEvent("the run is not being stopped")
+            self._give_up()
+
+    def _resumed(self, _: events.Resume) -> None:
+        if not self._loaded or not (self._was_parked or self.final in ("failed", "undone", "cancelled")):
+            raise IllegalEvent(
+                "only a run that was loaded after it ended unsuccessfully, or was parked, can be resumed"
+            )
+        self._resume()
+
+    def _given(self, event: events.Given) -> None:
+        row = self.rows.get(event.node)
+        if row is None or not row.foreign:
+            raise IllegalEvent(f"{event.node!r} is not outside this part of the graph")
+        if event.available:
+            first_time = not row.visible
+            row.state = "done"
+            row.visible = True
+            self._gain(row, row.every_part, first_time)
+        elif row.visible:
+            self._lose(row, row.every_part)
+        if event.quiet and not row.quiet:
+            self._set_quiet(row)
+        if event.reproducible and not row.reproducible:
+            self._set_reproducible(row)
+
+
+def attempt_name(attempt: int) -> str:
+    """An attempt as people see it: `epoch.number`."""
+    return f"{attempt >> EPOCH_BITS}.{attempt & (1 << EPOCH_BITS) - 1}"

@@ -1,0 +1,279 @@
+"""Which rows are settled, quiet, reproducible (design 2.2), kept up to date as rows become done and saved.
+
+    settled(x)      done, parents all quiet, and (saved, or it has consumers and all of them are settled)
+    quiet(x)        settled, or repeatable with all parents quiet
+    reproducible(x) saved, or repeatable with all parents reproducible
+
+Counters do nearly all the work: `unquiet`, `irreproducible` and `unsettled` say how many neighbours are in the way, and a
+saved row whose parents are quiet is settled at once, in O(1).
+
+What counters cannot see is that *settled* is a **greatest** fixed point. Take `a` (nondeterministic, not saved) read by `s`
+(saved): `a` is settled if `s` is, and `s` is settled if `a` is. Each waits for the other, and the law says: both are. Such
+groups become complete only when some member is saved (or when something outside that a member waited for is settled), so that is
+when we look: assume the row settled, assume whatever that requires, and so on, until nothing more is required (all that was
+assumed holds) or something is met that cannot hold (whatever relied on it is refuted).
+
+To look only when it can help, a refuted claim remembers **one witness** (`Mark.why`): a claim that it requires and that does
+not hold. It is looked at again only when that witness comes to hold. Witnesses form chains that end at a row which is not
+done, or at a claim that was never examined; a chain that leads back into what is being assumed proves nothing, and the
+claim is examined anew.
+
+Nothing here is ever taken back, except `reproducible` of rows that are dropped: the law lets no settled row be dropped.
+"""
+
+from __future__ import annotations
+
+from onceflow.core import commands
+from onceflow.core.effects import Options
+from onceflow.core.graph import Node
+from onceflow.core.rows import Mark, Row
+from onceflow.core.state import RunState
+
+Assumed = dict[Mark, list[Mark]]
+"""What is assumed to hold → the assumed marks that rely on it."""
+
+
+class Settling(RunState):
+    """Keeps `settled`, `quiet`, `reproducible` of every row, and forgets rows that no longer matter."""
+
+    def _note_saved(self, row: Row) -> None:
+        """All parts of a done row are saved (or its done record is)."""
+        if not row.reproducible:
+            self._set_reproducible(row)
+        if row.settled:
+            return
+        if row.unquiet == 0:
+            self._settle(row)
+        else:
+            self._explore.append(settling(row))
+
+    def _note_done(self, row: Row) -> None:
+        """The row became done, and is not saved yet."""
+        if row.repeatable:
+            if row.unquiet == 0 and not row.quiet:
+                self._set_quiet(row)
+            if row.irreproducible == 0 and not row.reproducible:
+                self._set_reproducible(row)
+        if row.unquiet == 0 and row.unsettled == 0 and row.consumers and not row.settled:
+            self._settle(row)
+
+    def _work_off_marks(self) -> None:
+        reconsider, explore = self._reconsider, self._explore
+        while reconsider or explore:
+            while reconsider:
+                self._reconsider_row(reconsider.pop())
+            if explore:
+                mark = explore.pop()
+                if mark.open and not mark.holds:
+                    self._explore_from(mark)
+
+    def _reconsider_row(self, row: Row) -> None:
+        if row.repeatable and row.visible:
+            if row.unquiet == 0 and not row.quiet:
+                self._set_quiet(row)
+            if row.irreproducible == 0 and not row.reproducible:
+                self._set_reproducible(row)
+        if row.state == "done":
+            if (
+                not row.settled
+                and row.unquiet == 0
+                and (row.saved == row.every_part or (row.unsettled == 0 and row.consumers))
+            ):
+                self._settle(row)
+        elif row.state == "waiting" and row.missing == 0:
+            self._ready.append(row)
+
+    def _set_reproducible(self, row: Row) -> None:
+        row.reproducible = True
+        for consumer, _, _ in row.consumers:
+            consumer.irreproducible -= 1
+            if consumer.irreproducible == 0:
+                self._reconsider.append(consumer)
+
+    def _set_quiet(self, row: Row) -> None:
+        row.quiet = True
+        for consumer, _, _ in row.consumers:
+            consumer.unquiet -= 1
+            if consumer.unquiet == 0:
+                self._reconsider.append(consumer)
+        if row.quieting is not None:
+            self._release_hindered(row.quieting)
+
+    def _settle(self, row: Row) -> None:
+        row.settled = True
+        if not row.quiet:
+            self._set_quiet(row)
+        if row.settling is not None:
+            self._release_hindered(row.settling)
+        for parent, _ in row.parents:
+            parent.unsettled -= 1
+            if parent.unsettled == 0:
+                if parent.settled:
+                    self._retire(parent)
+                else:
+                    self._reconsider.append(parent)
+        if row.unsettled == 0 and row.consumers:
+            self._retire(row)
+
+    def _release_hindered(self, mark: Mark) -> None:
+        hindered, mark.hinders = mark.hinders, []
+        self._explore.extend(other for other in hindered if other.why is mark)
+
+    def _retire(self, row: Row) -> None:
+        """It and all its consumers are settled: free its output, and forget the row unless an undo may yet need it
+        (an undoable row stays until something irrevocable begins below it, and so do the rows between)."""
+        forget = [row]
+        while forget:
+            row = forget.pop()
+            if row.retired or not row.settled or row.unsettled:
+                continue
+            if not row.released:
+                row.released = True
+                self._emit(commands.Release(row.id))
+            if not row.covered and (row.effect == "undoable" or row.unretired):
+                continue
+            row.retired = True
+            if row.effect == "undoable":
+                self._kept.append(row.id)
+            for consumer, _, _ in row.consumers:
+                consumer.unretired -= 1
+                if consumer.unretired == 0 and consumer.settled and consumer.consumers and not consumer.retired:
+                    forget.append(consumer)
+            row.parents = []
+            row.consumers = []
+            row.expander = row.nested = row.settling = row.quieting = None
+            del self.rows[row.id]
+
+    # -- groups that are settled together ------------------------------------------------------------------------------
+
+    def _explore_from(self, start: Mark) -> None:
+        assumed: Assumed = {start: []}
+        stack = [start]
+        while stack:
+            mark = stack.pop()
+            if mark in assumed:
+                obstacle = self._examine(mark, assumed, stack)
+                if obstacle is not None:
+                    _refute(mark, obstacle, assumed)
+        for mark in assumed:
+            mark.why = None
+            row = mark.row
+            if mark.about_quiet:
+                if not row.quiet:
+                    self._set_quiet(row)
+            elif not row.settled:
+                self._settle(row)
+
+    def _examine(self, mark: Mark, assumed: Assumed, stack: list[Mark]) -> Mark | None:
+        """Assume everything that the mark requires, or name what it requires and cannot have."""
+        row = mark.row
+        if not mark.about_quiet:
+            if row.saved != row.every_part:
+                obstacle = self._examine_consumers(mark, assumed, stack)
+                if obstacle is not None:
+                    return obstacle
+            if row.repeatable:
+                if row.quiet:
+                    return None
+                return quieting(row) if _consult(quieting(row), mark, assumed, stack) else None
+        if row.unquiet:
+            parents = row.parents
+            while parents[mark.parent][0].quiet:
+                mark.parent += 1
+            for position in range(mark.parent, len(parents)):
+                parent = parents[position][0]
+                if not parent.quiet and _consult(quieting(parent), mark, assumed, stack):
+                    return quieting(parent)
+        return None
+
+    def _examine_consumers(self, mark: Mark, assumed: Assumed, stack: list[Mark]) -> Mark | None:
+        """An unsaved row is settled only with all its consumers. Look first for one that plainly is not, so that a row
+        with many consumers is not gone through again each time one of them is saved."""
+        row = mark.row
+        if row.exported or not row.consumers:
+            return NEVER
+        plain = _plain_obstacle(mark)
+        if plain is not None:
+            if plain.row.state != "done" or (plain.why is not None and _stands(plain.why, assumed)):
+                return plain
+            deeper = _plain_obstacle(plain) if plain.row.consumers else NEVER
+            if deeper is not None and deeper.row.state != "done" and plain not in assumed:
+                _blame(plain, deeper)
+                return plain
+        for consumer, _, _ in row.consumers:
+            if not consumer.settled and _consult(settling(consumer), mark, assumed, stack):
+                return settling(consumer)
+        return None
+
+
+def settling(row: Row) -> Mark:
+    """The claim that the row is settled."""
+    if row.settling is None:
+        row.settling = Mark(row, about_quiet=False)
+    return row.settling
+
+
+def quieting(row: Row) -> Mark:
+    """The claim that the row is quiet, which is the claim that it is settled if it is not repeatable."""
+    if not row.repeatable:
+        return settling(row)
+    if row.quieting is None:
+        row.quieting = Mark(row, about_quiet=True)
+    return row.quieting
+
+
+def _consult(mark: Mark, relying: Mark, assumed: Assumed, stack: list[Mark]) -> bool:
+    """True if the mark cannot hold; otherwise it holds or is assumed to."""
+    if mark in assumed:
+        assumed[mark].append(relying)
+        return False
+    if not mark.open or (mark.why is not None and _stands(mark.why, assumed)):
+        return True
+    assumed[mark] = [relying]
+    stack.append(mark)
+    return False
+
+
+def _stands(witness: Mark | None, assumed: Assumed) -> bool:
+    """Does this chain of witnesses end at something that cannot hold, without passing what is assumed?"""
+    while witness is not None:
+        if witness in assumed or witness.holds:
+            return False
+        if not witness.open:
+            return True
+        witness = witness.why
+    return False
+
+
+def _refute(mark: Mark, obstacle: Mark, assumed: Assumed) -> None:
+    refuted = [(mark, obstacle)]
+    while refuted:
+        mark, obstacle = refuted.pop()
+        relying = assumed.pop(mark, None)
+        if relying is not None:
+            _blame(mark, obstacle)
+            refuted.extend((other, mark) for other in relying)
+
+
+def _plain_obstacle(mark: Mark) -> Mark | None:
+    """The first consumer that is not settled and not done-and-saved."""
+    row = mark.row
+    if row.saved == row.every_part:
+        return None
+    consumers = row.consumers
+    while mark.consumer < len(consumers):
+        consumer = consumers[mark.consumer][0]
+        if not consumer.settled and (consumer.state != "done" or consumer.saved != consumer.every_part):
+            return settling(consumer)
+        mark.consumer += 1
+    return None
+
+
+def _blame(mark: Mark, obstacle: Mark) -> None:
+    mark.why = obstacle
+    if obstacle is not NEVER:
+        obstacle.hinders.append(mark)
+
+
+NEVER = Mark(Row("", Node(id="", task="", options=Options())), about_quiet=False)
+"""The obstacle of an unsaved row that no consumer can settle: only its own save can help, which looks again by itself."""

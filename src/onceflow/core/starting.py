@@ -1,0 +1,77 @@
+"""When a ready task may start (design 2.3), and the *begun* record before it."""
+
+from __future__ import annotations
+
+from onceflow.core import commands, records
+from onceflow.core.rows import Row
+from onceflow.core.settling import Settling
+
+
+class Starting(Settling):
+    """Starts attempts of rows that have all they read."""
+
+    def _start_ready(self) -> None:
+        ready, self._ready = self._ready, []
+        for row in ready:
+            self._start_if_allowed(row)
+
+    def _start_if_allowed(self, row: Row) -> None:
+        if row.state != "waiting" or row.missing or row.undo is not None or row.foreign or row.retired:
+            return
+        if self._stalled:
+            self._held.append(row)
+        elif row.effect == "none":
+            self._start(row)
+        elif self._may_begin(row):
+            self._begin(row)
+            self._start(row)
+
+    def _may_begin(self, row: Row) -> bool:
+        """May this effectful row, whose inputs are all there, have its effect?
+
+        A nested row also waits until its expander is saved: after a crash the journal must know what has begun.
+        """
+        if row.expander is not None and not row.expander.fully_saved:
+            return False
+        if row.effect == "undoable":
+            return row.irreproducible == 0 and not row.zombies
+        return row.unquiet == 0
+
+    def _begin(self, row: Row) -> None:
+        if row.effect == "undoable":
+            row.begun = True
+            row.carried = tuple(
+                (parent.id, part)
+                for parent, mask in row.parents
+                if mask and parent.small
+                for part in range(mask.bit_length())
+                if mask >> part & 1
+            )
+            self._append(records.Begun(row.id, self._attempt + 1, row.carried))
+        elif not row.begun:
+            row.begun = True
+            self._append(records.Begun(row.id, self._attempt + 1))
+            self._cover(row)
+
+    def _start(self, row: Row) -> None:
+        row.state = "running"
+        row.attempt = self._new_attempt()
+        self._running += 1
+        self._emit(commands.Start(row.id, row.attempt, row.effect != "none"))
+
+    def _cover(self, row: Row) -> None:
+        """Something irrevocable begins: nothing above it is ever undone."""
+        uncovered = [row]
+        while uncovered:
+            for parent, _ in uncovered.pop().parents:
+                if not parent.covered:
+                    parent.covered = True
+                    uncovered.append(parent)
+                    if parent.settled and parent.unsettled == 0:
+                        self._retire(parent)
+
+    def _resume_starts(self) -> None:
+        """Nothing stands in the way of the whole run any more."""
+        self._stalled = False
+        held, self._held = self._held, []
+        self._ready.extend(held)

@@ -1,0 +1,138 @@
+"""The memory of a run, and the agenda through which the verbs of `core` hand work to each other.
+
+No verb calls another that is built on top of it: it leaves a row on the agenda, and `Run` works the agenda off until it is
+empty. So nothing recurses, and a chain of a hundred thousand nodes costs no stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from onceflow.core import commands, records
+from onceflow.core.graph import Graph
+from onceflow.core.rows import Mark, Row
+
+Status = Literal["running", "undoing", "parked", "stopping", "succeeded", "failed", "undone", "cancelled"]
+OnFailure = Literal["keep", "undo"]
+
+EPOCH_BITS = 32
+"""An attempt is one number that orders all attempts of a run: the epoch in the high bits, a count in the low ones."""
+
+
+class RunState:
+    """What every verb can see."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        epoch: int = 1,
+        on_failure: OnFailure = "keep",
+        members: Iterable[str] | None = None,
+    ) -> None:
+        self.graph = graph
+        self.epoch = epoch
+        self.on_failure = on_failure
+        self.partial = members is not None
+        self.rows: dict[str, Row] = {}
+        self.final: commands.Status | None = None
+        """How the run ended, once it has."""
+
+        self._commands: list[commands.Command] = []
+        self._attempt = epoch << EPOCH_BITS
+        """The last attempt that was given out."""
+        self._reconsider: list[Row] = []
+        """Agenda: rows one of whose counters reached zero."""
+        self._explore: list[Mark] = []
+        """Agenda: marks whose obstacle is gone."""
+        self._ready: list[Row] = []
+        """Agenda: rows that might start."""
+        self._seeds: dict[Row, None] = {}
+        """Agenda: rows whose lost output is needed again."""
+        self._held: list[Row] = []
+        """Rows that could start but for `_stalled`."""
+        self._stalled = False
+        """Nothing may start: a recovery is under way, or the run is stopping."""
+        self._running = 0
+        """How many rows are running."""
+        self._saving = 0
+        """How many saves are asked for and not answered."""
+        self._zombies = 0
+        """How many attempts are stopped or lost and not known to have ended."""
+        self._kept: list[str] = []
+        """Ids of forgotten rows whose effects were undoable."""
+
+        self._build(graph, None if members is None else set(members))
+        self._sink = self.rows.get(graph.nodes[graph.sink].id)
+        if self._sink is not None:
+            self._sink.checkpoint = True
+
+    def _build(self, graph: Graph, members: set[str] | None) -> None:
+        rows: list[Row] = []
+        for node in graph.nodes:
+            row = Row(node.id, node)
+            rows.append(row)
+            if members is not None and node.id not in members:
+                row.foreign = True
+                for parent, _ in node.edges:
+                    rows[parent].exported = True
+                continue
+            for parent, mask in node.edges:
+                link(rows[parent], row, mask)
+        for row in rows:
+            if not row.foreign:
+                if row.exported:
+                    row.unsettled += 1  # nobody here learns when those outside are settled
+                self.rows[row.id] = row
+            elif row.consumers:
+                self.rows[row.id] = row
+
+    def _emit(self, command: commands.Command) -> None:
+        self._commands.append(command)
+
+    def _append(self, record: records.Record) -> None:
+        self._commands.append(commands.Append(record))
+
+    def _new_attempt(self) -> int:
+        self._attempt += 1
+        return self._attempt
+
+    def _bury(self, row: Row, attempt: int) -> None:
+        """This attempt will not report any more, but may still be alive."""
+        if row.zombies is None:
+            row.zombies = set()
+        if attempt not in row.zombies:
+            row.zombies.add(attempt)
+            self._zombies += 1
+
+    def _prove_ended(self, row: Row, attempt: int) -> None:
+        if row.zombies is not None and attempt in row.zombies:
+            row.zombies.discard(attempt)
+            self._zombies -= 1
+            if not row.zombies:
+                row.zombies = None
+                self._ready.append(row)
+
+
+def link(parent: Row, consumer: Row, mask: int) -> None:
+    """Add an edge between two rows that have not started."""
+    parent.consumers.append((consumer, mask, len(consumer.parents)))
+    parent.unsettled += 1
+    consumer.parents.append((parent, mask))
+    consumer.missing += 1
+    consumer.unquiet += 1
+    consumer.irreproducible += 1
+    consumer.unretired += 1
+
+
+def topological(rows: Mapping[str, Row]) -> list[Row]:
+    """All rows, parents before consumers."""
+    waiting = {row: sum(not parent.retired for parent, _ in row.parents) for row in rows.values()}
+    order = [row for row, count in waiting.items() if count == 0]
+    for row in order:
+        for consumer, _, _ in row.consumers:
+            waiting[consumer] -= 1
+            if waiting[consumer] == 0:
+                order.append(consumer)
+    return order

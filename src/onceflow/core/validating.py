@@ -1,0 +1,72 @@
+"""Validate mode: every state that a run keeps incrementally, compared with its definition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onceflow.core import definitions
+from onceflow.core.rows import Row
+
+if TYPE_CHECKING:
+    from onceflow.core.run import Run
+
+
+def facts_of(run: Run) -> definitions.Facts:
+    """What the definitions need to know of a run. Forgotten rows are settled and have only settled consumers."""
+    rows = run.rows.values()
+    shape = definitions.Shape(
+        definitions.Member(
+            id=row.id,
+            parents={parent.id: mask for parent, mask in row.parents if not parent.retired},
+            effect=row.effect,
+            deterministic=row.repeatable or row.effect == "undoable",
+            checkpoint=row.checkpoint,
+            parts=row.every_part.bit_length(),
+            expander=row.expander.id if row.expander is not None and not row.expander.retired else None,
+        )
+        for row in rows
+    )
+    facts = definitions.Facts(shape)
+    for row in rows:
+        x = shape.position[row.id]
+        bit = 1 << x
+        facts.done |= bit * (row.state == "done")
+        facts.visible |= bit * row.visible
+        facts.begun |= bit * row.begun
+        facts.memory[x] = row.available
+        facts.saved[x] = row.saved
+    return facts
+
+
+def validate(run: Run) -> None:
+    """Raise AssertionError if anything that the run believes is not so."""
+    if run.partial or run.final is not None or run.status == "parked":
+        return
+    facts = facts_of(run)
+    shape = facts.shape
+    settled = definitions.settled(facts)
+    quiet = definitions.quiet(facts) & facts.visible
+    reproducible = definitions.reproducible(facts) & facts.visible
+    for row in run.rows.values():
+        bit = 1 << shape.position[row.id]
+        _same(run, row, "settled", row.settled, bool(settled & bit))
+        _same(run, row, "quiet", row.quiet, bool(quiet & bit))
+        _same(run, row, "reproducible", row.reproducible, bool(reproducible & bit))
+        living = [(parent, mask) for parent, mask in row.parents if not parent.retired]
+        _same(run, row, "missing", row.missing, sum(not parent.gives(mask) for parent, mask in living))
+        _same(run, row, "unquiet", row.unquiet, sum(not parent.quiet for parent, _ in living))
+        _same(run, row, "irreproducible", row.irreproducible, sum(not p.reproducible for p, _ in row.parents))
+        _same(run, row, "unsettled", row.unsettled, sum(not consumer.settled for consumer, _, _ in row.consumers))
+        if row.state == "running" and row.effect != "none":
+            assert row.begun, f"{row.id} runs and has not begun"
+        if not run._stalled and row.state == "waiting" and row.undo is None and not row.zombies:
+            assert not definitions.may_start(facts, row.id), f"{row.id} may start, but was not started"
+    assert run._running == sum(row.state == "running" for row in run.rows.values())
+    assert run._saving == sum(row.saving.bit_count() for row in run.rows.values())
+    assert run._zombies == sum(len(row.zombies or ()) for row in run.rows.values())
+
+
+def _same(run: Run, row: Row, what: str, kept: object, defined: object) -> None:
+    assert kept == defined, (
+        f"{row.id}: {what} is kept as {kept}, by definition it is {defined}; {list(run.rows.values())}"
+    )
