@@ -1,0 +1,44 @@
+"""onceflow runs graphs of ordinary Python functions exactly once."""
+
+from onceflow.authoring.checking import check
+from onceflow.authoring.retries import Retry
+from onceflow.authoring.tasks import AsyncTask, Task, task
+from onceflow.authoring.workflows import Workflow, workflow
+from onceflow.errors import (
+    BrokenPromise,
+    IllegalEvent,
+    InvalidGraph,
+    InvalidOption,
+    NameTaken,
+    NoAttributeYet,
+    NoSuchPart,
+    NotANode,
+    NoValueYet,
+    OnceflowError,
+    UnpicklableArgument,
+    UnsafeGraph,
+    WrongArguments,
+)
+
+__all__ = [
+    "AsyncTask",
+    "BrokenPromise",
+    "IllegalEvent",
+    "InvalidGraph",
+    "InvalidOption",
+    "NameTaken",
+    "NoAttributeYet",
+    "NoSuchPart",
+    "NoValueYet",
+    "NotANode",
+    "OnceflowError",
+    "Retry",
+    "Task",
+    "UnpicklableArgument",
+    "UnsafeGraph",
+    "Workflow",
+    "WrongArguments",
+    "check",
+    "task",
+    "workflow",
+]

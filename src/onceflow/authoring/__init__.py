@@ -1,0 +1,1 @@
+"""Authoring: what users write. Builds graphs; knows no engine."""

@@ -1,0 +1,183 @@
+"""Building: from the node a user holds to the graph that core runs.
+
+The graph is walked from its result backwards, each node after those it reads, in the order of the arguments: so the
+same program gives the same graph with the same ids. No recursion: a chain may be as long as memory allows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from onceflow.authoring.calls import Call
+from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
+from onceflow.authoring.tasks import task
+from onceflow.authoring.workflows import BoundWorkflow
+from onceflow.core.graph import Edge, Graph, Node, number_ids
+from onceflow.errors import UnpicklableArgument
+from onceflow.values.fingerprint import Contents, Walk
+from onceflow.values.handles import Handle
+from onceflow.values.templates import Arguments, Slot, Template
+
+
+class WorkflowGraph(Graph):
+    """A graph that knows where it came from."""
+
+    workflow: BoundWorkflow | None
+    """The workflow that built it, if one was bound."""
+    buffers: tuple[pickle.PickleBuffer, ...]
+    """The large buffers of all arguments, each once. They still belong to the user until the run is submitted."""
+
+
+def build_graph(node: object) -> WorkflowGraph:
+    """The graph whose result is this node's output. Raises `NotANode` for anything else."""
+    result = as_handle(node, "a graph")
+    sink = result if isinstance(result, TaskNode) else owner_of(as_handle(_pick.bind(result), "a graph"))
+    readings = _read_all(sink)
+    positions = {reading.node: position for position, reading in enumerate(readings)}
+    ids = number_ids([reading.node._task.name for reading in readings])
+    buffers: dict[Any, pickle.PickleBuffer] = {}
+    graph = WorkflowGraph(
+        [
+            Node(
+                id=id,
+                task=reading.node._task.name,
+                options=reading.node._task.core_options,
+                edges=reading.edges(positions),
+                parts=reading.node._task.settings.num_returns,
+                fingerprint=reading.fingerprint(),
+                call=Call(reading.node._task, reading.template(buffers)),
+            )
+            for id, reading in zip(ids, readings, strict=True)
+        ]
+    )
+    graph.workflow = result._workflow
+    graph.buffers = tuple(buffers.values())
+    return graph
+
+
+@task.pure(name="pick")
+def _pick(part: Any) -> Any:
+    """The sink of a graph whose result is one part of a task's output."""
+    return part
+
+
+class _Reading:
+    """What a node reads: its parents, and where in its arguments they stand."""
+
+    __slots__ = ("_encoded", "_handles", "node", "parents")
+
+    def __init__(self, node: TaskNode, contents: Contents) -> None:
+        self.node = node
+        walk = Walk(contents)
+        args, kwargs = _arguments(node)
+        self._encoded = [
+            part
+            for name, value in node._task._shape.items(args, kwargs)
+            for part in (name.encode(), walk.encode(value))
+        ]
+        self._handles: list[Handle] = list(walk.handles)
+        """Every handle in the arguments, once. Those inside objects that cannot be compared come last."""
+        if node._snapshot is not None and len(node._snapshot.handles) > len(self._handles):
+            hidden = [handle for handle in node._snapshot.handles if handle not in walk.handles]
+            self._handles += sorted(hidden, key=lambda handle: handle._place())
+        self.parents: dict[TaskNode, int] = {}
+        """Parent → mask of the parts that are read. The order is that of the edges."""
+        for handle in self._handles:
+            parent, part = _source(handle)
+            mask = 1 << part if part is not None else (1 << parent._task.settings.num_returns) - 1
+            self.parents[parent] = self.parents.get(parent, 0) | mask
+        for parent in node._after:
+            self.parents.setdefault(parent, 0)
+
+    def edges(self, positions: Mapping[TaskNode, int]) -> tuple[Edge, ...]:
+        return tuple([(positions[parent], mask) for parent, mask in self.parents.items()])
+
+    def fingerprint(self) -> str:
+        if not self._encoded:
+            return ""
+        slots = [b"%d.%d" % (edge, -1 if part is None else part) for edge, part in self._slots(self._handles)]
+        seen = hashlib.blake2b(digest_size=16)
+        for part in (*self._encoded, b"", *slots):
+            seen.update(b"%d:%b" % (len(part), part))
+        return seen.hexdigest()
+
+    def template(self, buffers: dict[Any, pickle.PickleBuffer]) -> Template:
+        """The arguments as plain data. `buffers` collects the large buffers of the graph."""
+        node = self.node
+        if node._snapshot is not None:
+            return Template(
+                self._slots(node._snapshot.handles),
+                payload=node._snapshot.payload,
+                buffers=tuple([buffers.setdefault(_memory(buffer), buffer) for buffer in node._snapshot.buffers]),
+            )
+        if not self._handles:
+            return Template(args=node._args, kwargs=node._kwargs)
+        numbers = {handle: number for number, handle in enumerate(self._handles)}
+        holes: list[tuple[int | str, int]] = []
+        args = tuple([_without_handle(value, place, numbers, holes) for place, value in enumerate(node._args)])
+        kwargs = {name: _without_handle(value, name, numbers, holes) for name, value in (node._kwargs or {}).items()}
+        return Template(self._slots(self._handles), args=args, kwargs=kwargs or None, holes=tuple(holes))
+
+    def _slots(self, handles: Iterable[Handle]) -> tuple[Slot, ...]:
+        edges = {parent: number for number, parent in enumerate(self.parents)}
+        return tuple([(edges[node], part) for node, part in map(_source, handles)])
+
+
+def _read_all(sink: TaskNode) -> list[_Reading]:
+    """Every node that leads to the sink, each after its parents."""
+    contents = Contents()
+    finished: list[_Reading] = []
+    seen = {sink}
+    first = _Reading(sink, contents)
+    stack: list[tuple[_Reading, Iterator[TaskNode]]] = [(first, iter(first.parents))]
+    while stack:
+        reading, parents = stack[-1]
+        for parent in parents:
+            if parent not in seen:
+                seen.add(parent)
+                further = _Reading(parent, contents)
+                stack.append((further, iter(further.parents)))
+                break
+        else:
+            finished.append(reading)
+            stack.pop()
+    return finished
+
+
+def _arguments(node: TaskNode) -> Arguments:
+    """The arguments as they were at bind, with the handles in them."""
+    if node._snapshot is None:
+        return node._args, node._kwargs or {}
+    try:
+        arguments: Arguments = node._snapshot.load()
+    except Exception as error:
+        reason = f"it became bytes, but loading them raised {type(error).__name__}: {error}"
+        raise UnpicklableArgument(node._task.name, "list", reason) from error
+    return arguments
+
+
+def _source(handle: Handle) -> tuple[TaskNode, int | None]:
+    """The node that a handle reads, and the part, or None for the whole output."""
+    if isinstance(handle, PartNode):
+        return handle._node, handle._part
+    assert isinstance(handle, TaskNode)
+    return handle, None
+
+
+def _without_handle(
+    value: Any, place: int | str, numbers: Mapping[Handle, int], holes: list[tuple[int | str, int]]
+) -> Any:
+    if not isinstance(value, NodeHandle):
+        return value
+    holes.append((place, numbers[value]))
+    return None
+
+
+def _memory(buffer: pickle.PickleBuffer) -> tuple[Any, ...]:
+    """What identifies the memory of a buffer. Each pickling makes a new view of it."""
+    view = memoryview(buffer)
+    place = getattr(view.obj, "__array_interface__", None)
+    return (place["data"][0] if place else id(view.obj), view.nbytes)

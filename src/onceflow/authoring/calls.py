@@ -1,0 +1,63 @@
+"""Calls: what a node of a graph calls, and with what. Opaque to core; made when a graph is built, read when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onceflow.authoring.options import Settings
+from onceflow.authoring.retries import Retry
+from onceflow.values.templates import Arguments, Slot, Template
+
+if TYPE_CHECKING:
+    from onceflow.authoring.tasks import AnyTask
+
+
+class Call:
+    """`core.graph.Node.call` of the graphs that are built here. Can be pickled; tasks of modules go by their name."""
+
+    __slots__ = ("task", "template")
+
+    def __init__(self, task: AnyTask[..., Any], template: Template) -> None:
+        self.task = task
+        self.template = template
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        return self.task.function
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function returns a coroutine that has to be awaited."""
+        return self.task.is_async
+
+    @property
+    def settings(self) -> Settings:
+        return self.task.settings
+
+    @property
+    def rollback(self) -> Callable[..., Any] | None:
+        return self.task.settings.rollback
+
+    @property
+    def retry(self) -> Retry:
+        return self.task.settings.retry
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """What has to be fetched before `arguments` can be made: for each, which edge and which part."""
+        return self.template.slots
+
+    def arguments(self, values: Sequence[Any]) -> Arguments:
+        """Fresh arguments for one attempt, with `values[n]` in slot n."""
+        return self.template.fill(values)
+
+    def rollback_arguments(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, output: object, key: str
+    ) -> dict[str, Any]:
+        """The keywords for the rollback function: those of the task's arguments that it declares, `output` and
+        `key`."""
+        return self.task.rollback_arguments(args, kwargs, output=output, key=key)
+
+    def __repr__(self) -> str:
+        return f"<call of {self.task.name}>"

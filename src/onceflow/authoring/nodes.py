@@ -1,0 +1,175 @@
+"""Nodes as users hold them: what `.bind(...)` gives.
+
+A node stands for the output of a task that has not run. It may stand anywhere in the arguments of another task. For a
+type checker it *is* that output, so everything else one might do with an output must fail loudly here: a node that is
+tested, compared or iterated would otherwise take a wrong turn in silence. Only `==` and `hash` keep their meaning of
+identity, because containers need them.
+
+All attributes are private: a public one would hide that `node.name` cannot be the output's `name`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from onceflow.errors import NoAttributeYet, NoSuchPart, NotANode, NoValueYet
+from onceflow.values.handles import Handle
+from onceflow.values.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from onceflow.authoring.tasks import AnyTask
+    from onceflow.authoring.workflows import BoundWorkflow
+
+_count = itertools.count()
+
+
+def _advice(node: NodeHandle) -> str:
+    return (
+        f"{node!r} is a node: its value exists only while a run goes on. Do this inside a task and pass the node to "
+        "it: `some_task.bind(node)`"
+    )
+
+
+def _refuse(what: str) -> Any:
+    def refuse(self: NodeHandle, *_: object) -> NoReturn:
+        raise NoValueYet(f"cannot {what}: {_advice(self)}")
+
+    return refuse
+
+
+class NodeHandle(Handle):
+    """What nodes and their parts have in common: they are not the value."""
+
+    __slots__ = ("_workflow",)
+
+    _workflow: BoundWorkflow | None
+    """The workflow whose result this is, if one was bound."""
+
+    __array_ufunc__ = None  # numpy then leaves operators to us
+
+    __bool__ = _refuse("test it for truth")
+    __contains__ = _refuse("search in it")
+    __int__ = __index__ = _refuse("make an int of it")
+    __float__ = _refuse("make a float of it")
+    __complex__ = _refuse("make a complex number of it")
+    __bytes__ = _refuse("make bytes of it")
+    __format__ = _refuse("put it into a string (write {node!r} to show the node itself)")
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse("compare it")
+    __neg__ = __pos__ = __invert__ = __abs__ = __round__ = _refuse("calculate with it")
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = __divmod__ = __neg__
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = __neg__
+    __rdivmod__ = __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __neg__
+    __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = __neg__
+    __setitem__ = __delitem__ = _refuse("change it")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") and name.endswith("__"):  # protocols that are asked for, such as copying
+            raise AttributeError(name)
+        raise NoAttributeYet(f"cannot read its attribute {name!r}: {_advice(self)}")
+
+    def __copy__(self) -> NodeHandle:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NodeHandle:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise NoValueYet(f"cannot pickle it: {_advice(self)}")
+
+
+class TaskNode(NodeHandle):
+    """One call of a task in a graph to be. Used twice, it is still one node."""
+
+    __slots__ = ("_after", "_args", "_kwargs", "_number", "_parts", "_snapshot", "_task")
+
+    def __init__(
+        self,
+        task: AnyTask[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+        snapshot: Snapshot | None,
+        after: tuple[TaskNode, ...],
+    ) -> None:
+        self._task = task
+        self._args = args
+        """The arguments if all are immutable or nodes; else they are in the snapshot."""
+        self._kwargs = kwargs
+        self._snapshot = snapshot
+        self._after = after
+        self._number = next(_count)
+        self._parts: tuple[PartNode, ...] | None = None
+        """Made when first asked for, so that `node[0] is node[0]`."""
+        self._workflow = None
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = self._all_parts("index it")
+        try:
+            return parts[index]
+        except IndexError:
+            raise NoSuchPart(
+                f"{self!r} has {len(parts)} parts (num_returns={len(parts)}); there is no [{index}]"
+            ) from None
+        except TypeError:
+            raise NoValueYet(
+                f"cannot look up {index!r} in it: the parts of {self!r} are numbered. {_advice(self)}"
+            ) from None
+
+    def __iter__(self) -> Iterator[PartNode]:
+        return iter(self._all_parts("iterate over it or unpack it"))
+
+    def __len__(self) -> int:
+        return len(self._all_parts("take its length"))
+
+    def _all_parts(self, what: str) -> tuple[PartNode, ...]:
+        count = self._task.settings.num_returns
+        if count == 1:
+            name = self._task.name
+            raise NoValueYet(
+                f"cannot {what}: {_advice(self)}. If {name!r} returns a tuple whose parts go different ways, declare "
+                f"`@task(num_returns=…)` or write `{name}.options(num_returns=…).bind(…)`"
+            )
+        if self._parts is None:
+            self._parts = tuple([PartNode(self, part) for part in range(count)])
+        return self._parts
+
+    def _place(self) -> tuple[int, int]:
+        return self._number, -1
+
+    def __repr__(self) -> str:
+        return f"<node {self._task.name}>"
+
+
+class PartNode(NodeHandle):
+    """One part of the output of a task with `num_returns` above 1: `node[i]`."""
+
+    __slots__ = ("_node", "_part")
+
+    def __init__(self, node: TaskNode, part: int) -> None:
+        self._node = node
+        self._part = part
+        self._workflow = None
+
+    __iter__ = _refuse("iterate over it or unpack it")
+    __len__ = _refuse("take its length")
+    __getitem__ = _refuse("index it")
+
+    def _place(self) -> tuple[int, int]:
+        return self._node._number, self._part
+
+    def __repr__(self) -> str:
+        return f"<node {self._node._task.name}[{self._part}]>"
+
+
+def as_handle(value: object, wanted_by: str) -> TaskNode | PartNode:
+    """The value, if it is a node; for everything else an error that says what to do."""
+    if isinstance(value, (TaskNode, PartNode)):
+        return value
+    hint = "write `.bind(...)` behind it" if hasattr(value, "bind") else "pass what `some_task.bind(...)` gave"
+    raise NotANode(f"{wanted_by} needs a node and got {value!r} ({type(value).__name__}): {hint}")
+
+
+def owner_of(handle: TaskNode | PartNode) -> TaskNode:
+    """The node itself, or the node that a part belongs to."""
+    return handle._node if isinstance(handle, PartNode) else handle

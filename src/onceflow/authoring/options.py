@@ -1,0 +1,159 @@
+"""Options of a task: their names, their defaults, and what follows from them.
+
+A task keeps what its author *gave* and derives its *settings* from that, so that `.options(...)` can merge over the
+decorator's options before contradictions are looked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
+from onceflow.authoring.retries import Retry
+from onceflow.authoring.signatures import Shape
+from onceflow.core.effects import Effect, Options
+from onceflow.errors import InvalidOption
+
+
+class PureOptions(TypedDict, total=False):
+    """Options of `@task.pure`."""
+
+    checkpoint: bool
+    name: str
+    num_returns: int
+    retry: int | Retry
+
+
+class TaskOptions(PureOptions, total=False):
+    """Options of `@task`."""
+
+    deterministic: bool
+    can_rollback: bool
+    rollback: Callable[..., Any] | None
+
+
+class BindOptions(TaskOptions, total=False):
+    """Options of `.options(...)`."""
+
+    after: Sequence[Any]
+
+
+PURE: TaskOptions = {"checkpoint": False, "deterministic": True, "can_rollback": True}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """All options of a task, with defaults filled in."""
+
+    name: str
+    checkpoint: bool = True
+    deterministic: bool = False
+    can_rollback: bool = False
+    rollback: Callable[..., Any] | None = None
+    num_returns: int = 1
+    retry: Retry = dataclasses.field(default_factory=lambda: Retry(0))
+
+    @property
+    def effect(self) -> Effect:
+        if self.rollback is not None:
+            return "undoable"
+        return "none" if self.can_rollback else "irrevocable"
+
+    def for_core(self) -> Options:
+        return Options(self.checkpoint, self.deterministic, self.effect, self.retry.count)
+
+
+def check_known(given: Mapping[str, Any], allowed: type, task: str, signature: str) -> None:
+    """Refuses options that do not exist (here)."""
+    known = allowed.__annotations__.keys() if allowed is PureOptions else _known(allowed)
+    for name in given:
+        if name in known:
+            continue
+        if name == "after":
+            hint = f"it belongs to one call: write `{task}.options(after=[…]).bind(…)`"
+        elif name in _known(TaskOptions):
+            hint = "@task.pure means effect none and deterministic; declare anything else with @task"
+        else:
+            hint = f"the options are {', '.join(sorted(known))}"
+        raise InvalidOption(task, f"there is no option {name!r} for {task}{signature} here; {hint}")
+
+
+def _known(options: type) -> set[str]:
+    return set(options.__required_keys__ | options.__optional_keys__)  # type: ignore[attr-defined]
+
+
+def settle(given: Mapping[str, Any], default_name: str, shape: Shape) -> Settings:
+    """The settings that follow from the options given. Refuses contradictions."""
+    name = given.get("name", default_name)
+    if not isinstance(name, str) or not name:
+        raise InvalidOption(default_name, f"name must be a text that is not empty, not {name!r}")
+    for option in ("checkpoint", "deterministic", "can_rollback"):
+        if not isinstance(given.get(option, False), bool):
+            raise InvalidOption(name, f"{option} must be True or False, not {given[option]!r}")
+    rollback = given.get("rollback")
+    if rollback is not None:
+        rollback = getattr(rollback, "function", rollback)  # a task may serve as one
+        if given.get("can_rollback") is False:
+            raise InvalidOption(
+                name, "it has a rollback function but also says can_rollback=False; leave one out (rollback=None)"
+            )
+        _check_rollback(rollback, name, shape)
+    return Settings(
+        name=name,
+        checkpoint=given.get("checkpoint", True),
+        deterministic=given.get("deterministic", False),
+        can_rollback=rollback is not None or given.get("can_rollback", False),
+        rollback=rollback,
+        num_returns=_num_returns(given.get("num_returns", 1), name),
+        retry=_retry(given.get("retry", 0), name),
+    )
+
+
+def after_nodes(given: Any, task: str) -> tuple[TaskNode, ...]:
+    """The nodes of `after=`, each once. A part means the node it belongs to: it has ended when all of it has."""
+    if not isinstance(given, (list, tuple, set, frozenset)):
+        raise InvalidOption(task, f"after must be a list of nodes, not {given!r}")
+    nodes = [owner_of(as_handle(value, f"the option after of task {task!r}")) for value in given]
+    if isinstance(given, (set, frozenset)):
+        nodes.sort(key=lambda node: node._place())
+    return tuple(dict.fromkeys(nodes))
+
+
+def _num_returns(value: Any, task: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidOption(task, f"num_returns must be an int of at least 1, not {value!r}")
+    return value
+
+
+def _retry(value: Any, task: str) -> Retry:
+    if isinstance(value, Retry):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidOption(task, f"retry must be a count that is not negative, or a Retry, not {value!r}")
+    return Retry(value)
+
+
+def _check_rollback(rollback: Any, task: str, shape: Shape) -> None:
+    """A rollback function is called by keyword with what it declares, so it may declare only what there is."""
+    try:
+        parameters = inspect.signature(rollback).parameters.values()
+    except (TypeError, ValueError):
+        raise InvalidOption(task, f"rollback must be a function with a signature, not {rollback!r}") from None
+    shown = f"{getattr(rollback, '__qualname__', repr(rollback))}{inspect.signature(rollback)}"
+    for parameter in parameters:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            problem = "cannot be given by keyword"
+        elif parameter.name in ("output", "key"):
+            if parameter.name not in shape.named:
+                continue
+            problem = f"would mean both the task's parameter and its {parameter.name}; rename the task's parameter"
+        elif parameter.name in shape.named:
+            continue
+        else:
+            problem = "is neither a parameter of the task nor `output` or `key`"
+        raise InvalidOption(
+            task, f"the parameter {parameter.name!r} of its rollback {shown} {problem}; it is {task}{shape}"
+        )

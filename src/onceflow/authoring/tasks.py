@@ -1,0 +1,277 @@
+"""Tasks: ordinary functions that can be bound into graphs.
+
+`@task` never changes what a function does: called, it is just called. `.bind(...)` with the same arguments makes a
+node.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from functools import WRAPPER_ASSIGNMENTS
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+
+from onceflow.authoring.arguments import freeze
+from onceflow.authoring.nodes import NodeHandle, TaskNode
+from onceflow.authoring.options import (
+    PURE,
+    BindOptions,
+    PureOptions,
+    Settings,
+    TaskOptions,
+    after_nodes,
+    check_known,
+    settle,
+)
+from onceflow.authoring.signatures import Shape
+from onceflow.errors import InvalidOption, WrongArguments
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AsyncFunction = Callable[P, Coroutine[Any, Any, R]]
+
+
+class AnyTask(Generic[P, R]):
+    """What tasks have in common, whether their functions are async or not. `R` is the type of the output."""
+
+    __qualname__: str
+    is_async = False
+    """Whether calling the function gives a coroutine."""
+
+    def __init__(self, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        self.function = function
+        """The function that was decorated."""
+        for attribute in WRAPPER_ASSIGNMENTS:
+            if hasattr(function, attribute):
+                setattr(self, attribute, getattr(function, attribute))
+        self.__wrapped__ = function  # so that inspect.signature, help and documentation tools see through
+        self._shape = Shape(function)
+        self._base: AnyTask[P, R] = self
+        self._decide(dict(given))
+
+    def _decide(self, given: dict[str, Any]) -> None:
+        self._given = given
+        self._after: tuple[TaskNode, ...] = ()
+        self._plain: AnyTask[P, R] = self
+        """This task without `after`: graphs must not hold on to handles."""
+        self.settings: Settings = settle(given, getattr(self.function, "__name__", ""), self._shape)
+        self.core_options = self.settings.for_core()
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def signature(self) -> inspect.Signature:
+        return self._shape.signature
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Makes a node: this call of the task, to be run as part of a graph. Nothing runs yet.
+
+        Nodes may stand anywhere in the arguments, at any depth: the task receives their outputs. Arguments are copied
+        now, so changing them later has no influence; only buffers above 64 KiB (arrays, bytes) are not copied and must
+        not be changed before the run is submitted. Raises `TypeError` if the arguments do not fit the function or
+        cannot be pickled.
+
+            total = add.bind(price.bind("tea"), price.bind("milk"))
+        """
+        shape = self._shape
+        if not shape.fits(args, kwargs):
+            raise WrongArguments(self.name, str(shape), shape.problem(args, kwargs))
+        snapshot = freeze(self.settings.name, shape.positional, args, kwargs)
+        if snapshot is None:
+            return TaskNode(self._plain, args, kwargs or None, None, self._after)  # type: ignore[return-value]
+        return TaskNode(self._plain, (), None, snapshot, self._after)  # type: ignore[return-value]
+
+    def options(self, **given: Unpack[BindOptions]) -> Self:
+        """The same task with other options; the ones that are not given stay. This task is not changed.
+
+        `after=[nodes]` makes the call wait until these nodes are done, without reading their outputs.
+
+            charge.options(retry=3, after=[audit]).bind("ann", 100)
+        """
+        check_known(given, BindOptions, self.name, str(self._shape))
+        merged: dict[str, Any] = {**self._given, **given}
+        after = merged.pop("after", None)
+        changed = self._copy()
+        changed._decide(merged)
+        nodes = self._after if after is None else after_nodes(after, self.name)
+        if not nodes:
+            return changed
+        waiting = changed._copy()
+        waiting._after = nodes
+        return waiting
+
+    def _copy(self) -> Self:
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy
+
+    def rollback_arguments(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, output: object, key: str
+    ) -> dict[str, Any]:
+        """The keywords with which the rollback function takes back a call with these arguments."""
+        rollback = self.settings.rollback
+        if rollback is None:
+            raise InvalidOption(self.name, "it has no rollback function")
+        known = {**self._shape.complete(args, kwargs), "output": output, "key": key}
+        return {name: known[name] for name in inspect.signature(rollback).parameters}
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By name if a worker can import it; else by value, which needs cloudpickle for the function."""
+        if _found_by_name(self):
+            return self.__qualname__
+        if _found_by_name(self._base):
+            return _with_options, (self._base, self._given)
+        return _blank, (type(self),), {"function": self.function, "given": self._given}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        AnyTask.__init__(self, state["function"], state["given"])
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}{self._shape}>"
+
+
+class Task(AnyTask[P, R]):
+    """A task made from an ordinary function. Calling it calls the function."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self.function(*args, **kwargs)
+        return result
+
+
+class AsyncTask(AnyTask[P, R]):
+    """A task made from an async function. Calling it gives the coroutine; binding it gives a node of what that
+    returns."""
+
+    is_async = True
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
+        return coroutine
+
+
+def _blank(kind: type[AnyTask[..., Any]]) -> AnyTask[..., Any]:
+    return object.__new__(kind)
+
+
+def _with_options(task: AnyTask[..., Any], given: Mapping[str, Any]) -> AnyTask[..., Any]:
+    changed = task._copy()
+    changed._decide(dict(given))
+    return changed
+
+
+def _found_by_name(task: AnyTask[..., Any]) -> bool:
+    """Whether a worker that imports the task's module finds this very task. Workers never run the user's script."""
+    module, name = getattr(task, "__module__", None), getattr(task, "__qualname__", "<")
+    if module is None or module == "__main__" or "<" in name:
+        return False
+    found: Any = sys.modules.get(module)
+    for step in name.split("."):
+        found = getattr(found, step, None)
+    return found is task
+
+
+def make_task(function: Any, given: Mapping[str, Any]) -> Any:
+    """What the decorators do, once they know function and options."""
+    if isinstance(function, AnyTask):
+        raise InvalidOption(function.name, "it is a task already; to change its options write `.options(...)`")
+    if not callable(function) or isinstance(function, NodeHandle) or hasattr(function, "bind"):
+        raise InvalidOption(getattr(function, "name", "?"), f"a task is made from a function, not from {function!r}")
+    name = given.get("name") or getattr(function, "__name__", "")
+    if not name:
+        raise InvalidOption("?", f"{function!r} has no name of its own; write `task(name=…)(…)`")
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except ValueError:
+        raise InvalidOption(
+            name, f"{function!r} does not tell its parameters; wrap it in a function that does"
+        ) from None
+    home = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if parameters[:1] == ["self"] and home and not home.endswith("<locals>"):
+        raise InvalidOption(name, f"it is a method of {home}; make it a function, and pass it what it needs of `self`")
+    return (AsyncTask if inspect.iscoroutinefunction(function) else Task)(function, given)
+
+
+class WithOptions:
+    """`@task(...)` between its options and its function."""
+
+    __slots__ = ("_given",)
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+
+    @overload
+    def __call__(self, function: AsyncFunction[P, R], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    def __call__(self, function: Any, /) -> Any:
+        return make_task(function, self._given)
+
+
+class PureDecorator:
+    """`@task.pure`, with or without options."""
+
+    __slots__ = ()
+
+    @overload
+    def __call__(self, function: AsyncFunction[P, R], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, **given: Unpack[PureOptions]) -> WithOptions: ...
+    def __call__(self, *function: Any, **given: Any) -> Any:
+        return _decorate(function, given, PureOptions, PURE)
+
+
+class TaskDecorator:
+    """Makes a task of a function. Use it as `@task`, or with options as `@task(...)`.
+
+    By default a task is taken to change the world outside in a way that cannot be taken back: its output is saved, and
+    it starts only when nothing it builds on can change any more. Options say what is known to be milder:
+
+    - `checkpoint=False`: the output is not saved; if it is lost, the task runs again.
+    - `deterministic=True`: equal inputs give equal outputs.
+    - `can_rollback=True`: nobody outside can see what it does; it may be run again or dropped at will.
+    - `rollback=fn`: what it does outside is taken back by `fn`, which is called with those of the task's parameters
+      that it declares, and with `output` (None if the task did not finish) and `key` if it declares them.
+    - `retry=3` or `retry=Retry(...)`: how often and how late it is repeated when it raises (never, by default).
+    - `num_returns=2`: it returns a tuple of two, whose parts can be passed on apart: `a, b = split.bind(text)`.
+    - `name="..."`: how people see it. By default the function's name.
+
+    `@task.pure` is short for a task without outside effect that is deterministic and not saved.
+
+        @task(rollback=cancel_room, retry=3)
+        def book_room(city: str) -> str: ...
+
+        node = book_room.bind("Rome")
+    """
+
+    __slots__ = ()
+
+    pure = PureDecorator()
+
+    @overload
+    def __call__(self, function: AsyncFunction[P, R], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, **given: Unpack[TaskOptions]) -> WithOptions: ...
+    def __call__(self, *function: Any, **given: Any) -> Any:
+        return _decorate(function, given, TaskOptions, {})
+
+
+def _decorate(
+    functions: tuple[Any, ...], given: Mapping[str, Any], allowed: type, defaults: Mapping[str, Any]
+) -> Any:
+    name = given.get("name") or getattr(functions[0] if functions else None, "__name__", "?")
+    check_known(given, allowed, str(name), "(…)")
+    if not functions:
+        return WithOptions({**defaults, **given})
+    if len(functions) > 1:
+        raise InvalidOption(str(name), "options are given by name: `@task(checkpoint=False)`")
+    return make_task(functions[0], {**defaults, **given})
+
+
+task = TaskDecorator()

@@ -1,0 +1,111 @@
+"""Workflows: functions that build graphs, with a name by which people and programs find them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import WRAPPER_ASSIGNMENTS
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from onceflow.authoring.nodes import as_handle
+from onceflow.authoring.signatures import Shape
+from onceflow.errors import InvalidOption, WrongArguments
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class BoundWorkflow:
+    """Which workflow a graph came from. It describes the graph and has no part in running it.
+
+    `arguments` holds every parameter with its value or default, as it was given: nothing is copied.
+    """
+
+    __slots__ = ("arguments", "name")
+
+    def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:
+        self.name = name
+        self.arguments = arguments
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})>"
+
+
+class Workflow(Generic[P, R]):
+    """A function that binds tasks and returns the node whose output is the result."""
+
+    def __init__(self, function: Callable[P, R], name: str) -> None:
+        self.function = function
+        self.name = name
+        for attribute in WRAPPER_ASSIGNMENTS:
+            if hasattr(function, attribute):
+                setattr(self, attribute, getattr(function, attribute))
+        self.__wrapped__ = function
+        self._shape = Shape(function)
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """Its parameters with their types, as written."""
+        return self._shape.signature
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function, which builds the graph, and returns the node that it returned.
+
+        That node remembers name and arguments; if one workflow returns what another one built, the outer one counts.
+        Raises `TypeError` if the arguments do not fit or the function returns anything but a node.
+
+            run(trip.bind("ann", city="Rome"))
+        """
+        if not self._shape.fits(args, kwargs):
+            raise WrongArguments(self.name, str(self._shape), self._shape.problem(args, kwargs))
+        result = self.function(*args, **kwargs)
+        node = as_handle(result, f"the return statement of workflow {self.name!r}")
+        node._workflow = BoundWorkflow(self.name, self._shape.complete(args, kwargs))
+        return result
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name}{self._shape}>"
+
+
+class _Named:
+    """`@workflow(name=...)` between its name and its function."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+
+    def __call__(self, function: Callable[P, R], /) -> Workflow[P, R]:
+        made: Workflow[P, R] = _make(function, self._name)
+        return made
+
+
+@overload
+def workflow(function: Callable[P, R], /) -> Workflow[P, R]: ...
+@overload
+def workflow(*, name: str | None = None) -> _Named: ...
+def workflow(function: Any = None, /, *, name: str | None = None) -> Any:
+    """Makes a workflow of a function that binds tasks and returns a node. Use it as `@workflow` or
+    `@workflow(name=...)`.
+    The name (by default the function's) is what the command line, schedules, history and pages address. Workflows nest
+    by binding one inside another; called, a workflow just calls its function.
+
+        @workflow
+        def trip(user: str, city: str) -> str:
+            return charge.bind(user, quote.bind(city), book_room.bind(city))
+    """
+    return _Named(name) if function is None else _make(function, name)
+
+
+def _make(function: Any, name: Any) -> Any:
+    shown = name if isinstance(name, str) and name else getattr(function, "__name__", "?")
+    if not callable(function) or hasattr(function, "bind"):
+        raise InvalidOption(shown, f"a workflow is made from a function, not from {function!r}")
+    if inspect.iscoroutinefunction(function):
+        raise InvalidOption(shown, "an async function cannot be a workflow: it would build its graph only when awaited")
+    if shown == "?" or (name is not None and name != shown):
+        raise InvalidOption(shown, f"the name of a workflow must be a text that is not empty, not {name!r}")
+    return Workflow(function, shown)

@@ -1,0 +1,1 @@
+"""Values: how what users pass and return becomes bytes, is compared, and comes back."""
