@@ -1,0 +1,307 @@
+"""The judge: after every step and at the end, does what happened obey the law (design 2 and 6.1)?
+
+It looks only at what the simulated driver saw, and asks `core.definitions`. Two kinds of questions: was this step allowed
+by the letter of the law (`letter`, on by default), and what would follow, or has followed, from it: the worst case after
+every step, contradictions in the world, values that do not belong together. A wrong start rule must be caught by the
+consequences alone, so the letter can be switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from onceflow.core import commands, records
+from onceflow.core.definitions import Facts, each, kept, quiet, rerun, saga, undone_by, why_not_start, worst_case
+from onceflow.testing.simulation.attempts import Attempt
+from onceflow.testing.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from onceflow.testing.simulation.driver import Driver
+
+
+@dataclass(slots=True)
+class Checker:
+    """Raises `Violation`. Keeps nothing but what it needs to skip questions whose answer cannot have changed."""
+
+    letter: bool = True
+    _asked: object = field(default=None)
+    _asked_after_crash: int = -1
+
+    # Single steps
+
+    def judge_start(self, driver: Driver, command: commands.Start, attempt: Attempt) -> None:
+        """2.3, 2.5, 2.6: may this attempt be asked for?"""
+        node = command.node
+        if command.private:
+            if not attempt.task.options.repeatable:
+                raise Violation(f"{attempt!r} is rebuilt privately, but is not repeatable")
+            return
+        if driver.appended.recovering:
+            raise Violation(f"{attempt!r} starts during a recovery of {sorted(driver.appended.recovering)}")
+        if driver.appended.cancelled or driver.appended.finished or driver.appended.failed:
+            raise Violation(f"{attempt!r} starts although the run was cancelled, has failed or has finished")
+        if attempt.effectful:
+            if not command.durable:
+                raise Violation(f"{attempt!r} has an effect but does not wait for its begun record")
+            if not _is_begun(driver.appended.begun.get(node), attempt):
+                raise Violation(f"{attempt!r} has an effect but no begun record")
+        if self.letter:
+            reason = why_not_start(driver.facts(), node)
+            if reason is not None:
+                raise Violation(f"{attempt!r} ({attempt.task.options.effect}) starts, but {reason}")
+
+    def judge_launch(self, driver: Driver, attempt: Attempt) -> None:
+        """The attempt really starts: is everything there that it builds on, and nobody else at work?"""
+        node = attempt.node
+        if attempt.kind == "undo":
+            self._nobody_else(driver, attempt)
+            return
+        if attempt.kind == "run" and driver.rows[node].current is not attempt:
+            raise Violation(f"{attempt!r} is carried out after it was ended")
+        if attempt.kind == "run" and attempt.task.options.effect == "undoable":
+            self._nobody_else(driver, attempt)
+        if attempt.effectful and attempt.kind == "run" and not _is_begun(driver.durable.begun.get(node), attempt):
+            raise Violation(f"{attempt!r} is carried out before its begun record is committed")
+        for ancestor in driver.structure.effectful_ancestors[node]:
+            if not driver.world.has_effect_of(ancestor):
+                raise Violation(f"{attempt!r} runs in a world without the effect of {ancestor}")
+        if attempt.task.options.effect == "irrevocable":
+            for other in driver.of_node[node]:
+                if other.state != "pending" and other.inputs != attempt.inputs and other.task is attempt.task:
+                    raise Violation(f"{attempt!r} is irrevocable and has other inputs than {other!r}")
+
+    def judge_effect(self, driver: Driver, attempt: Attempt) -> None:
+        """An effect lands: it belongs to a task that the run still has."""
+        if attempt.node not in driver.rows:
+            raise Violation(f"the effect of {attempt!r} lands, but its graph is gone")
+
+    def _nobody_else(self, driver: Driver, attempt: Attempt) -> None:
+        """2.6: every earlier attempt and undo of the task is known to have ended."""
+        for other in driver.of_node[attempt.node]:
+            if other is not attempt and not other.known_ended:
+                raise Violation(f"{attempt!r} although {other!r} is not known to have ended")
+
+    def judge_undo(self, driver: Driver, command: commands.Undo, undo: Attempt) -> None:
+        """2.5: an undo stands above nothing irrevocable, comes in reverse order and alone."""
+        shape = driver.structure.shape
+        x = shape.position[command.node]
+        facts = driver.facts()
+        for below in each(shape.descendants[x] & facts.begun):
+            raise Violation(f"{undo!r}, but below it {shape.members[below].id} has begun")
+        if undo.task.options.effect != "undoable":
+            raise Violation(f"{undo!r} of a task that is not undoable")
+        self._nobody_else(driver, undo)
+        if command.node not in driver.appended.recovering and shape.descendants[x] & facts.done:
+            raise Violation(f"{undo!r} outside a recovery, but {shape.names(shape.descendants[x] & facts.done)} read it")
+        if command.finished is not None:
+            finished = driver.attempts.get((command.node, command.finished))
+            if finished is None or finished.output is None or finished is not undo.undoes:
+                raise Violation(f"{undo!r} is to see the output of attempt {command.finished}, not of {undo.undoes!r}")
+
+    # Records
+
+    def judge_record(self, driver: Driver, record: records.Record, attempt: Attempt | None) -> None:
+        """May this be written into the journal now?"""
+        match record:
+            case records.Begun():
+                before = driver.appended.begun.get(record.node)
+                if before is not None and before.task.options.effect == "undoable":
+                    raise Violation(f"{record}, but {before!r} was not undone")
+            case records.Saved():
+                assert attempt is not None
+                self._judge_save(driver, record, attempt)
+            case records.Done():
+                if attempt is None:
+                    raise Violation(f"{record}, but it is not done")
+                if not driver.structure.shape.writes_done_record(driver.structure.shape.position[record.node]):
+                    raise Violation(f"{record} of a task whose output is read or saved")
+            case records.Recovering():
+                self._judge_recovery(driver, set(record.nodes))
+            case records.Undone():
+                if record.node in driver.world.undoable:
+                    raise Violation(f"{record}, but its effect is in the world")
+            case records.Dropped():
+                standing = [node for node in record.nodes if node in driver.world.undoable]
+                if standing:
+                    raise Violation(f"{record}, but the effects of {standing} are in the world")
+
+    def _judge_save(self, driver: Driver, record: records.Saved, attempt: Attempt) -> None:
+        node = record.node
+        row = driver.rows.get(node)
+        if row is None or row.version is None or node in driver.appended.recovering:
+            raise Violation(f"{record} of a node without output")
+        if (node, record.part, record.attempt) not in driver.stored:
+            raise Violation(f"{record}, but the bytes are not there")
+        if row.version is not attempt and not attempt.task.options.repeatable:
+            raise Violation(f"{record}, but the present output is that of {row.version!r}")
+        if row.version.output != attempt.output or record.graph is not attempt.graph:
+            raise Violation(f"{record} is not the present output")
+        expander = driver.structure.member(node).expander
+        if expander is not None and not driver.appended.saved.get(expander):
+            raise Violation(f"{record}, but the graph that {expander} returned is not saved")
+
+    def _judge_recovery(self, driver: Driver, nodes: set[str]) -> None:
+        """2.5 and 2.8: R takes nothing back that stands above something irrevocable, and not more than the law says."""
+        if driver.appended.recovering:
+            raise Violation(f"a recovery of {sorted(nodes)} inside one of {sorted(driver.appended.recovering)}")
+        shape = driver.structure.shape
+        facts = driver.facts()
+        again = shape.set_of(nodes & driver.rows.keys())
+        reason = _taken_back(facts, again)
+        if reason is not None:
+            raise Violation(f"the recovery of {sorted(nodes)}: {reason}")
+        allowed = rerun(facts, failed=shape.everyone & ~facts.done)
+        cancelled = driver.appended.cancelled
+        if (cancelled and cancelled.undo) or (driver.appended.failed and driver.on_failure == "undo"):
+            allowed |= saga(facts)
+        too_many = again & ~allowed & facts.done
+        if too_many:
+            raise Violation(f"the recovery takes {shape.names(too_many)}, which nothing requires")
+
+    def judge_vanished(self, driver: Driver, nodes: Set[str]) -> None:
+        """2.9: the nodes of a nested graph went with their expander. Nothing of them may be left."""
+        for node in nodes:
+            if driver.world.has_effect_of(node):
+                raise Violation(f"the graph of {node} is gone, but its effect is in the world")
+            if node in driver.appended.begun or driver.appended.saved.get(node):
+                raise Violation(f"the graph of {node} is gone, but the journal still has it")
+
+    # After every step
+
+    def after_step(self, driver: Driver) -> None:
+        """The worst case of design 6.1, on what was appended and on what is committed; and all values belong together."""
+        facts = driver.facts()
+        versions = [row.version for row in driver.rows_in_order()]
+        asked = (facts.shape, facts.done, facts.begun, facts.recorded, facts.saved, versions)
+        if asked != self._asked:
+            self._asked = asked
+            reason = worst_case(facts)
+            if reason is not None:
+                raise Violation(f"if everything unsaved were lost now: {reason}")
+            self._values_belong_together(driver, facts)
+        committed = driver.epoch << 32 | driver.committed
+        if committed != self._asked_after_crash:
+            self._asked_after_crash = committed
+            reason = worst_case(driver.facts_after_crash())
+            if reason is not None:
+                raise Violation(f"if the engine crashed now: {reason}")
+
+    def _values_belong_together(self, driver: Driver, facts: Facts) -> None:
+        shape = facts.shape
+        for x in each(facts.done):
+            version = driver.rows[shape.members[x].id].version
+            if version is not None:
+                self._founded(driver, version, version)
+
+    def _founded(self, driver: Driver, version: Attempt, built: Attempt) -> None:
+        """What a present output was computed from is present too, or could be computed again from what is."""
+        for parent, read in built.versions.items():
+            row = driver.rows.get(parent)
+            if read.task.options.repeatable:
+                present = row.version if row is not None else None
+                if present is not None and present.output != read.output:
+                    raise Violation(f"{version!r} was computed from {read!r}, but present is {present!r}")
+                self._founded(driver, version, read)
+            elif row is None:
+                self._founded(driver, version, read)
+            elif row.version is not read or parent in driver.appended.recovering:
+                raise Violation(f"{version!r} was computed from {read!r}, but present is {row.version!r}")
+
+    # The end
+
+    def judge_finish(self, driver: Driver, finish: commands.Finish) -> None:
+        """The run says that it is over: is the world as it must be, and the report true?"""
+        facts = driver.facts()
+        shape = facts.shape
+        if driver.durable.finished != finish.status:
+            raise Violation(f"{finish}, but the journal says {driver.durable.finished}")
+        if driver.durable.recovering:
+            raise Violation(f"{finish} in the middle of a recovery of {sorted(driver.durable.recovering)}")
+        standing = shape.set_of(node for node in driver.world.undoable)
+        match finish.status:
+            case "succeeded":
+                self._judge_success(driver)
+            case "undone":
+                self._judge_kept(driver, finish, facts, standing)
+            case "cancelled":
+                cancelled = driver.durable.cancelled
+                if cancelled is None:
+                    raise Violation(f"{finish}, but nobody cancelled")
+                if cancelled.undo:
+                    self._judge_kept(driver, finish, facts, standing)
+                elif standing & ~facts.done:
+                    raise Violation(f"{finish}, but unfinished {shape.names(standing & ~facts.done)} was not undone")
+            case "failed":
+                standing_failed = [node for node in finish.failed if node in driver.world.undoable]
+                if not finish.failed:
+                    raise Violation(f"{finish} does not say why")
+                if standing_failed and any(driver.rows[node].version is None for node in standing_failed):
+                    raise Violation(f"{finish}, but the failed {standing_failed} was not undone")
+        self._judge_uncertain(driver, finish, facts)
+
+    def _judge_kept(self, driver: Driver, finish: commands.Finish, facts: Facts, standing: int) -> None:
+        shape = facts.shape
+        staying = kept(facts)
+        if standing & ~staying:
+            raise Violation(f"{finish}, but {shape.names(standing & ~staying)} was not undone")
+        if staying & ~standing:
+            raise Violation(f"{finish}, but {shape.names(staying & ~standing)} was undone below something irrevocable")
+        if set(finish.kept) != set(shape.names(staying)):
+            raise Violation(f"{finish}, but the effects that stay are {shape.names(staying)}")
+        if saga(facts) & facts.done:
+            raise Violation(f"{finish}, but {shape.names(saga(facts) & facts.done)} was not dropped")
+
+    def _judge_uncertain(self, driver: Driver, finish: commands.Finish, facts: Facts) -> None:
+        shape = facts.shape
+        open_ends = shape.names(facts.begun & shape.irrevocable & ~facts.done)
+        if finish.status == "cancelled" and set(finish.uncertain) != set(open_ends):
+            raise Violation(f"{finish}, but {open_ends} may have happened")
+        wrong = [node for node in finish.uncertain if node not in open_ends]
+        if wrong:
+            raise Violation(f"{finish}, but {wrong} is certain")
+
+    def _judge_success(self, driver: Driver) -> None:
+        facts = driver.facts_after_crash()
+        shape = facts.shape
+        result = shape.position[driver.structure.sink] if driver.structure.sink in shape.position else None
+        if result is None or not facts.is_saved(result):
+            raise Violation("the result is handed out, but it is not saved")
+        if not quiet(facts) >> result & 1:
+            raise Violation("the result is handed out, but it is not quiet")
+        facts = driver.facts()
+        shape = facts.shape
+        if facts.done != shape.everyone:
+            raise Violation(f"the run has succeeded, but {shape.names(shape.everyone & ~facts.done)} is not done")
+        self._values_belong_together(driver, facts)
+        for node, row in driver.rows.items():
+            assert row.version is not None
+            if row.version.task.options.effect == "undoable":
+                applied = driver.world.undoable.get(node)
+                if applied is not row.version:
+                    raise Violation(f"the run has succeeded with {row.version!r}, but in the world is {applied!r}")
+            elif row.version.effectful and driver.world.irrevocable.get(node) != row.version.inputs:
+                raise Violation(f"the effect of {node} does not belong to its final inputs")
+        left = (driver.world.undoable.keys() | driver.world.irrevocable.keys()) - driver.rows.keys()
+        if left:
+            raise Violation(f"the run has succeeded, but effects of {sorted(left)} are left, which it does not have")
+
+
+def _is_begun(begun: Attempt | None, attempt: Attempt) -> bool:
+    """Every undoable attempt has its own record; for an irrevocable task, which is repeated as it was, one is enough."""
+    return begun is attempt or (begun is not None and attempt.task.options.effect == "irrevocable")
+
+
+def _taken_back(facts: Facts, again: int) -> str | None:
+    """Why this set must not be undone and dropped."""
+    shape = facts.shape
+    begun = facts.begun & shape.irrevocable
+    for x in each(begun & again):
+        changing = shape.ancestors[x] & again & ~shape.repeatable
+        if changing:
+            return f"{shape.members[x].id} has begun and would run again after {shape.names(changing)}"
+    for x in each(undone_by(facts, again)):
+        if shape.descendants[x] & begun:
+            return f"{shape.members[x].id} is undone, but below it {shape.names(shape.descendants[x] & begun)} has begun"
+    return None

@@ -1,0 +1,564 @@
+"""Everything around a `Run`: journal, memory, attempts, saves in flight, timers, the world. Obeys commands to the letter.
+
+The simulated driver decides nothing by itself: `schedule.py` says what happens next, this file carries it out and keeps
+its own account of what it saw. That account, and never the inside of the `Run`, is what `checker.py` judges.
+
+A crash takes everything that is not committed and all memory; attempts may survive it. What the run can know afterwards
+is read from the committed journal alone: a node without a save was done if something that reads it is saved or has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from onceflow.core import commands, events, records
+from onceflow.core.definitions import Facts, each
+from onceflow.core.graph import Graph
+from onceflow.core.run import Run
+from onceflow.errors import IllegalEvent
+from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Values
+from onceflow.testing.simulation.checker import Checker
+from onceflow.testing.simulation.reading import Entry, Reading
+from onceflow.testing.simulation.story import Story
+from onceflow.testing.simulation.structure import Structure
+from onceflow.testing.simulation.world import Violation, World
+
+OnFailure = Literal["keep", "undo"]
+FINAL = ("succeeded", "failed", "undone", "cancelled")
+
+
+@dataclass(slots=True)
+class Row:
+    """What the driver knows of one node."""
+
+    version: Attempt | None = None
+    """The attempt whose output is the node's present one; None if it has none."""
+    memory: int = 0
+    """The parts of that output that are in memory."""
+    private: Attempt | None = None
+    """The attempt that rebuilt the output for undos, while that is in memory."""
+    current: Attempt | None = None
+    """The latest attempt whose end would count."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A durable command that waits for a commit."""
+
+    command: commands.Command
+    needs: int
+    """How many entries of the journal must be committed."""
+    attempt: Attempt | None = None
+
+
+@dataclass(slots=True)
+class Saving:
+    """A save in flight."""
+
+    part: int
+    attempt: Attempt
+
+
+@dataclass(slots=True)
+class Driver:
+    """Drives one run of a graph through any number of epochs."""
+
+    graph: Graph
+    run_class: type[Run]
+    on_failure: OnFailure
+    validate: bool
+    checker: Checker
+    story: Story
+    world: World = field(default_factory=World)
+    values: Values = field(default_factory=Values)
+    epoch: int = 1
+    journal: list[Entry] = field(default_factory=list)
+    committed: int = 0
+    appended: Reading = field(default_factory=Reading)
+    durable: Reading = field(default_factory=Reading)
+    attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
+    of_node: dict[str, list[Attempt]] = field(default_factory=dict)
+    active: list[Attempt] = field(default_factory=list)
+    """Attempts that were carried out and have not ended."""
+    waiting: list[Waiting] = field(default_factory=list)
+    saves: list[Saving] = field(default_factory=list)
+    stored: set[tuple[str, int, int]] = field(default_factory=set)
+    """(node, part, attempt) of the bytes that are where they must be."""
+    timers: list[commands.Wait] = field(default_factory=list)
+    refusing: Attempt | None = None
+    """The attempt whose nested graph the law refuses."""
+    over: commands.Finish | None = None
+    parked: str | None = None
+    structure: Structure = field(init=False)
+    rows: dict[str, Row] = field(init=False)
+    run: Run = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.structure = Structure(self.graph, {})
+        self.rows = {id: Row() for id in self.structure.nodes}
+        self.run = self.run_class(self.graph, epoch=1, on_failure=self.on_failure, validate=self.validate)
+
+    # What the schedule asks for
+
+    def begin(self) -> None:
+        """The first call of an epoch."""
+        self.story.tell("begin", None)
+        self._call(self.run.begin)
+
+    def deliver(self, event: events.Event) -> int:
+        """Tells the run of an event. Returns how many commands it answered with."""
+        self.story.tell("event", event)
+        return self._call(lambda: self.run.handle(event))
+
+    def deliver_nonsense(self, event: events.Event) -> None:
+        """Tells the run of something that cannot have happened."""
+        self.story.tell("nonsense", event)
+        try:
+            self.run.handle(event)
+        except IllegalEvent:
+            return
+        raise Violation(f"{event} was accepted")
+
+    def commit(self, count: int) -> None:
+        """The journal commits the next entries."""
+        self.story.tell("commit", count)
+        for entry in self.journal[self.committed : self.committed + count]:
+            self.durable.read(entry)
+        self.committed += count
+
+    def carry_out(self, waiting: Waiting) -> None:
+        """A durable command whose commit is there."""
+        self.waiting.remove(waiting)
+        command = waiting.command
+        self.story.tell("carry out", command)
+        match command:
+            case commands.Start() | commands.Undo():
+                assert waiting.attempt is not None
+                self._launch(waiting.attempt)
+            case commands.Park():
+                self.parked = command.node
+            case commands.Finish():
+                self.over = command
+                self.checker.judge_finish(self, command)
+
+    def land(self, attempt: Attempt) -> None:
+        """The effect of an attempt or undo becomes visible outside."""
+        self.story.tell("lands", attempt)
+        attempt.landed = True
+        if attempt.kind == "undo":
+            self.world.take_back(attempt)
+        else:
+            self.checker.judge_effect(self, attempt)
+            self.world.apply(attempt)
+
+    def finish(self, attempt: Attempt, graph: Graph | None, small: bool) -> None:
+        """The attempt returns."""
+        attempt.output = self.values.compute(attempt)
+        attempt.graph = graph
+        counts = self._counts(attempt)
+        self._report(attempt)
+        row = self.rows.get(attempt.node)
+        if counts and row is not None:
+            if attempt.kind == "private":
+                row.private = attempt
+            elif graph is None or self._expand(attempt.node, graph):
+                row.version = attempt
+                row.memory = attempt.task.every_part
+            else:
+                self.refusing = attempt
+        self.deliver(events.Finished(attempt.node, attempt.number, graph, small))
+        if self.refusing is not None:
+            raise Violation(f"the graph that {attempt!r} returned was not refused")
+
+    def fail(self, attempt: Attempt, permanent: bool) -> None:
+        """The attempt raises."""
+        self._report(attempt)
+        self.deliver(events.Raised(attempt.node, attempt.number, permanent))
+
+    def end_undo(self, undo: Attempt, succeeded: bool) -> None:
+        """The undo returns or raises."""
+        self._report(undo)
+        event = events.Undone if succeeded else events.UndoFailed
+        self.deliver(event(undo.node, undo.number))
+
+    def prove_end(self, attempt: Attempt) -> None:
+        """It becomes known that a stopped or lost attempt runs no more."""
+        self._report(attempt)
+        self.deliver(events.Ended(attempt.node, attempt.number))
+
+    def lose(self, parts: Sequence[events.Part], attempts: Sequence[Attempt]) -> None:
+        """One failure takes parts from memory and silences attempts."""
+        for node, part in parts:
+            row = self.rows[node]
+            row.memory &= ~(1 << part)
+            row.private = None
+        for attempt in attempts:
+            attempt.state = "silent"
+        self.deliver(events.Lost(tuple(parts), tuple((a.node, a.number) for a in attempts)))
+
+    def save(self, saving: Saving, outcome: Literal["saved", "failed", "impossible"]) -> None:
+        """A save in flight comes to its end."""
+        self.saves.remove(saving)
+        node, number = saving.attempt.node, saving.attempt.number
+        if outcome == "saved":
+            self.stored.add((node, saving.part, number))
+            self.deliver(events.Saved(node, saving.part, number))
+        else:
+            self.deliver(events.SaveFailed(node, saving.part, number, outcome == "impossible"))
+
+    def crash(self, survives: Callable[[Attempt], bool]) -> None:
+        """The engine dies and another one loads what is committed. Attempts that survive are stragglers."""
+        self.story.tell("crash", self.epoch)
+        del self.journal[self.committed :]
+        self.appended = self.durable.copy()
+        for waiting in self.waiting:
+            if waiting.attempt is not None:
+                waiting.attempt.end()
+                waiting.attempt.known_ended = True
+        for attempt in self.active:
+            if attempt.state != "ended":
+                attempt.state = "silent" if survives(attempt) else "ended"
+                attempt.known_ended = attempt.state == "ended"
+        self.active = [attempt for attempt in self.active if attempt.alive]
+        self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, None
+        self.structure = Structure(self.graph, self.durable.graphs)
+        versions = versions_after_crash(self.structure, self.durable)
+        self.rows = {id: Row(versions[id]) for id in self.structure.nodes}
+        self.epoch += 1
+        stragglers = tuple((attempt.node, attempt.number) for attempt in self.active)
+        self.story.tell("load", stragglers)
+        self.run = self.run_class.load(
+            self.graph,
+            [record for record, _ in self.journal],
+            epoch=self.epoch,
+            on_failure=self.on_failure,
+            straggling=stragglers,
+            validate=self.validate,
+        )
+        self.begin()
+
+    # What the run asks for
+
+    def _call(self, what: Callable[[], list[commands.Command]]) -> int:
+        answer = what()
+        for command in answer:
+            self.story.tell("command", command)
+            self._obey(command)
+        return len(answer)
+
+    def _obey(self, command: commands.Command) -> None:
+        match command:
+            case commands.Append():
+                self._append(command.record)
+            case commands.Start():
+                self._start(command)
+            case commands.Undo():
+                undo = self._prepare_undo(command)
+                self.waiting.append(Waiting(command, len(self.journal), undo))
+            case commands.Stop():
+                self._stop(command)
+            case commands.Save():
+                self._save(command)
+            case commands.Wait():
+                self.timers.append(command)
+            case commands.Release():
+                self._release(command)
+            case commands.Refuse():
+                if self.refusing is None or (self.refusing.node, self.refusing.number) != (command.node, command.attempt):
+                    raise Violation(f"{command}, but the law allows that graph")
+                self.refusing = None
+            case commands.Need():
+                raise Violation(f"{command} in a run over a whole graph")
+            case _:
+                self.waiting.append(Waiting(command, len(self.journal)))
+
+    def _append(self, record: records.Record) -> None:
+        attempt: Attempt | None = None
+        match record:
+            case records.Begun():
+                attempt = self._make(record.node, record.attempt, "run", frozenset(record.carried))
+            case records.Saved():
+                attempt = self.attempts.get((record.node, record.attempt))
+                if attempt is None:
+                    raise Violation(f"{record} is about an attempt that never was")
+            case records.Done():
+                attempt = self.rows[record.node].version
+        self.checker.judge_record(self, record, attempt)
+        entry = (record, attempt)
+        self.journal.append(entry)
+        self.appended.read(entry)
+        match record:
+            case records.Recovering():
+                for node in record.nodes:
+                    if node in self.rows:
+                        self.rows[node].current = None
+            case records.Dropped():
+                self._drop(set(record.nodes))
+
+    def _start(self, command: commands.Start) -> None:
+        attempt = self.attempts.get((command.node, command.attempt))
+        if attempt is None:
+            attempt = self._make(command.node, command.attempt, "private" if command.private else "run")
+        self.checker.judge_start(self, command, attempt)
+        row = self.rows[command.node]
+        if not command.private:
+            row.current = attempt
+            if row.version is not None and not attempt.task.options.repeatable:
+                row.version, row.memory = None, 0
+                self._contract({command.node})
+        if command.durable:
+            self.waiting.append(Waiting(command, len(self.journal), attempt))
+        else:
+            self._launch(attempt)
+
+    def _launch(self, attempt: Attempt) -> None:
+        """The attempt reads its inputs and runs; if one was lost meanwhile, it is reported lost."""
+        readable = self.undo_inputs(attempt.undoes) if attempt.undoes else self._read(attempt)
+        attempt.state = "running"
+        self.active.append(attempt)
+        if readable is None:
+            attempt.landed = True
+            self.lose((), (attempt,))
+        elif readable != attempt.inputs:
+            raise Violation(f"{attempt!r} was to read {attempt.inputs} and finds {readable}")
+        else:
+            self.checker.judge_launch(self, attempt)
+
+    def _stop(self, command: commands.Stop) -> None:
+        attempt = self.attempts.get((command.node, command.attempt))
+        if attempt is None:
+            raise Violation(f"{command} is about an attempt that never was")
+        row = self.rows.get(command.node)
+        if row is not None and row.current is attempt:
+            row.current = None
+        if attempt.state == "pending":
+            self.waiting = [waiting for waiting in self.waiting if waiting.attempt is not attempt]
+            attempt.state, attempt.landed = "stopping", True
+            self.active.append(attempt)
+        elif attempt.state == "running":
+            attempt.state = "stopping"
+
+    def _save(self, command: commands.Save) -> None:
+        attempt = self.attempts.get((command.node, command.attempt))
+        row = self.rows[command.node]
+        if attempt is None or attempt.output is None:
+            raise Violation(f"{command} is about an attempt without output")
+        if not row.memory >> command.part & 1 or row.version is not attempt:
+            raise Violation(f"{command}, but that is not in memory")
+        self.saves.append(Saving(command.part, attempt))
+
+    def _release(self, command: commands.Release) -> None:
+        row = self.rows.get(command.node)
+        if row is None:
+            return
+        if command.private:
+            row.private = None
+            return
+        row.memory = 0
+        for waiting in self.waiting:
+            attempt = waiting.attempt
+            if attempt is not None and attempt.kind == "run" and self._read(attempt) is None:
+                raise Violation(f"{command}, but {attempt!r} has yet to read it")
+
+    def _prepare_undo(self, command: commands.Undo) -> Attempt:
+        begun = self.appended.begun.get(command.node)
+        if begun is None:
+            raise Violation(f"{command}, but it has not begun")
+        inputs = self.undo_inputs(begun)
+        if inputs is None:
+            raise Violation(f"{command} cannot see the inputs of {begun!r}")
+        undo = Attempt(command.node, command.attempt, "undo", begun.task, inputs, begun.versions, undoes=begun)
+        self._add(undo)
+        self.checker.judge_undo(self, command, undo)
+        if command.node not in self.appended.recovering:
+            row = self.rows[command.node]
+            row.version, row.memory, row.current = None, 0, None
+            self._contract({command.node})
+        return undo
+
+    # Outputs
+
+    def _make(self, node: str, number: int, kind: Kind, carried: frozenset[tuple[str, int]] = frozenset()) -> Attempt:
+        if node not in self.rows:
+            raise Violation(f"there is no node {node}")
+        attempt = Attempt(node, number, kind, self.structure.nodes[node], {}, {}, carried)
+        attempt.versions = {
+            parent: version
+            for parent in self.structure.member(node).parents
+            if (version := self._source(parent, kind)) is not None
+        }
+        inputs = self._read(attempt)
+        if inputs is None:
+            raise Violation(f"{attempt!r} is to start, but not all its inputs are available")
+        attempt.inputs = inputs
+        self._add(attempt)
+        return attempt
+
+    def _add(self, attempt: Attempt) -> None:
+        key = (attempt.node, attempt.number)
+        if key in self.attempts:
+            raise Violation(f"the number of {attempt!r} was used before")
+        self.attempts[key] = attempt
+        self.of_node.setdefault(attempt.node, []).append(attempt)
+
+    def _source(self, node: str, kind: Kind) -> Attempt | None:
+        """The attempt whose output a consumer reads."""
+        row = self.rows[node]
+        if kind == "private" and row.private is not None:
+            return row.private
+        if row.version is None and self.structure.repeatable(node):
+            return next(iter(self.appended.saved.get(node, {}).values()), None)
+        return row.version
+
+    def _read(self, attempt: Attempt) -> Inputs | None:
+        """The inputs as they can be read now; None if something is missing."""
+        inputs = {}
+        member = self.structure.member(attempt.node) if attempt.node in self.rows else None
+        if member is None:
+            return None
+        for parent, parts in member.parents.items():
+            source = self._source(parent, attempt.kind)
+            for part in each(parts):
+                if source is None or source.output is None or not self._available(parent, part, source):
+                    return None
+                inputs[parent, part] = source.output[part]
+        return inputs
+
+    def _available(self, node: str, part: int, source: Attempt) -> bool:
+        row = self.rows[node]
+        if source is row.private:
+            return True
+        return bool(row.memory >> part & 1) or part in self.appended.saved.get(node, {})
+
+    def undo_inputs(self, begun: Attempt) -> Inputs | None:
+        """The inputs of an attempt as its undo can find them: in the record, in memory, saved or rebuilt."""
+        found = {}
+        for (parent, part), value in begun.inputs.items():
+            if (parent, part) in begun.carried:
+                found[parent, part] = value
+                continue
+            source = self._source(parent, "private") if parent in self.rows else None
+            if source is None or source.output is None or not self._available(parent, part, source):
+                return None
+            found[parent, part] = source.output[part]
+        return found
+
+    def _counts(self, attempt: Attempt) -> bool:
+        row = self.rows.get(attempt.node)
+        if row is None or attempt.state != "running":
+            return False
+        return attempt.kind == "private" or row.current is attempt
+
+    def _report(self, attempt: Attempt) -> None:
+        attempt.end()
+        attempt.known_ended = attempt.reported = True
+        self.active.remove(attempt)
+
+    def _expand(self, node: str, graph: Graph) -> bool:
+        """The nested graph takes its place. False if the law refuses it."""
+        if self.structure.graphs.get(node) is graph:
+            return True
+        if not self.structure.accepts(node, graph):
+            return False
+        self.structure = Structure(self.graph, {**self.structure.graphs, node: graph})
+        self.rows = {id: self.rows.get(id) or Row() for id in self.structure.nodes}
+        return True
+
+    def _contract(self, expanders: set[str]) -> None:
+        """What these returned is void, and with it the nested nodes."""
+        if expanders.isdisjoint(self.structure.graphs):
+            return
+        before = self.rows
+        self.structure = self.structure.without(expanders)
+        self.rows = {id: before[id] for id in self.structure.nodes}
+        self.checker.judge_vanished(self, before.keys() - self.rows.keys())
+
+    def _drop(self, nodes: set[str]) -> None:
+        shape = self.structure.shape
+        changing = shape.set_of(nodes & self.rows.keys()) & ~shape.repeatable
+        for node in nodes & self.rows.keys():
+            row = self.rows[node]
+            row.version, row.memory, row.private, row.current = None, 0, None, None
+        self._contract(
+            {
+                node
+                for node in nodes & self.structure.graphs.keys()
+                if (shape.ancestors[shape.position[node]] | 1 << shape.position[node]) & changing
+            }
+        )
+
+    # Facts for the checker
+
+    def facts(self) -> Facts:
+        """What is true now, everything appended counted as committed."""
+        versions = {id: row.version for id, row in self.rows.items()}
+        return facts_of(self.structure, self.appended, versions, [row.memory for row in self.rows_in_order()])
+
+    def facts_after_crash(self) -> Facts:
+        """What would be true if the engine crashed now and all attempts with it."""
+        structure = self.structure
+        if self.durable.graphs.keys() != structure.graphs.keys() or self.durable.graphs != structure.graphs:
+            structure = Structure(self.graph, self.durable.graphs)
+        versions = versions_after_crash(structure, self.durable)
+        return facts_of(structure, self.durable, versions, [0] * len(versions))
+
+    def rows_in_order(self) -> list[Row]:
+        """The rows in the order of the structure's shape."""
+        return [self.rows[member.id] for member in self.structure.shape.members]
+
+
+def facts_of(structure: Structure, reading: Reading, versions: dict[str, Attempt | None], memory: list[int]) -> Facts:
+    """The members that are being recovered count as dropped already; their effects stay until they are undone."""
+    shape = structure.shape
+    facts = Facts(shape, memory=memory, saved=[0] * len(memory))
+    for x, member in enumerate(shape.members):
+        node, bit = member.id, 1 << x
+        if node in reading.begun:
+            facts.begun |= bit
+        if node in reading.recovering:
+            facts.memory[x] = 0
+            continue
+        version = versions[node]
+        if version is not None:
+            facts.done |= bit
+            if node in reading.recorded:
+                facts.recorded |= bit
+        repeatable = shape.repeatable & bit
+        for part, attempt in reading.saved.get(node, {}).items():
+            if attempt is version or repeatable:
+                facts.saved[x] |= 1 << part
+    facts.visible = facts.done
+    return facts
+
+
+def versions_after_crash(structure: Structure, reading: Reading) -> dict[str, Attempt | None]:
+    """For each node the attempt whose output is its present one as far as the journal can tell."""
+    versions: dict[str, Attempt | None] = {}
+    shape = structure.shape
+    for x in reversed(range(len(shape.members))):
+        member = shape.members[x]
+        parts = reading.saved.get(member.id, {})
+        version = reading.recorded.get(member.id)
+        if len(parts) == member.parts:
+            version = parts[0]
+        for consumer in each(shape.consumers[x]):
+            if version is not None:
+                break
+            id = shape.members[consumer].id
+            reader = versions[id] or reading.begun.get(id)
+            version = _read_by(reader, member.id) if reader is not None else None
+        versions[member.id] = version
+    return versions
+
+
+def _read_by(attempt: Attempt, node: str) -> Attempt | None:
+    """The version of the node that an attempt read, directly or through the result of a graph nested in it."""
+    if node in attempt.versions:
+        return attempt.versions[node]
+    for version in attempt.versions.values():
+        found = _read_by(version, node)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,92 @@
+"""What a prefix of the journal says, read independently of `Run.load`.
+
+The simulation keeps two readings: one of everything that was appended, and one of what is committed, which is all that
+a crash would leave.
+"""
+
+from __future__ import annotations
+
+from onceflow.core import records
+from onceflow.core.graph import Graph
+from onceflow.testing.simulation.attempts import Attempt
+
+Entry = tuple[records.Record, Attempt | None]
+"""A record, and the attempt it is about."""
+
+
+class Reading:
+    """The state that follows from the entries so far."""
+
+    def __init__(self) -> None:
+        self.saved: dict[str, dict[int, Attempt]] = {}
+        self.recorded: dict[str, Attempt] = {}
+        self.begun: dict[str, Attempt] = {}
+        """The last begun attempt; of an undoable task only until it is undone, of an irrevocable one for ever."""
+        self.recovering: frozenset[str] = frozenset()
+        self.graphs: dict[str, Graph] = {}
+        self.cancelled: records.Cancelled | None = None
+        self.finished: str | None = None
+        self.parked: str | None = None
+        self.failed: set[str] = set()
+
+    def copy(self) -> Reading:
+        """An independent reading of the same entries."""
+        other = Reading()
+        other.saved = {node: dict(parts) for node, parts in self.saved.items()}
+        other.recorded = dict(self.recorded)
+        other.begun = dict(self.begun)
+        other.recovering = self.recovering
+        other.graphs = dict(self.graphs)
+        other.cancelled, other.finished, other.parked = self.cancelled, self.finished, self.parked
+        other.failed = set(self.failed)
+        return other
+
+    def read(self, entry: Entry) -> None:
+        """Takes in one more entry."""
+        record, attempt = entry
+        match record:
+            case records.Saved():
+                assert attempt is not None
+                self._save(record, attempt)
+            case records.Begun():
+                assert attempt is not None
+                self.begun[record.node] = attempt
+            case records.Done():
+                assert attempt is not None
+                self.recorded[record.node] = attempt
+            case records.Recovering():
+                self.recovering = frozenset(record.nodes)
+            case records.Undone():
+                self.begun.pop(record.node, None)
+                self.parked = None
+                if record.node not in self.recovering:
+                    self._drop(record.node)
+            case records.Dropped():
+                self.recovering = frozenset()
+                for node in record.nodes:
+                    self._drop(node)
+            case records.Parked():
+                self.parked = record.node
+            case records.Cancelled():
+                self.cancelled = record
+            case records.Finished():
+                self.finished = record.status
+            case records.Failed():
+                if record.final:
+                    self.failed.add(record.node)
+            case records.Resumed():
+                self.cancelled = self.finished = self.parked = None
+                self.failed.clear()
+
+    def _save(self, record: records.Saved, attempt: Attempt) -> None:
+        parts = self.saved.setdefault(record.node, {})
+        if not attempt.task.options.repeatable and any(other is not attempt for other in parts.values()):
+            parts.clear()
+        parts[record.part] = attempt
+        if record.graph is not None:
+            self.graphs[record.node] = record.graph
+
+    def _drop(self, node: str) -> None:
+        self.saved.pop(node, None)
+        self.recorded.pop(node, None)
+        self.graphs.pop(node, None)

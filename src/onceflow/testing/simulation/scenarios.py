@@ -1,0 +1,108 @@
+"""Random graphs that are worth running: small, mixed, with many shared consumers, and safe.
+
+A task that may return graphs (an expander) has them in `Node.call`: a tuple of alternatives, None for a plain value. The
+choices come from anything like `random.Random`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from onceflow.core.check import check
+from onceflow.core.effects import Effect, Options
+from onceflow.core.graph import Edge, Graph, Node
+from onceflow.errors import UnsafeGraph
+
+EFFECTS: tuple[Effect, ...] = ("none", "none", "undoable", "irrevocable")
+DEEPEST = 2
+"""How deep expanders nest."""
+
+
+def random_graph(random: Random, largest: int = 8) -> Graph:
+    """A safe graph of two nodes or more."""
+    return make_safe(_random_graph(random, 2 + random.randrange(largest - 1), 0, plain=False))
+
+
+def make_safe(graph: Graph) -> Graph:
+    """Saves what the check proposes until it has nothing to say."""
+    while True:
+        try:
+            check(graph)
+        except UnsafeGraph as unsafe:
+            graph = graph.with_checkpoints({task for tasks in unsafe.proposals.values() for task in tasks})
+        else:
+            return graph
+
+
+def _random_graph(random: Random, size: int, depth: int, plain: bool) -> Graph:
+    """`plain`: only tasks without effect that are not saved."""
+    nodes: list[Node] = []
+    unread: set[int] = set()
+    shape = random.choice(("mixed", "mixed", "shared", "chain", "fan"))
+    for position in range(size):
+        parents = _parents(random, shape, nodes, position == size - 1, unread)
+        unread -= parents
+        unread.add(position)
+        edges = tuple(_edge(random, nodes, parent) for parent in sorted(parents))
+        nodes.append(_node(random, position, edges, plain, depth, last=position == size - 1))
+    return Graph(nodes)
+
+
+def _parents(random: Random, shape: str, nodes: list[Node], last: bool, unread: set[int]) -> set[int]:
+    if not nodes:
+        return set()
+    if last:
+        return set(unread)
+    count = len(nodes)
+    if shape == "chain":
+        return {count - 1}
+    if shape == "fan":
+        return {0}
+    if shape == "shared" and count > 1:
+        # reads what an earlier node reads, and something else
+        earlier = nodes[1 + random.randrange(count - 1)]
+        shared = {parent for parent, _ in earlier.edges}
+        return shared | ({random.randrange(count)} if random.random() < 0.4 else set())
+    if random.random() < 0.2:
+        return set()
+    return {random.randrange(count) for _ in range(1 + random.randrange(min(3, count)))}
+
+
+def _edge(random: Random, nodes: list[Node], parent: int) -> Edge:
+    every = nodes[parent].every_part
+    if random.random() < 0.12:
+        return (parent, 0)
+    if every == 1 or random.random() < 0.5:
+        return (parent, every)
+    return (parent, 1 << random.randrange(nodes[parent].parts))
+
+
+def _node(random: Random, position: int, edges: tuple[Edge, ...], plain: bool, depth: int, last: bool) -> Node:
+    effect: Effect = "none" if plain else EFFECTS[random.randrange(len(EFFECTS))]
+    options = Options(
+        checkpoint=not plain and random.random() < 0.5,
+        deterministic=random.random() < 0.5,
+        effect=effect,
+        retries=random.choice((0, 1, 1, 2)),
+    )
+    expands = depth < DEEPEST and random.random() < (0.12 if depth == 0 else 0.2)
+    parts = 1 if expands or last or random.random() < 0.75 else 2
+    name = "abcdefghijkl"[position]
+    node = Node(id=name, task=name, options=options, edges=edges, parts=parts)
+    if not expands:
+        return node
+    saved = options.checkpoint or (last and depth == 0)
+    alternatives = tuple(_alternative(random, depth + 1, plain or not saved) for _ in range(1 + random.randrange(2)))
+    return msgspec.structs.replace(node, call=alternatives)
+
+
+def _alternative(random: Random, depth: int, plain: bool) -> Graph | None:
+    """A graph that an expander may return. Few are illegal; one that is refused ends the run early."""
+    if random.random() < 0.15:
+        return None
+    if random.random() < 0.03:
+        return _random_graph(random, 1 + random.randrange(3), depth, plain=False)
+    graph = _random_graph(random, 1 + random.randrange(3), depth, plain)
+    return graph if plain else make_safe(graph)

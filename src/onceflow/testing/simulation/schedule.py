@@ -1,0 +1,346 @@
+"""The seeded scheduler: picks any step that is enabled, and any fault within a budget, until the run is over.
+
+Every schedule draws its own tempo: how eagerly the journal commits, saves complete, attempts finish and ends are proved. A
+slow journal or slow saves lead into states that a uniform choice would hardly reach. Faults are budgeted, so every schedule
+must come to an end; one that has nothing left to do before that is a violation, too.
+
+The source of choices is anything like `random.Random`, so that hypothesis can make and shrink them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from onceflow.core import commands, events
+from onceflow.core.definitions import each
+from onceflow.core.graph import Graph
+from onceflow.core.run import Run
+from onceflow.testing.simulation.attempts import Attempt
+from onceflow.testing.simulation.checker import Checker
+from onceflow.testing.simulation.driver import FINAL, Driver, OnFailure, Saving
+from onceflow.testing.simulation.story import Story
+from onceflow.testing.simulation.world import Violation
+
+LONGEST = 5_000
+"""Steps. No schedule with a budget of a few dozen faults comes near it."""
+REMEMBERED = 8
+"""Events that may be delivered a second time."""
+
+Step = Callable[[], None]
+Choice = TypeVar("Choice")
+TEMPI = (0.05, 0.3, 1.0, 1.0, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a schedule ended."""
+
+    status: str
+    steps: int
+    epochs: int
+    faults: int
+
+
+class Simulation:
+    """One run of a graph under one schedule. `run` raises `Violation`; `driver.story` then tells how it came to that."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        random: Random,
+        *,
+        faults: int | None = None,
+        letter: bool = True,
+        run_class: type[Run] = Run,
+        validate: bool = False,
+    ) -> None:
+        self.random = random
+        on_failure: OnFailure = "undo" if random.random() < 0.4 else "keep"
+        self.driver = Driver(graph, run_class, on_failure, validate, Checker(letter), Story())
+        self.budget = random.randrange(8) if faults is None else faults
+        self.resumes = random.randrange(3)
+        self.cancels = 1 if random.random() < 0.2 else 0
+        self.fault_rate = random.choice((0.03, 0.1, 0.3))
+        self.steps = 0
+        self.faults = 0
+        self._tempi = [random.choice(TEMPI) for _ in range(8)]
+        self._remembered: list[events.Event] = []
+
+    def run(self) -> Outcome:
+        """From the beginning to the end."""
+        driver = self.driver
+        driver.begin()
+        driver.checker.after_step(driver)
+        while True:
+            step = self._next()
+            if step is None:
+                return Outcome(driver.run.status, self.steps, driver.epoch, self.faults)
+            step()
+            driver.checker.after_step(driver)
+            self.steps += 1
+            if self.steps > LONGEST:
+                raise Violation(f"the run does not come to an end: {driver.run.status} after {self.steps} steps")
+
+    def _next(self) -> Step | None:
+        driver = self.driver
+        if driver.over is not None:
+            return self._after_the_end()
+        if self.budget > 0 and self.random.random() < self.fault_rate:
+            fault = self._fault()
+            if fault is not None:
+                self.faults += 1
+                self.budget -= 1
+                return fault
+        step = self._ordinary_step()
+        if step is None:
+            raise Violation(f"nothing is left to do, but the run is {driver.run.status}")
+        return step
+
+    def _after_the_end(self) -> Step | None:
+        """A run that did not succeed may be resumed, by another engine."""
+        over = self.driver.over
+        if over is None or over.status == "succeeded" or self.resumes <= 0:
+            return None
+        self.resumes -= 1
+        return self._resume
+
+    def _resume(self) -> None:
+        self.crash()
+        self.driver.deliver(events.Resume())
+
+    def crash(self) -> None:
+        """The engine dies; what attempts survive is a matter of luck."""
+        driver = self.driver
+        if driver.over is None:
+            self._remembered += [events.Saved(s.attempt.node, s.part, s.attempt.number) for s in driver.saves[:1]]
+        driver.crash(lambda _: self.random.random() < 0.5)
+        if driver.run.status in FINAL:
+            if driver.run.status != driver.durable.finished:
+                raise Violation(f"loaded as {driver.run.status}, but the journal says {driver.durable.finished}")
+            driver.over = commands.Finish(driver.run.status)
+        elif driver.durable.finished is not None:
+            raise Violation(f"loaded as {driver.run.status}, but the journal says {driver.durable.finished}")
+        if driver.run.status == "parked":
+            driver.parked = driver.durable.parked
+
+    # Ordinary steps
+
+    def _ordinary_step(self) -> Step | None:
+        """Any enabled step, by the tempi of this schedule."""
+        driver = self.driver
+        kinds: list[list[Step]] = [[] for _ in range(8)]
+        committing, carrying, landing, ending, saving, elapsing, proving, nudging = kinds
+        if driver.committed < len(driver.journal):
+            committing.append(self._commit)
+        for waiting in driver.waiting:
+            if waiting.needs <= driver.committed:
+                carrying.append(lambda waiting=waiting: driver.carry_out(waiting))  # type: ignore[misc]
+        for attempt in driver.active:
+            if attempt.effectful and not attempt.landed:
+                landing.append(lambda attempt=attempt: driver.land(attempt))  # type: ignore[misc]
+            if attempt.state == "running" and (attempt.landed or not attempt.effectful):
+                ending.append(lambda attempt=attempt: self._finish(attempt))  # type: ignore[misc]
+            if attempt.state in ("silent", "stopping"):
+                proving.append(lambda attempt=attempt: self._end(attempt))  # type: ignore[misc]
+        for saving_part in driver.saves:
+            saving.append(lambda saving=saving_part: self._save(saving))  # type: ignore[misc]
+        for timer in driver.timers:
+            elapsing.append(lambda timer=timer: self._elapse(timer))  # type: ignore[misc]
+        if driver.parked is not None:
+            nudging.append(self._retry_undo)
+        if driver.durable.cancelled is not None and driver.run.status == "stopping":
+            nudging.append(lambda: self._tell(events.GiveUp()))
+        weights = [tempo if kind else 0.0 for tempo, kind in zip(self._tempi, kinds, strict=True)]
+        total = sum(weights)
+        if total == 0:
+            return None
+        if self.random.random() < 0.03 and self._remembered:
+            return self._repeat
+        point = self.random.random() * total
+        for weight, kind in zip(weights, kinds, strict=True):
+            point -= weight
+            if weight and point <= 0:
+                return self._pick(kind)
+        return self._pick(max(kinds, key=len))
+
+    def _pick(self, choices: list[Choice]) -> Choice:
+        return choices[self.random.randrange(len(choices))]
+
+    def _commit(self) -> None:
+        left = len(self.driver.journal) - self.driver.committed
+        self.driver.commit(left if self.random.random() < 0.5 else 1 + self.random.randrange(left))
+
+    def _finish(self, attempt: Attempt) -> None:
+        if attempt.kind == "undo":
+            self._remember(events.Undone(attempt.node, attempt.number))
+            self.driver.end_undo(attempt, succeeded=True)
+            return
+        graph = self._graph_of(attempt)
+        self._remember(events.Finished(attempt.node, attempt.number, graph))
+        self.driver.finish(attempt, graph, small=self.random.random() < 0.5)
+
+    def _graph_of(self, attempt: Attempt) -> Graph | None:
+        """One of the graphs the task may return; always the same one for the same inputs if it is deterministic."""
+        alternatives = attempt.task.call
+        if not alternatives:
+            return None
+        choice = self.random.randrange(len(alternatives))
+        if attempt.task.options.deterministic:
+            key = (attempt.node, hash(tuple(attempt.inputs.items())))
+            choice = self.driver.values.chosen.setdefault(key, choice)
+        graph: Graph | None = alternatives[choice]
+        return graph
+
+    def _end(self, attempt: Attempt) -> None:
+        """A stopped or lost attempt ends: usually by proof, sometimes it turns out to have been quicker."""
+        if self.random.random() < 0.7 or (attempt.effectful and not attempt.landed):
+            self._remember(events.Ended(attempt.node, attempt.number))
+            self.driver.prove_end(attempt)
+        elif self.random.random() < 0.5 and attempt.kind != "undo":
+            self.driver.fail(attempt, permanent=False)
+        else:
+            self._finish(attempt)
+
+    def _save(self, saving: Saving) -> None:
+        self._remember(events.Saved(saving.attempt.node, saving.part, saving.attempt.number))
+        self.driver.save(saving, "saved")
+
+    def _elapse(self, timer: commands.Wait) -> None:
+        self.driver.timers.remove(timer)
+        self._tell(events.Elapsed(timer.node, timer.attempt))
+
+    def _retry_undo(self) -> None:
+        driver = self.driver
+        node, driver.parked = driver.parked, None
+        assert node is not None
+        if self.random.random() < 0.3:
+            self.crash()
+            driver.parked = None
+            driver.deliver(events.Resume())
+        else:
+            driver.deliver(events.RetryUndo(node))
+
+    def _tell(self, event: events.Event) -> None:
+        self._remember(event)
+        self.driver.deliver(event)
+
+    def _remember(self, event: events.Event) -> None:
+        if not isinstance(event, events.GiveUp | events.Cancel):
+            self._remembered.append(event)
+            del self._remembered[:-REMEMBERED]
+
+    def _repeat(self) -> None:
+        """An event arrives a second time, or after the engine that waited for it has gone. Nothing may come of it."""
+        event = self._pick(self._remembered)
+        answered = self.driver.deliver(event)
+        if answered:
+            raise Violation(f"{event} was delivered before, and was answered again")
+
+    # Faults
+
+    def _fault(self) -> Step | None:
+        faults = [
+            self._raise,
+            self._raise,
+            self._fail_save,
+            self._fail_undo,
+            self._lose_worker,
+            self._lose_worker,
+            self._lose_output,
+            self._lose_everything,
+            self._crash,
+            self._cancel,
+            self._nonsense,
+        ]
+        first = self.random.randrange(len(faults))
+        for fault in faults[first:] + faults[:first]:
+            step = fault()
+            if step is not None:
+                return step
+        return None
+
+    def _running(self, *kinds: str) -> list[Attempt]:
+        return [a for a in self.driver.active if a.state == "running" and a.kind in kinds]
+
+    def _raise(self) -> Step | None:
+        running = self._running("run", "private")
+        if not running:
+            return None
+        attempt = self._pick(running)
+        permanent = attempt.kind == "run" and self.random.random() < 0.2
+        self._remember(events.Raised(attempt.node, attempt.number, permanent))
+        return lambda: self.driver.fail(attempt, permanent)
+
+    def _fail_undo(self) -> Step | None:
+        running = self._running("undo")
+        if not running:
+            return None
+        undo = self._pick(running)
+        return lambda: self.driver.end_undo(undo, succeeded=False)
+
+    def _fail_save(self) -> Step | None:
+        if not self.driver.saves:
+            return None
+        saving = self._pick(self.driver.saves)
+        permanent = self.random.random() < 0.15
+        return lambda: self.driver.save(saving, "impossible" if permanent else "failed")
+
+    def _in_memory(self) -> list[events.Part]:
+        return [
+            (node, part)
+            for node, row in self.driver.rows.items()
+            for part in each(row.memory | (row.private.task.every_part if row.private else 0))
+        ]
+
+    def _lose_output(self) -> Step | None:
+        parts = self._in_memory()
+        if not parts:
+            return None
+        return self._lose([self._pick(parts)], [])
+
+    def _lose_worker(self) -> Step | None:
+        parts = [part for part in self._in_memory() if self.random.random() < 0.5]
+        attempts = [a for a in self._running("run", "private", "undo") if self.random.random() < 0.5]
+        return self._lose(parts, attempts) if parts or attempts else None
+
+    def _lose_everything(self) -> Step | None:
+        parts, attempts = self._in_memory(), self._running("run", "private", "undo")
+        return self._lose(parts, attempts) if parts or attempts else None
+
+    def _lose(self, parts: list[events.Part], attempts: list[Attempt]) -> Step:
+        """A save of a lost part may still complete, or fail, or never be heard of again."""
+        driver = self.driver
+        driver.saves = [
+            saving
+            for saving in driver.saves
+            if (saving.attempt.node, saving.part) not in parts or self.random.random() < 0.5
+        ]
+        return lambda: driver.lose(parts, attempts)
+
+    def _crash(self) -> Step | None:
+        return self.crash
+
+    def _cancel(self) -> Step | None:
+        if not self.cancels or self.driver.run.status != "running":
+            return None
+        self.cancels -= 1
+        undo = self.random.random() < 0.5
+        return lambda: self._tell(events.Cancel(undo))
+
+    def _nonsense(self) -> Step | None:
+        """Something that cannot have happened: an attempt that was never started, a node that does not exist."""
+        node = self._pick(list(self.driver.rows))
+        never = (self.driver.epoch + 1) << 48
+        event = self._pick(
+            [
+                events.Finished(node, never),
+                events.Raised(node, never),
+                events.Undone(node, never),
+                events.Saved(node, 0, never),
+                events.Finished("nowhere", 1),
+            ]
+        )
+        return lambda: self.driver.deliver_nonsense(event)
