@@ -35,6 +35,8 @@ class Attempt:
     carried: frozenset[tuple[str, int]] = frozenset()
     """The inputs that are stored with its *begun* record."""
     state: State = "pending"
+    launched: bool = False
+    """It was carried out, so it may have had an effect."""
     landed: bool = False
     """Its effect (or the effect of the undo) is in the world."""
     known_ended: bool = False

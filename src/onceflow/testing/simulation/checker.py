@@ -69,7 +69,7 @@ class Checker:
                 raise Violation(f"{attempt!r} runs in a world without the effect of {ancestor}")
         if attempt.task.options.effect == "irrevocable":
             for other in driver.of_node[node]:
-                if other.state != "pending" and other.inputs != attempt.inputs and other.task is attempt.task:
+                if other.launched and other.kind != "undo" and other.inputs != attempt.inputs:
                     raise Violation(f"{attempt!r} is irrevocable and has other inputs than {other!r}")
 
     def judge_effect(self, driver: Driver, attempt: Attempt) -> None:

@@ -26,7 +26,6 @@ from onceflow.testing.simulation.structure import Structure
 from onceflow.testing.simulation.world import Violation, World
 
 OnFailure = Literal["keep", "undo"]
-FINAL = ("succeeded", "failed", "undone", "cancelled")
 
 
 @dataclass(slots=True)
@@ -324,6 +323,7 @@ class Driver:
         elif readable != attempt.inputs:
             raise Violation(f"{attempt!r} was to read {attempt.inputs} and finds {readable}")
         else:
+            attempt.launched = True
             self.checker.judge_launch(self, attempt)
 
     def _stop(self, command: commands.Stop) -> None:

@@ -25,7 +25,7 @@ class Reading:
         self.recovering: frozenset[str] = frozenset()
         self.graphs: dict[str, Graph] = {}
         self.cancelled: records.Cancelled | None = None
-        self.finished: str | None = None
+        self.finished: records.Status | None = None
         self.parked: str | None = None
         self.failed: set[str] = set()
 

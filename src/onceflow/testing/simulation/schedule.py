@@ -20,7 +20,7 @@ from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import FINAL, Driver, OnFailure, Saving
+from onceflow.testing.simulation.driver import Driver, OnFailure, Saving
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.world import Violation
 
@@ -117,12 +117,10 @@ class Simulation:
         if driver.over is None:
             self._remembered += [events.Saved(s.attempt.node, s.part, s.attempt.number) for s in driver.saves[:1]]
         driver.crash(lambda _: self.random.random() < 0.5)
-        if driver.run.status in FINAL:
+        if driver.durable.finished is not None:
             if driver.run.status != driver.durable.finished:
                 raise Violation(f"loaded as {driver.run.status}, but the journal says {driver.durable.finished}")
-            driver.over = commands.Finish(driver.run.status)
-        elif driver.durable.finished is not None:
-            raise Violation(f"loaded as {driver.run.status}, but the journal says {driver.durable.finished}")
+            driver.over = commands.Finish(driver.durable.finished)
         if driver.run.status == "parked":
             driver.parked = driver.durable.parked
 
