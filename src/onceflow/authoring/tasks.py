@@ -262,9 +262,7 @@ class TaskDecorator:
         return _decorate(function, given, TaskOptions, {})
 
 
-def _decorate(
-    functions: tuple[Any, ...], given: Mapping[str, Any], allowed: type, defaults: Mapping[str, Any]
-) -> Any:
+def _decorate(functions: tuple[Any, ...], given: Mapping[str, Any], allowed: type, defaults: Mapping[str, Any]) -> Any:
     name = given.get("name") or getattr(functions[0] if functions else None, "__name__", "?")
     check_known(given, allowed, str(name), "(…)")
     if not functions:

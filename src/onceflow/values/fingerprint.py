@@ -117,7 +117,7 @@ class Walk:
                 return _typed(kind) + encode(self, value)
         fields = _compared_fields(value)
         if fields is not None:
-            return b"F" + _typed(kind) + self._mapping({name: getattr(value, name, None) for name in fields})
+            return b"F" + _typed(kind) + self._sequence(v for name in fields for v in (name, getattr(value, name, None)))
         module = kind.__module__.partition(".")[0]
         if module == "numpy":
             return self._numpy(value, kind)
@@ -226,7 +226,7 @@ _BY_BASE: tuple[tuple[Any, Callable[[Walk, Any], bytes]], ...] = (
     (types.SimpleNamespace, lambda walk, value: walk._mapping(vars(value))),
     # Subclasses of the plain types come here, after enum members.
     (str, _text(str.__str__)),
-    (int, _text(int.__repr__)),
+    (int, _text(lambda value: f"{int(value):x}")),
     (float, _text(float.__repr__)),
     ((complex, range, datetime.timedelta, datetime.timezone), _text(repr)),
     ((datetime.datetime, datetime.time), _text(lambda value: f"{value.isoformat()} {value.fold}")),

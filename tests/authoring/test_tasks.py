@@ -1,0 +1,277 @@
+"""Tasks as functions, and what their options mean to core."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pickle
+
+import pytest
+
+import onceflow
+from onceflow import InvalidOption, Retry, task
+from onceflow.core.effects import Options
+
+
+@task
+def double(number: int, *, times: int = 2) -> int:
+    """Multiplies."""
+    return number * times
+
+
+@task.pure
+def shout(text: str) -> str:
+    return text.upper()
+
+
+@task(name="fetch-page", retry=2)
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+def undo(number: int, *, output: int | None, key: str) -> None: ...
+
+
+def test_calling_a_task_just_calls_the_function() -> None:
+    assert double(4) == 8
+    assert double(4, times=3) == 12
+
+
+def test_calling_an_async_task_gives_its_coroutine() -> None:
+    assert asyncio.run(fetch("a")) == b"a"
+    assert fetch.is_async
+    assert not double.is_async
+
+
+def test_a_task_looks_like_its_function() -> None:
+    assert double.__name__ == "double"
+    assert double.__doc__ == "Multiplies."
+    assert inspect.signature(double) == inspect.signature(double.function)
+    assert repr(double) == "<task double(number: 'int', *, times: 'int' = 2) -> 'int'>"
+
+
+def test_a_plain_task_is_saved_and_irrevocable() -> None:
+    assert double.core_options == Options(checkpoint=True, deterministic=False, effect="irrevocable", retries=0)
+
+
+def test_a_pure_task_has_no_effect_and_is_deterministic_and_not_saved() -> None:
+    assert shout.core_options == Options(checkpoint=False, deterministic=True, effect="none", retries=0)
+
+
+def test_a_pure_task_may_be_saved() -> None:
+    @task.pure(checkpoint=True, name="slow")
+    def think() -> int:
+        return 42
+
+    assert think.core_options == Options(checkpoint=True, deterministic=True, effect="none")
+    assert think.name == "slow"
+
+
+def test_a_name_and_retries_are_taken_from_the_decorator() -> None:
+    assert fetch.name == "fetch-page"
+    assert fetch.core_options.retries == 2
+
+
+def test_a_rollback_makes_a_task_undoable() -> None:
+    undoable = task(rollback=undo)(double.function)
+    assert undoable.core_options.effect == "undoable"
+    assert undoable.settings.can_rollback
+
+
+def test_can_rollback_without_a_rollback_means_no_effect() -> None:
+    assert task(can_rollback=True)(double.function).core_options.effect == "none"
+
+
+def test_options_merge_over_those_of_the_decorator() -> None:
+    changed = fetch.options(checkpoint=False).options(deterministic=True)
+    assert changed.core_options == Options(checkpoint=False, deterministic=True, effect="irrevocable", retries=2)
+    assert changed.name == "fetch-page"
+
+
+def test_options_leave_the_task_itself_as_it_was() -> None:
+    double.options(checkpoint=False, name="other")
+    assert double.core_options.checkpoint
+    assert double.name == "double"
+
+
+def test_a_rollback_can_be_taken_away_again() -> None:
+    undoable = task(rollback=undo)(double.function)
+    assert undoable.options(rollback=None).core_options.effect == "irrevocable"
+
+
+def test_a_task_may_serve_as_rollback() -> None:
+    assert double.options(rollback=task(undo)).settings.rollback is undo
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"chekpoint": True}, r"no option 'chekpoint' for double\(number.*the options are after, can_rollback"),
+        ({"checkpoint": 1}, "checkpoint must be True or False, not 1"),
+        ({"name": ""}, "name must be a text"),
+        ({"num_returns": 0}, "num_returns must be an int of at least 1"),
+        ({"num_returns": True}, "num_returns must be an int of at least 1"),
+        ({"retry": -1}, "retry must be a count"),
+        ({"retry": "often"}, "retry must be a count"),
+        ({"rollback": 3}, "rollback must be a function"),
+        ({"rollback": undo, "can_rollback": False}, "leave one out"),
+        ({"after": 3}, "after must be a list of nodes"),
+    ],
+)
+def test_a_wrong_option_is_a_type_error_that_names_the_task(given: dict[str, object], says: str) -> None:
+    with pytest.raises(TypeError, match=says) as caught:
+        double.options(**given)  # type: ignore[arg-type]
+    assert isinstance(caught.value, InvalidOption)
+    assert caught.value.task == "double"
+
+
+def test_an_inherited_rollback_contradicts_can_rollback_false() -> None:
+    undoable = task(rollback=undo)(double.function)
+    with pytest.raises(TypeError, match="leave one out"):
+        undoable.options(can_rollback=False)
+
+
+def test_after_belongs_to_a_call_and_not_to_the_decorator() -> None:
+    with pytest.raises(TypeError, match=r"options\(after=\[…\]\)\.bind"):
+        task(after=[])  # type: ignore[call-overload]
+
+
+def test_pure_refuses_what_would_make_it_impure() -> None:
+    with pytest.raises(TypeError, match="declare anything else with @task"):
+        task.pure(deterministic=False)  # type: ignore[call-overload]
+
+
+def test_options_have_names() -> None:
+    with pytest.raises(TypeError, match="options are given by name"):
+        task(double.function, True)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("thing", [3, "text", None, double, double.bind(1)])
+def test_only_functions_become_tasks(thing: object) -> None:
+    with pytest.raises(TypeError):
+        task(thing)  # type: ignore[call-overload]
+
+
+def test_a_method_cannot_be_a_task() -> None:
+    with pytest.raises(TypeError, match=r"it is a method of .*Shop"):
+
+        class Shop:
+            @task
+            def sell(self) -> None: ...
+
+
+def test_a_function_inside_a_function_may_call_its_parameter_self() -> None:
+    @task
+    def visit(self: int) -> int:
+        return self
+
+    assert visit(3) == 3
+
+
+class TestRollbackParameters:
+    def test_any_subset_of_the_tasks_parameters_will_do(self) -> None:
+        for function in (lambda: None, lambda number: None, lambda times, key: None, lambda *, output: None):
+            double.options(rollback=function)
+
+    def test_the_names_of_variadic_parameters_count(self) -> None:
+        @task(rollback=lambda rows, named: None)
+        def write(*rows: int, **named: int) -> None: ...
+
+        node = onceflow.authoring.building.build_graph(write.bind(1, 2, a=3)).nodes[0]
+        assert node.call.rollback_arguments((1, 2), {"a": 3}, output=None, key="k") == {
+            "rows": (1, 2),
+            "named": {"a": 3},
+        }
+
+    @pytest.mark.parametrize(
+        ("function", "says"),
+        [
+            (lambda city: None, "'city' of its rollback .* is neither a parameter of the task nor"),
+            (lambda city="Rome": None, "'city' of its rollback .* is neither a parameter of the task nor"),
+            (lambda *rest: None, "'rest' .* cannot be given by keyword"),
+            (lambda **rest: None, "'rest' .* cannot be given by keyword"),
+            (lambda number, /: None, "'number' .* cannot be given by keyword"),
+        ],
+    )
+    def test_anything_else_is_a_type_error_that_names_it(self, function: object, says: str) -> None:
+        with pytest.raises(TypeError, match=says):
+            double.options(rollback=function)  # type: ignore[arg-type]
+
+    def test_a_task_whose_parameter_is_called_key_cannot_hand_it_to_the_rollback(self) -> None:
+        with pytest.raises(TypeError, match="rename the task's parameter"):
+
+            @task(rollback=lambda key: None)
+            def lock(key: str) -> None: ...
+
+    def test_the_rollback_receives_what_it_declares(self) -> None:
+        undoable = double.options(rollback=undo)
+        given = undoable.rollback_arguments((4,), {}, output=8, key="run/double/0")
+        assert given == {"number": 4, "output": 8, "key": "run/double/0"}
+
+    def test_defaults_count_as_given(self) -> None:
+        undoable = double.options(rollback=lambda times: None)
+        assert undoable.rollback_arguments((4,), {}, output=None, key="") == {"times": 2}
+
+
+class TestRetry:
+    def test_a_count_is_short_for_a_policy(self) -> None:
+        assert double.options(retry=3).settings.retry == Retry(3)
+
+    def test_delays_grow_up_to_the_longest(self) -> None:
+        policy = Retry(9, delay=1, backoff=3, max_delay=10)
+        assert [policy.wait(failures) for failures in (1, 2, 3, 4, 100_000)] == [1, 3, 9, 10, 10]
+
+    def test_jitter_moves_a_delay_both_ways(self) -> None:
+        policy = Retry(1, delay=10, jitter=0.5)
+        assert [policy.wait(1, chance) for chance in (0.0, 0.5, 1.0)] == [5, 10, 15]
+
+    def test_only_the_named_errors_are_covered(self) -> None:
+        policy = Retry(1, on=(OSError, KeyError))
+        assert policy.covers(ConnectionError())
+        assert not policy.covers(ValueError())
+        assert Retry(1, on=KeyError).covers(KeyError())
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"count": -1}, {"delay": -1}, {"backoff": 0.5}, {"jitter": 2}, {"max_delay": -1}],
+    )
+    def test_impossible_numbers_are_refused(self, wrong: dict[str, float]) -> None:
+        with pytest.raises(ValueError, match="Retry: "):
+            Retry(**{"count": 1, **wrong})  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("wrong", [{"count": "3"}, {"count": True}, {"on": ()}, {"on": "OSError"}, {"on": (3,)}])
+    def test_wrong_kinds_are_refused(self, wrong: dict[str, object]) -> None:
+        with pytest.raises(TypeError, match="Retry: "):
+            Retry(**{"count": 1, **wrong})  # type: ignore[arg-type]
+
+
+class TestPickling:
+    def test_a_task_of_a_module_goes_by_its_name(self) -> None:
+        assert pickle.loads(pickle.dumps(double)) is double
+
+    def test_the_same_task_with_other_options_goes_by_name_and_options(self) -> None:
+        changed = pickle.loads(pickle.dumps(double.options(retry=3, name="other")))
+        assert changed.function is double.function
+        assert changed.settings == double.options(retry=3, name="other").settings
+
+    def test_a_local_task_goes_by_value(self) -> None:
+        import cloudpickle
+
+        factor = 3
+
+        @task(retry=1)
+        def scale(number: int) -> int:
+            return number * factor
+
+        copy = pickle.loads(cloudpickle.dumps(scale))
+        assert copy(2) == 6
+        assert copy.settings == scale.settings
+
+    def test_a_local_task_may_refer_to_itself(self) -> None:
+        import cloudpickle
+
+        @task.pure
+        def count(number: int) -> int:
+            return 0 if number == 0 else 1 + count(number - 1)
+
+        assert pickle.loads(cloudpickle.dumps(count))(5) == 5

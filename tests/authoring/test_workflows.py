@@ -1,0 +1,124 @@
+"""Workflows: functions that build graphs and give them a name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from onceflow import InvalidOption, NotANode, WrongArguments, task, workflow
+from onceflow.authoring.building import build_graph
+
+
+@task
+def charge(user: str, cents: int) -> str:
+    return f"{user} {cents}"
+
+
+@task.pure(num_returns=2)
+def quote(city: str) -> tuple[int, str]: ...
+
+
+@workflow
+def trip(user: str, city: str = "Rome") -> str:
+    """Books."""
+    cents, _ = quote.bind(city)
+    return charge.bind(user, cents)
+
+
+@workflow(name="two trips")
+def both(user: str) -> str:
+    first = trip.bind(user)
+    return charge.options(after=[first]).bind(user, 1)
+
+
+def test_binding_a_workflow_runs_its_function_and_gives_the_node_it_returned() -> None:
+    graph = build_graph(trip.bind("ann"))
+    assert [node.id for node in graph.nodes] == ["quote", "charge"]
+
+
+def test_calling_a_workflow_just_calls_its_function() -> None:
+    assert repr(trip("ann")) == "<node charge>"
+    assert build_graph(trip("ann")).workflow is None
+
+
+def test_the_graph_remembers_which_workflow_was_bound_with_what() -> None:
+    bound = build_graph(trip.bind("ann")).workflow
+    assert bound is not None
+    assert bound.name == "trip"
+    assert bound.arguments == {"user": "ann", "city": "Rome"}
+    assert repr(bound) == "<workflow trip(user='ann', city='Rome')>"
+
+
+def test_a_graph_without_a_workflow_remembers_none() -> None:
+    assert build_graph(charge.bind("ann", 1)).workflow is None
+
+
+def test_workflows_nest_by_binding_one_inside_another() -> None:
+    graph = build_graph(both.bind("ann"))
+    assert [node.id for node in graph.nodes] == ["quote", "charge", "charge_1"]
+    assert graph.workflow is not None
+    assert graph.workflow.name == "two trips"
+
+
+def test_the_outer_workflow_counts_if_both_return_the_same_node() -> None:
+    @workflow
+    def outer(user: str) -> str:
+        return trip.bind(user)
+
+    bound = build_graph(outer.bind("ann")).workflow
+    assert bound is not None
+    assert bound.name == "outer"
+
+
+def test_a_workflow_may_return_a_part() -> None:
+    @workflow
+    def cents(city: str) -> int:
+        return quote.bind(city)[0]
+
+    graph = build_graph(cents.bind("Rome"))
+    assert graph.workflow is not None
+    assert graph.workflow.name == "cents"
+
+
+def test_a_workflow_has_the_name_and_the_typed_parameters_of_its_function() -> None:
+    assert trip.name == "trip"
+    assert trip.__doc__ == "Books."
+    assert trip.signature == inspect.signature(trip.function)
+    assert repr(trip) == "<workflow trip(user: 'str', city: 'str' = 'Rome') -> 'str'>"
+
+
+def test_arguments_that_do_not_fit_are_a_type_error_with_the_signature() -> None:
+    with pytest.raises(TypeError, match=r"trip\.bind\(\): missing .* 'user'; it takes trip\(user: 'str'") as caught:
+        trip.bind()  # type: ignore[call-arg]
+    assert isinstance(caught.value, WrongArguments)
+
+
+@pytest.mark.parametrize(("value", "hint"), [(5, "pass what"), (None, "pass what"), (charge, "behind it")])
+def test_a_workflow_must_return_a_node(value: Any, hint: str) -> None:
+    @workflow
+    def broken() -> Any:
+        return value
+
+    with pytest.raises(TypeError, match=f"return statement of workflow 'broken' needs a node and got .*{hint}") as caught:
+        broken.bind()
+    assert isinstance(caught.value, NotANode)
+
+
+def test_an_async_function_cannot_be_a_workflow() -> None:
+    with pytest.raises(InvalidOption, match="async function cannot be a workflow"):
+
+        @workflow
+        async def later() -> None: ...
+
+
+@pytest.mark.parametrize("thing", [3, charge, trip])
+def test_only_functions_become_workflows(thing: Any) -> None:
+    with pytest.raises(InvalidOption, match="a workflow is made from a function"):
+        workflow(thing)
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="must be a text that is not empty"):
+        workflow(name="")(trip.function)
