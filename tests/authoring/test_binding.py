@@ -112,7 +112,9 @@ def test_functions_and_local_classes_may_be_arguments() -> None:
 
 
 def test_an_argument_that_cannot_be_pickled_is_a_type_error_that_names_task_and_argument() -> None:
-    with pytest.raises(TypeError, match=r"keep\.bind\(\): the argument value cannot be sent to a worker: .*lock") as caught:
+    with pytest.raises(
+        TypeError, match=r"keep\.bind\(\): the argument value cannot be sent to a worker: .*lock"
+    ) as caught:
         keep.bind(threading.Lock())
     assert isinstance(caught.value, UnpicklableArgument)
 

@@ -42,13 +42,13 @@ USES: list[Callable[[Any], object]] = [
     lambda node: max(node, 3),
     lambda node: node + 1,
     lambda node: 1 + node,
-    lambda node: [1] + node,
+    lambda node: [1] + node,  # noqa: RUF005
     lambda node: -node,
     lambda node: node @ node,
     lambda node: divmod(node, 2),
     lambda node: 2**node,
     lambda node: f"{node}",
-    lambda node: "{:>3}".format(node),
+    lambda node: format(node, ">3"),
     lambda node: pickle.dumps(node),
 ]
 
@@ -111,7 +111,7 @@ def test_parts_are_found_by_index_from_both_ends_and_in_slices() -> None:
 
 
 def test_the_number_of_outputs_may_be_given_at_bind() -> None:
-    first, second = price.options(num_returns=2).bind("tea")
+    _, second = price.options(num_returns=2).bind("tea")
     assert repr(second) == "<node price[1]>"
 
 

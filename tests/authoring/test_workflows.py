@@ -101,7 +101,9 @@ def test_a_workflow_must_return_a_node(value: Any, hint: str) -> None:
     def broken() -> Any:
         return value
 
-    with pytest.raises(TypeError, match=f"return statement of workflow 'broken' needs a node and got .*{hint}") as caught:
+    with pytest.raises(
+        TypeError, match=f"return statement of workflow 'broken' needs a node and got .*{hint}"
+    ) as caught:
         broken.bind()
     assert isinstance(caught.value, NotANode)
 

@@ -31,7 +31,12 @@ def expected() -> Found:
 
 def reported(cache: Path) -> tuple[Found, str]:
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--hide-error-context", "--no-pretty"]
-    command += ["--show-error-codes", "--no-color-output", f"--cache-dir={cache}", *map(str, sorted(CASES.glob("*.py")))]
+    command += [
+        "--show-error-codes",
+        "--no-color-output",
+        f"--cache-dir={cache}",
+        *map(str, sorted(CASES.glob("*.py"))),
+    ]
     ran = subprocess.run(
         command, env={**os.environ, "MYPYPATH": str(SOURCES)}, capture_output=True, text=True, check=False
     )

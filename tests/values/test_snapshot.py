@@ -121,7 +121,7 @@ def test_arrays_and_large_bytes_go_together() -> None:
 
 def test_what_cannot_be_pickled_raises() -> None:
     with pytest.raises(TypeError):
-        snapshot.take((number for number in [1]))
+        snapshot.take(number for number in [1])
 
 
 def test_a_module_registered_for_pickling_by_value_is_pickled_by_value() -> None:
@@ -150,14 +150,14 @@ def test_a_class_of_the_users_script_can_be_loaded_where_the_script_does_not_run
 
         sys.stdout.buffer.write(snapshot.take([Point(4), lambda: 5]).payload)
     """
-    payload = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True
-    ).stdout
+    payload = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True).stdout
     point, function = snapshot.load(payload, [])
     assert (point.double(), function()) == (8, 5)
 
 
 def test_importing_onceflow_does_not_import_cloudpickle_or_numpy() -> None:
-    script = "import onceflow, sys; print([name for name in ('cloudpickle', 'numpy', 'asyncio') if name in sys.modules])"
+    script = (
+        "import onceflow, sys; print([name for name in ('cloudpickle', 'numpy', 'asyncio') if name in sys.modules])"
+    )
     shown = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert shown.strip() == "[]"

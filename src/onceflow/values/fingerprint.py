@@ -117,7 +117,9 @@ class Walk:
                 return _typed(kind) + encode(self, value)
         fields = _compared_fields(value)
         if fields is not None:
-            return b"F" + _typed(kind) + self._sequence(v for name in fields for v in (name, getattr(value, name, None)))
+            return (
+                b"F" + _typed(kind) + self._sequence(v for name in fields for v in (name, getattr(value, name, None)))
+            )
         module = kind.__module__.partition(".")[0]
         if module == "numpy":
             return self._numpy(value, kind)

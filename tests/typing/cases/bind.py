@@ -53,13 +53,15 @@ class Order:
 def ship(order: Order, *boxes: int, **notes: str) -> None: ...
 
 
+splits: Task[[str], tuple[int, str]] = split
+fetches: AsyncTask[[str], bytes] = fetch
+
+
 def the_decorator_keeps_parameters_and_return_type() -> None:
     assert_type(price("tea", tax=0.1), int)
     assert_type(label(3), str)
     assert_type(split("a"), tuple[int, str])
-    assert_type(fetch("a"), Coroutine[Any, Any, bytes])
-    plain: Task[[str], tuple[int, str]] = split
-    waiting: AsyncTask[[str], bytes] = fetch
+    _ = assert_type(fetch("a"), Coroutine[Any, Any, bytes])
     price(3)  # E: arg-type
     label()  # E: call-arg
 
@@ -100,7 +102,7 @@ def nodes_can_be_indexed_and_unpacked() -> None:
     assert_type(names.bind("a b")[1], str)
     label.bind(count, text)
     label.bind(text)  # E: arg-type
-    one, two, three = split.bind("a")  # E: misc
+    _one, _two, _three = split.bind("a")  # E: misc
     price.bind("tea")[0]  # E: index
 
 
@@ -110,7 +112,7 @@ def options_keep_the_types() -> None:
     assert_type(changed(1), str)
     assert_type(fetch.options(retry=3).bind("a"), bytes)
     changed.bind("a")  # E: arg-type
-    label.options(checkpoint="yes")  # E: typeddict-item
+    label.options(checkpoint="yes")  # E: arg-type
     label.options(chekpoint=True)  # E: call-arg
 
 
