@@ -18,7 +18,7 @@ Inputs = Mapping[tuple[str, int], Value]
 
 Kind = Literal["run", "private", "undo"]
 State = Literal["pending", "running", "stopping", "silent", "ended"]
-"""`pending`: the command waits for its commit. `stopping`: told to end. `silent`: lost, will not report, but may live."""
+"""`pending`: the command waits for its commit. `stopping`: told to end. `silent`: lost, will not report, may live."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +31,7 @@ class Attempt:
     task: Node
     inputs: Inputs
     versions: Mapping[str, Attempt]
-    """For every parent, also control-only ones, the attempt whose output was the current one when this one was begun."""
+    """For every parent, also control-only ones, the attempt whose output was the present one when this was begun."""
     carried: frozenset[tuple[str, int]] = frozenset()
     """The inputs that are stored with its *begun* record."""
     state: State = "pending"

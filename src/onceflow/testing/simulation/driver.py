@@ -1,10 +1,10 @@
-"""Everything around a `Run`: journal, memory, attempts, saves in flight, timers, the world. Obeys commands to the letter.
+"""Everything around a `Run`: journal, memory, attempts, saves in flight, timers, the world. Obeys to the letter.
 
 The simulated driver decides nothing by itself: `schedule.py` says what happens next, this file carries it out and keeps
 its own account of what it saw. That account, and never the inside of the `Run`, is what `checker.py` judges.
 
 A crash takes everything that is not committed and all memory; attempts may survive it. What the run can know afterwards
-is read from the committed journal alone: a node without a save was done if something that reads it is saved or has begun.
+is read from the committed journal alone: a node without a save was done if something that reads it is saved or begun.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
 from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Values
 from onceflow.testing.simulation.checker import Checker
+from onceflow.testing.simulation.facts import facts_of, versions_after_crash
 from onceflow.testing.simulation.reading import Entry, Reading
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.structure import Structure
@@ -264,8 +265,13 @@ class Driver:
                 self.timers.append(command)
             case commands.Release():
                 self._release(command)
+            case commands.Drop():
+                self._drop({command.node})
             case commands.Refuse():
-                if self.refusing is None or (self.refusing.node, self.refusing.number) != (command.node, command.attempt):
+                if self.refusing is None or (self.refusing.node, self.refusing.number) != (
+                    command.node,
+                    command.attempt,
+                ):
                     raise Violation(f"{command}, but the law allows that graph")
                 self.refusing = None
             case commands.Need():
@@ -330,9 +336,6 @@ class Driver:
         attempt = self.attempts.get((command.node, command.attempt))
         if attempt is None:
             raise Violation(f"{command} is about an attempt that never was")
-        row = self.rows.get(command.node)
-        if row is not None and row.current is attempt:
-            row.current = None
         if attempt.state == "pending":
             self.waiting = [waiting for waiting in self.waiting if waiting.attempt is not attempt]
             attempt.state, attempt.landed = "stopping", True
@@ -357,9 +360,12 @@ class Driver:
             row.private = None
             return
         row.memory = 0
+        saved = self.appended.saved.get(command.node, {})
         for waiting in self.waiting:
             attempt = waiting.attempt
-            if attempt is not None and attempt.kind == "run" and self._read(attempt) is None:
+            if attempt is None or attempt.kind == "undo":
+                continue
+            if any(node == command.node and part not in saved for node, part in attempt.inputs):
                 raise Violation(f"{command}, but {attempt!r} has yet to read it")
 
     def _prepare_undo(self, command: commands.Undo) -> Attempt:
@@ -446,10 +452,13 @@ class Driver:
         return found
 
     def _counts(self, attempt: Attempt) -> bool:
+        """Does it matter that this attempt returns? One that was told to end matters if it cannot be taken back."""
         row = self.rows.get(attempt.node)
-        if row is None or attempt.state != "running":
+        if row is None:
             return False
-        return attempt.kind == "private" or row.current is attempt
+        if attempt.state == "stopping":
+            return row.current is attempt and attempt.task.options.effect == "irrevocable"
+        return attempt.state == "running" and (attempt.kind == "private" or row.current is attempt)
 
     def _report(self, attempt: Attempt) -> None:
         attempt.end()
@@ -476,18 +485,19 @@ class Driver:
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
 
     def _drop(self, nodes: set[str]) -> None:
-        shape = self.structure.shape
-        changing = shape.set_of(nodes & self.rows.keys()) & ~shape.repeatable
+        """The outputs are void. So is a graph whose expander may return another one when it runs again."""
         for node in nodes & self.rows.keys():
-            row = self.rows[node]
-            row.version, row.memory, row.private, row.current = None, 0, None, None
-        self._contract(
-            {
-                node
-                for node in nodes & self.structure.graphs.keys()
-                if (shape.ancestors[shape.position[node]] | 1 << shape.position[node]) & changing
-            }
-        )
+            self.rows[node] = Row()
+        if self.structure.graphs:
+            shape = self.structure.shape
+            undone = shape.set_of(node for node, row in self.rows.items() if row.version is None) & ~shape.repeatable
+            self._contract(
+                {
+                    node
+                    for node in self.structure.graphs
+                    if (shape.ancestors[shape.position[node]] | 1 << shape.position[node]) & undone
+                }
+            )
 
     # Facts for the checker
 
@@ -507,58 +517,3 @@ class Driver:
     def rows_in_order(self) -> list[Row]:
         """The rows in the order of the structure's shape."""
         return [self.rows[member.id] for member in self.structure.shape.members]
-
-
-def facts_of(structure: Structure, reading: Reading, versions: dict[str, Attempt | None], memory: list[int]) -> Facts:
-    """The members that are being recovered count as dropped already; their effects stay until they are undone."""
-    shape = structure.shape
-    facts = Facts(shape, memory=memory, saved=[0] * len(memory))
-    for x, member in enumerate(shape.members):
-        node, bit = member.id, 1 << x
-        if node in reading.begun:
-            facts.begun |= bit
-        if node in reading.recovering:
-            facts.memory[x] = 0
-            continue
-        version = versions[node]
-        if version is not None:
-            facts.done |= bit
-            if node in reading.recorded:
-                facts.recorded |= bit
-        repeatable = shape.repeatable & bit
-        for part, attempt in reading.saved.get(node, {}).items():
-            if attempt is version or repeatable:
-                facts.saved[x] |= 1 << part
-    facts.visible = facts.done
-    return facts
-
-
-def versions_after_crash(structure: Structure, reading: Reading) -> dict[str, Attempt | None]:
-    """For each node the attempt whose output is its present one as far as the journal can tell."""
-    versions: dict[str, Attempt | None] = {}
-    shape = structure.shape
-    for x in reversed(range(len(shape.members))):
-        member = shape.members[x]
-        parts = reading.saved.get(member.id, {})
-        version = reading.recorded.get(member.id)
-        if len(parts) == member.parts:
-            version = parts[0]
-        for consumer in each(shape.consumers[x]):
-            if version is not None:
-                break
-            id = shape.members[consumer].id
-            reader = versions[id] or reading.begun.get(id)
-            version = _read_by(reader, member.id) if reader is not None else None
-        versions[member.id] = version
-    return versions
-
-
-def _read_by(attempt: Attempt, node: str) -> Attempt | None:
-    """The version of the node that an attempt read, directly or through the result of a graph nested in it."""
-    if node in attempt.versions:
-        return attempt.versions[node]
-    for version in attempt.versions.values():
-        found = _read_by(version, node)
-        if found is not None:
-            return found
-    return None

@@ -23,6 +23,7 @@ class Reading:
         self.begun: dict[str, Attempt] = {}
         """The last begun attempt; of an undoable task only until it is undone, of an irrevocable one for ever."""
         self.recovering: frozenset[str] = frozenset()
+        """The members of recoveries that are not over; a second one may begin inside the first."""
         self.graphs: dict[str, Graph] = {}
         self.cancelled: records.Cancelled | None = None
         self.finished: records.Status | None = None
@@ -55,14 +56,14 @@ class Reading:
                 assert attempt is not None
                 self.recorded[record.node] = attempt
             case records.Recovering():
-                self.recovering = frozenset(record.nodes)
+                self.recovering |= frozenset(record.nodes)
             case records.Undone():
                 self.begun.pop(record.node, None)
                 self.parked = None
                 if record.node not in self.recovering:
                     self._drop(record.node)
             case records.Dropped():
-                self.recovering = frozenset()
+                self.recovering -= frozenset(record.nodes)
                 for node in record.nodes:
                     self._drop(node)
             case records.Parked():

@@ -1,7 +1,7 @@
 """Random graphs that are worth running: small, mixed, with many shared consumers, and safe.
 
-A task that may return graphs (an expander) has them in `Node.call`: a tuple of alternatives, None for a plain value. The
-choices come from anything like `random.Random`.
+A task that may return graphs (an expander) has them in `Node.call`: a tuple of alternatives, None for a plain value.
+The choices come from anything like `random.Random`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The seeded scheduler: picks any step that is enabled, and any fault within a budget, until the run is over.
 
-Every schedule draws its own tempo: how eagerly the journal commits, saves complete, attempts finish and ends are proved. A
-slow journal or slow saves lead into states that a uniform choice would hardly reach. Faults are budgeted, so every schedule
-must come to an end; one that has nothing left to do before that is a violation, too.
+Every schedule draws its own tempo: how eagerly the journal commits, saves complete, attempts finish, ends are proved. A
+slow journal or slow saves lead into states that a uniform choice would hardly reach. Faults are budgeted, so every
+schedule must come to an end; one that has nothing left to do before that is a violation, too.
 
 The source of choices is anything like `random.Random`, so that hypothesis can make and shrink them.
 """
@@ -45,7 +45,7 @@ class Outcome:
 
 
 class Simulation:
-    """One run of a graph under one schedule. `run` raises `Violation`; `driver.story` then tells how it came to that."""
+    """One run of a graph under one schedule. `run` raises `Violation`; `driver.story` tells how it came to that."""
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Simulation:
         self.faults = 0
         self._tempi = [random.choice(TEMPI) for _ in range(8)]
         self._remembered: list[events.Event] = []
+        self._gave_up = False
 
     def run(self) -> Outcome:
         """From the beginning to the end."""
@@ -109,6 +110,7 @@ class Simulation:
 
     def _resume(self) -> None:
         self.crash()
+        self.driver.over = None
         self.driver.deliver(events.Resume())
 
     def crash(self) -> None:
@@ -116,6 +118,7 @@ class Simulation:
         driver = self.driver
         if driver.over is None:
             self._remembered += [events.Saved(s.attempt.node, s.part, s.attempt.number) for s in driver.saves[:1]]
+        self._gave_up = False
         driver.crash(lambda _: self.random.random() < 0.5)
         if driver.durable.finished is not None:
             if driver.run.status != driver.durable.finished:
@@ -149,8 +152,8 @@ class Simulation:
             elapsing.append(lambda timer=timer: self._elapse(timer))  # type: ignore[misc]
         if driver.parked is not None:
             nudging.append(self._retry_undo)
-        if driver.durable.cancelled is not None and driver.run.status == "stopping":
-            nudging.append(lambda: self._tell(events.GiveUp()))
+        if driver.run.status == "stopping" and driver.appended.cancelled is not None and not self._gave_up:
+            nudging.append(self._give_up)
         weights = [tempo if kind else 0.0 for tempo, kind in zip(self._tempi, kinds, strict=True)]
         total = sum(weights)
         if total == 0:
@@ -221,14 +224,17 @@ class Simulation:
         else:
             driver.deliver(events.RetryUndo(node))
 
+    def _give_up(self) -> None:
+        self._gave_up = True
+        self.driver.deliver(events.GiveUp())
+
     def _tell(self, event: events.Event) -> None:
         self._remember(event)
         self.driver.deliver(event)
 
     def _remember(self, event: events.Event) -> None:
-        if not isinstance(event, events.GiveUp | events.Cancel):
-            self._remembered.append(event)
-            del self._remembered[:-REMEMBERED]
+        self._remembered.append(event)
+        del self._remembered[:-REMEMBERED]
 
     def _repeat(self) -> None:
         """An event arrives a second time, or after the engine that waited for it has gone. Nothing may come of it."""
@@ -326,19 +332,21 @@ class Simulation:
             return None
         self.cancels -= 1
         undo = self.random.random() < 0.5
-        return lambda: self._tell(events.Cancel(undo))
+        return lambda: self._deliver(events.Cancel(undo))
+
+    def _deliver(self, event: events.Event) -> None:
+        self.driver.deliver(event)
 
     def _nonsense(self) -> Step | None:
         """Something that cannot have happened: an attempt that was never started, a node that does not exist."""
         node = self._pick(list(self.driver.rows))
         never = (self.driver.epoch + 1) << 48
-        event = self._pick(
-            [
-                events.Finished(node, never),
-                events.Raised(node, never),
-                events.Undone(node, never),
-                events.Saved(node, 0, never),
-                events.Finished("nowhere", 1),
-            ]
-        )
+        nonsense: list[events.Event] = [
+            events.Finished(node, never),
+            events.Raised(node, never),
+            events.Undone(node, never),
+            events.Saved(node, 0, never),
+            events.Finished("nowhere", 1),
+        ]
+        event = self._pick(nonsense)
         return lambda: self.driver.deliver_nonsense(event)

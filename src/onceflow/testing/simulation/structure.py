@@ -75,8 +75,7 @@ class Structure:
     def accepts(self, expander: str, graph: Graph) -> bool:
         """2.9: may this task return this graph?"""
         if not self.member(expander).checkpoint and any(
-            node.options.effect != "none" or (node.options.checkpoint and index != graph.sink)
-            for index, node in enumerate(graph.nodes)
+            node.options.effect != "none" or node.options.checkpoint for node in graph.nodes
         ):
             return False
         return not blocked(Structure(self.graph, {**self.graphs, expander: graph}).shape)

@@ -31,7 +31,9 @@ class World:
         if attempt.task.options.effect == "irrevocable":
             before = self.irrevocable.setdefault(node, attempt.inputs)
             if before != attempt.inputs:
-                raise Violation(f"the irrevocable {node} has happened with inputs {before} and now with {attempt.inputs}")
+                raise Violation(
+                    f"the irrevocable {node} has happened with inputs {before} and now with {attempt.inputs}"
+                )
         else:
             if node in self.undoable:
                 raise Violation(f"the effect of {attempt!r} is added to that of {self.undoable[node]!r}")
@@ -43,5 +45,7 @@ class World:
         if applied is None:
             return
         if applied.inputs != undo.inputs:
-            raise Violation(f"{undo!r} saw inputs {undo.inputs}, but takes back {applied!r}, which saw {applied.inputs}")
+            raise Violation(
+                f"{undo!r} saw inputs {undo.inputs}, but takes back {applied!r}, which saw {applied.inputs}"
+            )
         del self.undoable[undo.node]

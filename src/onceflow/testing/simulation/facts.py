@@ -1,0 +1,67 @@
+"""From what the driver saw to the facts that `core.definitions` judges.
+
+After a crash only the committed journal speaks: a node without a save was done if something that reads it is saved or
+has begun, and what that read is its present output.
+"""
+
+from __future__ import annotations
+
+from onceflow.core.definitions import Facts, each
+from onceflow.testing.simulation.attempts import Attempt
+from onceflow.testing.simulation.reading import Reading
+from onceflow.testing.simulation.structure import Structure
+
+
+def facts_of(structure: Structure, reading: Reading, versions: dict[str, Attempt | None], memory: list[int]) -> Facts:
+    """The members that are being recovered count as dropped already; their effects stay until they are undone."""
+    shape = structure.shape
+    facts = Facts(shape, memory=memory, saved=[0] * len(memory))
+    for x, member in enumerate(shape.members):
+        node, bit = member.id, 1 << x
+        if node in reading.begun:
+            facts.begun |= bit
+        if node in reading.recovering:
+            facts.memory[x] = 0
+            continue
+        version = versions[node]
+        if version is not None:
+            facts.done |= bit
+            if node in reading.recorded:
+                facts.recorded |= bit
+        repeatable = shape.repeatable & bit
+        for part, attempt in reading.saved.get(node, {}).items():
+            if attempt is version or repeatable:
+                facts.saved[x] |= 1 << part
+    facts.visible = facts.done
+    return facts
+
+
+def versions_after_crash(structure: Structure, reading: Reading) -> dict[str, Attempt | None]:
+    """For each node the attempt whose output is its present one as far as the journal can tell."""
+    versions: dict[str, Attempt | None] = {}
+    shape = structure.shape
+    for x in reversed(range(len(shape.members))):
+        member = shape.members[x]
+        parts = reading.saved.get(member.id, {})
+        version = reading.recorded.get(member.id)
+        if len(parts) == member.parts:
+            version = parts[0]
+        for consumer in each(shape.consumers[x]):
+            if version is not None:
+                break
+            id = shape.members[consumer].id
+            reader = versions[id] or reading.begun.get(id)
+            version = _read_by(reader, member.id) if reader is not None else None
+        versions[member.id] = version
+    return versions
+
+
+def _read_by(attempt: Attempt, node: str) -> Attempt | None:
+    """The version of the node that an attempt read, directly or through the result of a graph nested in it."""
+    if node in attempt.versions:
+        return attempt.versions[node]
+    for version in attempt.versions.values():
+        found = _read_by(version, node)
+        if found is not None:
+            return found
+    return None

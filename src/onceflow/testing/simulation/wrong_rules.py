@@ -1,0 +1,69 @@
+"""Two start rules that look right and are not (design 2.3). The simulation must catch both: they test the test.
+
+`CutRun` is ExoFlow's invariant: between every nondeterministic ancestor and an irrevocable task there is a saved cut.
+It forgets that a saved node is dropped when a nondeterministic ancestor of it runs again.
+
+`ConsumersRun` has *settled* without its second clause: saved, or all consumers settled. It forgets the same thing, and
+only shapes such as the second one of design 2.3 show it.
+"""
+
+from __future__ import annotations
+
+from onceflow.core import commands, events
+from onceflow.core.rows import Row
+from onceflow.core.run import Run
+
+
+class _EagerRun(Run):
+    """Asks again about every waiting task at every event, because a wrong rule may allow it at a moment when the right
+    one has nothing to say."""
+
+    def handle(self, event: events.Event) -> list[commands.Command]:
+        self._ready.extend(row for row in self.rows.values() if row.state == "waiting" and row.missing == 0)
+        return super().handle(event)
+
+    def _may_begin(self, row: Row) -> bool:
+        if row.effect == "undoable" or (row.expander is not None and not row.expander.fully_saved):
+            return super()._may_begin(row)
+        return self._looks_harmless(row)
+
+    def _looks_harmless(self, row: Row) -> bool:
+        raise NotImplementedError
+
+
+class CutRun(_EagerRun):
+    """An irrevocable task starts when a saved cut parts it from every nondeterministic ancestor."""
+
+    def _looks_harmless(self, row: Row) -> bool:
+        above = [parent for parent, _ in row.parents]
+        while above:
+            ancestor = above.pop()
+            if ancestor.fully_saved or ancestor.retired:
+                continue
+            if not ancestor.node.options.deterministic:
+                return False
+            above.extend(parent for parent, _ in ancestor.parents)
+        return True
+
+
+class ConsumersRun(_EagerRun):
+    """An irrevocable task starts when every ancestor is repeatable, saved, or has only consumers like that."""
+
+    def _looks_harmless(self, row: Row) -> bool:
+        above = [parent for parent, _ in row.parents]
+        while above:
+            ancestor = above.pop()
+            if not ancestor.repeatable and not _seems_settled(ancestor):
+                return False
+            above.extend(parent for parent, _ in ancestor.parents)
+        return True
+
+
+def _seems_settled(row: Row) -> bool:
+    if row.retired:
+        return True
+    if row.state != "done":
+        return False
+    if row.fully_saved:
+        return True
+    return bool(row.consumers) and all(_seems_settled(consumer) for consumer, *_ in row.consumers)
