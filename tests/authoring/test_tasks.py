@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import pickle
 
@@ -166,6 +167,24 @@ def test_a_function_inside_a_function_may_call_its_parameter_self() -> None:
         return self
 
     assert visit(3) == 3
+
+
+def test_a_callable_without_a_name_needs_one() -> None:
+    half = functools.partial(double.function, times=3)
+    with pytest.raises(TypeError, match="has no name of its own"):
+        task(half)
+    assert task(name="triple")(half)(2) == 6
+
+
+def test_a_callable_that_hides_its_parameters_cannot_be_a_task() -> None:
+    class Hidden:
+        __name__ = "hidden"
+        __signature__ = "secret"
+
+        def __call__(self) -> None: ...
+
+    with pytest.raises(TypeError, match="does not tell its parameters"):
+        task(Hidden())
 
 
 class TestRollbackParameters:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from typing import Any
 
 import pytest
 
 from onceflow import InvalidOption, NotANode, WrongArguments, task, workflow
 from onceflow.authoring.building import build_graph
+from onceflow.values.snapshot import take
 
 
 @task
@@ -119,6 +121,20 @@ def test_an_async_function_cannot_be_a_workflow() -> None:
 def test_only_functions_become_workflows(thing: Any) -> None:
     with pytest.raises(InvalidOption, match="a workflow is made from a function"):
         workflow(thing)
+
+
+def test_a_workflow_of_a_module_is_pickled_by_its_name() -> None:
+    assert pickle.loads(pickle.dumps(trip)) is trip
+
+
+def test_a_local_workflow_is_pickled_by_value() -> None:
+    @workflow(name="local")
+    def local(user: str) -> str:
+        return trip.bind(user)
+
+    copy = take(local).load()
+    assert copy.name == "local"
+    assert len(build_graph(copy.bind("ann"))) == 2
 
 
 def test_an_empty_name_is_refused() -> None:

@@ -7,9 +7,7 @@ node.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Coroutine, Mapping
-from functools import WRAPPER_ASSIGNMENTS
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from onceflow.authoring.arguments import freeze
@@ -25,6 +23,7 @@ from onceflow.authoring.options import (
     settle,
 )
 from onceflow.authoring.signatures import Shape
+from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption, WrongArguments
 
 P = ParamSpec("P")
@@ -32,20 +31,16 @@ R = TypeVar("R")
 AsyncFunction = Callable[P, Coroutine[Any, Any, R]]
 
 
-class AnyTask(Generic[P, R]):
+class AnyTask(Wrapper, Generic[P, R]):
     """What tasks have in common, whether their functions are async or not. `R` is the type of the output."""
 
-    __qualname__: str
     is_async = False
     """Whether calling the function gives a coroutine."""
 
     def __init__(self, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
         self.function = function
         """The function that was decorated."""
-        for attribute in WRAPPER_ASSIGNMENTS:
-            if hasattr(function, attribute):
-                setattr(self, attribute, getattr(function, attribute))
-        self.__wrapped__ = function  # so that inspect.signature, help and documentation tools see through
+        self._wrap(function)
         self._shape = Shape(function)
         self._base: AnyTask[P, R] = self
         self._decide(dict(given))
@@ -120,11 +115,11 @@ class AnyTask(Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """By name if a worker can import it; else by value, which needs cloudpickle for the function."""
-        if _found_by_name(self):
+        if self._found_by_name():
             return self.__qualname__
-        if _found_by_name(self._base):
+        if self._base._found_by_name():
             return _with_options, (self._base, self._given)
-        return _blank, (type(self),), {"function": self.function, "given": self._given}
+        return blank, (type(self),), {"function": self.function, "given": self._given}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         AnyTask.__init__(self, state["function"], state["given"])
@@ -152,25 +147,10 @@ class AsyncTask(AnyTask[P, R]):
         return coroutine
 
 
-def _blank(kind: type[AnyTask[..., Any]]) -> AnyTask[..., Any]:
-    return object.__new__(kind)
-
-
 def _with_options(task: AnyTask[..., Any], given: Mapping[str, Any]) -> AnyTask[..., Any]:
     changed = task._copy()
     changed._decide(dict(given))
     return changed
-
-
-def _found_by_name(task: AnyTask[..., Any]) -> bool:
-    """Whether a worker that imports the task's module finds this very task. Workers never run the user's script."""
-    module, name = getattr(task, "__module__", None), getattr(task, "__qualname__", "<")
-    if module is None or module == "__main__" or "<" in name:
-        return False
-    found: Any = sys.modules.get(module)
-    for step in name.split("."):
-        found = getattr(found, step, None)
-    return found is task
 
 
 def make_task(function: Any, given: Mapping[str, Any]) -> Any:
@@ -184,7 +164,7 @@ def make_task(function: Any, given: Mapping[str, Any]) -> Any:
         raise InvalidOption("?", f"{function!r} has no name of its own; write `task(name=…)(…)`")
     try:
         parameters = list(inspect.signature(function).parameters)
-    except ValueError:
+    except (TypeError, ValueError):
         raise InvalidOption(
             name, f"{function!r} does not tell its parameters; wrap it in a function that does"
         ) from None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import WRAPPER_ASSIGNMENTS
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from onceflow.authoring.nodes import as_handle
 from onceflow.authoring.signatures import Shape
+from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption, WrongArguments
 
 P = ParamSpec("P")
@@ -31,16 +31,13 @@ class BoundWorkflow:
         return f"<workflow {self.name}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})>"
 
 
-class Workflow(Generic[P, R]):
+class Workflow(Wrapper, Generic[P, R]):
     """A function that binds tasks and returns the node whose output is the result."""
 
     def __init__(self, function: Callable[P, R], name: str) -> None:
         self.function = function
         self.name = name
-        for attribute in WRAPPER_ASSIGNMENTS:
-            if hasattr(function, attribute):
-                setattr(self, attribute, getattr(function, attribute))
-        self.__wrapped__ = function
+        self._wrap(function)
         self._shape = Shape(function)
 
     @property
@@ -65,6 +62,14 @@ class Workflow(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self._found_by_name():
+            return self.__qualname__
+        return blank, (type(self),), {"function": self.function, "name": self.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Workflow.__init__(self, **state)
 
     def __repr__(self) -> str:
         return f"<workflow {self.name}{self._shape}>"
