@@ -84,11 +84,11 @@ class NameTaken(OnceflowError):
 
 class InvalidOption(OnceflowError, TypeError):
     """Raised when a task or workflow is declared with an option that does not exist, has the wrong kind of value, or
-    contradicts another one. `task` is its name."""
+    contradicts another one. `name` is its name."""
 
-    def __init__(self, task: str, problem: str) -> None:
-        self.task = task
-        super().__init__(f"task {task!r}: {problem}")
+    def __init__(self, name: str, problem: str, *, kind: str = "task") -> None:
+        self.name = name
+        super().__init__(f"{kind} {name!r}: {problem}")
 
 
 class WrongArguments(OnceflowError, TypeError):

@@ -123,7 +123,12 @@ def test_a_wrong_option_is_a_type_error_that_names_the_task(given: dict[str, obj
     with pytest.raises(TypeError, match=says) as caught:
         double.options(**given)  # type: ignore[arg-type]
     assert isinstance(caught.value, InvalidOption)
-    assert caught.value.task == "double"
+    assert caught.value.name == "double"
+
+
+def test_a_wrong_option_of_the_decorator_is_reported_with_the_signature() -> None:
+    with pytest.raises(TypeError, match=r"no option 'chekpoint' for double\(number: 'int'"):
+        task(chekpoint=True)(double.function)  # type: ignore[call-overload]
 
 
 def test_an_inherited_rollback_contradicts_can_rollback_false() -> None:
@@ -134,16 +139,16 @@ def test_an_inherited_rollback_contradicts_can_rollback_false() -> None:
 
 def test_after_belongs_to_a_call_and_not_to_the_decorator() -> None:
     with pytest.raises(TypeError, match=r"options\(after=\[…\]\)\.bind"):
-        task(after=[])  # type: ignore[call-overload]
+        task(after=[])(double.function)  # type: ignore[call-overload]
 
 
 def test_pure_refuses_what_would_make_it_impure() -> None:
     with pytest.raises(TypeError, match="declare anything else with @task"):
-        task.pure(deterministic=False)  # type: ignore[call-overload]
+        task.pure(deterministic=False)(double.function)  # type: ignore[call-overload]
 
 
 def test_options_have_names() -> None:
-    with pytest.raises(TypeError, match="options are given by name"):
+    with pytest.raises(TypeError, match="options have names"):
         task(double.function, True)  # type: ignore[call-overload]
 
 
@@ -166,7 +171,8 @@ def test_a_function_inside_a_function_may_call_its_parameter_self() -> None:
     def visit(self: int) -> int:
         return self
 
-    assert visit(3) == 3
+    assert visit(self=3) == 3
+    assert repr(visit.bind(self=3)) == "<node visit>"
 
 
 def test_a_callable_without_a_name_needs_one() -> None:

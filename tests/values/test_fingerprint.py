@@ -132,6 +132,15 @@ def test_objects_that_cannot_be_compared_count_by_their_type() -> None:
     assert print_of(Opaque(1)) != print_of(object())
 
 
+class Eager:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+def test_an_object_that_resists_inspection_counts_by_its_type() -> None:
+    assert print_of(Eager()) == print_of(Eager())
+
+
 def test_functions_count_by_name_and_not_by_code() -> None:
     one = lambda: 1  # noqa: E731
     two = lambda: 2  # noqa: E731

@@ -68,7 +68,7 @@ class Settings:
 
 def check_known(given: Mapping[str, Any], allowed: type, task: str, signature: str) -> None:
     """Refuses options that do not exist (here)."""
-    known = allowed.__annotations__.keys() if allowed is PureOptions else _known(allowed)
+    known = _known(allowed)
     for name in given:
         if name in known:
             continue

@@ -61,7 +61,7 @@ class AnyTask(Wrapper, Generic[P, R]):
     def signature(self) -> inspect.Signature:
         return self._shape.signature
 
-    def bind(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Makes a node: this call of the task, to be run as part of a graph. Nothing runs yet.
 
         Nodes may stand anywhere in the arguments, at any depth: the task receives their outputs. Arguments are copied
@@ -131,7 +131,7 @@ class AnyTask(Wrapper, Generic[P, R]):
 class Task(AnyTask[P, R]):
     """A task made from an ordinary function. Calling it calls the function."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self.function(*args, **kwargs)
         return result
 
@@ -142,7 +142,7 @@ class AsyncTask(AnyTask[P, R]):
 
     is_async = True
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
         return coroutine
 
@@ -153,8 +153,8 @@ def _with_options(task: AnyTask[..., Any], given: Mapping[str, Any]) -> AnyTask[
     return changed
 
 
-def make_task(function: Any, given: Mapping[str, Any]) -> Any:
-    """What the decorators do, once they know function and options."""
+def make_task(function: Any, given: Mapping[str, Any], allowed: type, defaults: Mapping[str, Any]) -> Any:
+    """What the decorators do, once they know function and options. Refuses options that are not `allowed`."""
     if isinstance(function, AnyTask):
         raise InvalidOption(function.name, "it is a task already; to change its options write `.options(...)`")
     if not callable(function) or isinstance(function, NodeHandle) or hasattr(function, "bind"):
@@ -163,31 +163,34 @@ def make_task(function: Any, given: Mapping[str, Any]) -> Any:
     if not name:
         raise InvalidOption("?", f"{function!r} has no name of its own; write `task(name=…)(…)`")
     try:
-        parameters = list(inspect.signature(function).parameters)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise InvalidOption(
             name, f"{function!r} does not tell its parameters; wrap it in a function that does"
         ) from None
     home = getattr(function, "__qualname__", "").rpartition(".")[0]
-    if parameters[:1] == ["self"] and home and not home.endswith("<locals>"):
+    if list(signature.parameters)[:1] == ["self"] and home and not home.endswith("<locals>"):
         raise InvalidOption(name, f"it is a method of {home}; make it a function, and pass it what it needs of `self`")
-    return (AsyncTask if inspect.iscoroutinefunction(function) else Task)(function, given)
+    check_known(given, allowed, name, str(signature))
+    return (AsyncTask if inspect.iscoroutinefunction(function) else Task)(function, {**defaults, **given})
 
 
 class WithOptions:
     """`@task(...)` between its options and its function."""
 
-    __slots__ = ("_given",)
+    __slots__ = ("_allowed", "_defaults", "_given")
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any], allowed: type, defaults: Mapping[str, Any]) -> None:
         self._given = given
+        self._allowed = allowed
+        self._defaults = defaults
 
     @overload
     def __call__(self, function: AsyncFunction[P, R], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
     def __call__(self, function: Any, /) -> Any:
-        return make_task(function, self._given)
+        return make_task(function, self._given, self._allowed, self._defaults)
 
 
 class PureDecorator:
@@ -243,13 +246,11 @@ class TaskDecorator:
 
 
 def _decorate(functions: tuple[Any, ...], given: Mapping[str, Any], allowed: type, defaults: Mapping[str, Any]) -> Any:
-    name = given.get("name") or getattr(functions[0] if functions else None, "__name__", "?")
-    check_known(given, allowed, str(name), "(…)")
     if not functions:
-        return WithOptions({**defaults, **given})
+        return WithOptions(given, allowed, defaults)
     if len(functions) > 1:
-        raise InvalidOption(str(name), "options are given by name: `@task(checkpoint=False)`")
-    return make_task(functions[0], {**defaults, **given})
+        raise InvalidOption(getattr(functions[0], "__name__", "?"), "options have names: `@task(checkpoint=False)`")
+    return make_task(functions[0], given, allowed, defaults)
 
 
 task = TaskDecorator()

@@ -45,7 +45,7 @@ class Workflow(Wrapper, Generic[P, R]):
         """Its parameters with their types, as written."""
         return self._shape.signature
 
-    def bind(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function, which builds the graph, and returns the node that it returned.
 
         That node remembers name and arguments; if one workflow returns what another one built, the outer one counts.
@@ -60,7 +60,7 @@ class Workflow(Wrapper, Generic[P, R]):
         node._workflow = BoundWorkflow(self.name, self._shape.complete(args, kwargs))
         return result
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -108,9 +108,9 @@ def workflow(function: Any = None, /, *, name: str | None = None) -> Any:
 def _make(function: Any, name: Any) -> Any:
     shown = name if isinstance(name, str) and name else getattr(function, "__name__", "?")
     if not callable(function) or hasattr(function, "bind"):
-        raise InvalidOption(shown, f"a workflow is made from a function, not from {function!r}")
+        raise InvalidOption(shown, f"it is made from a function, not from {function!r}", kind="workflow")
     if inspect.iscoroutinefunction(function):
-        raise InvalidOption(shown, "an async function cannot be a workflow: it would build its graph only when awaited")
+        raise InvalidOption(shown, "an async function would build its graph only when awaited", kind="workflow")
     if shown == "?" or (name is not None and name != shown):
-        raise InvalidOption(shown, f"the name of a workflow must be a text that is not empty, not {name!r}")
+        raise InvalidOption(shown, f"name must be a text that is not empty, not {name!r}", kind="workflow")
     return Workflow(function, shown)

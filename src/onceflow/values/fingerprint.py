@@ -83,7 +83,6 @@ class Walk:
 
     def _handle(self, handle: Handle) -> bytes:
         if self._trial:
-            self.handles[handle] = 0
             return b"H%020d.%d" % handle._place()
         return b"H%d" % self.handles.setdefault(handle, len(self.handles))
 
@@ -120,11 +119,10 @@ class Walk:
             return (
                 b"F" + _typed(kind) + self._sequence(v for name in fields for v in (name, getattr(value, name, None)))
             )
-        module = kind.__module__.partition(".")[0]
-        if module == "numpy":
+        if kind.__module__ in ("numpy", "numpy.dtypes"):
             return self._numpy(value, kind)
-        name = getattr(value, "__qualname__", None)  # functions, classes, tasks, workflows
-        return b"N" + name.encode() if isinstance(name, str) else _typed(kind)
+        name = _own_name(value)
+        return b"N" + name if name else _typed(kind)
 
     def _sequence(self, values: Iterable[Any]) -> bytes:
         return _join(map(self.encode, values))
@@ -190,6 +188,15 @@ def _short(encoded: bytes) -> bytes:
 def _typed(kind: type) -> bytes:
     """The name of a type, without its module: a script and the module it becomes later mean the same class."""
     return b"<%b>" % kind.__qualname__.encode()
+
+
+def _own_name(value: Any) -> bytes:
+    """Functions, classes, tasks and workflows have one."""
+    try:
+        name = getattr(value, "__qualname__", "")
+    except Exception:  # an object that answers for attributes it does not have is none of them
+        return b""
+    return name.encode() if isinstance(name, str) else b""
 
 
 def _compared_fields(value: Any) -> list[str] | None:
