@@ -35,6 +35,11 @@ class Colour(enum.Enum):
     BLUE = 2
 
 
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
 class Level(enum.IntEnum):
     LOW = 1
 
@@ -74,7 +79,8 @@ ALL_DIFFERENT: list[Any] = [
     None, True, False, 0, 1, -1, 2**70, 10**5000, 0.0, 1.0, float("nan"), 1j, "", "1", "x" * 100, "\ud800", b"", b"1",
     bytearray(b"1"), ..., [], (), {}, set(), frozenset(), [1], (1,), [[1]], [[], 1], [1, 2], [2, 1], ["12"], ["1", "2"],
     {1: 2}, {2: 1}, {"a": {"b": 1}}, {1, 2}, frozenset([1, 2]), frozenset([frozenset([1])]), {(1, "a"), (2, "b")},
-    Colour.RED, Colour.BLUE, Level.LOW, Row([1]), Row([2]), Line([1]), Record([1]), Record([2]), Pair(1, 2), Pair(2, 1),
+    Colour.RED, Colour.BLUE, Level.LOW, Access(0), Access.READ, Access(3),
+    Row([1]), Row([2]), Line([1]), Record([1]), Record([2]), Pair(1, 2), Pair(2, 1),
     datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, tzinfo=UTC), datetime.datetime(2024, 1, 1),  # noqa: DTZ001
     datetime.datetime(2024, 1, 1, tzinfo=zoneinfo.ZoneInfo("Europe/Rome")), zoneinfo.ZoneInfo("Europe/Rome"),
     datetime.time(1), datetime.timedelta(1), datetime.timedelta(2), UTC, pathlib.PurePosixPath("a"),

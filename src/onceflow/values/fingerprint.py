@@ -70,7 +70,7 @@ class Walk:
         self._closed: dict[int, bytes] = {}
         """Containers that were encoded before: id → bytes. Keeps shared structure from being walked again and again."""
         self._kept: list[Any] = []
-        """Containers made during the walk: they must live as long as their ids are remembered."""
+        """What `_closed` remembers, since an id is good only as long as its object lives. Some are made by the walk."""
 
     def encode(self, value: Any) -> bytes:
         kind = type(value)
@@ -110,7 +110,7 @@ class Walk:
         if kind is dict:
             return b"{" + self._mapping(value)
         if isinstance(value, enum.Enum):
-            return b"E" + _join((_typed(kind), value.name.encode()))
+            return b"E" + _join((_typed(kind), str(value.name or value.value).encode()))
         for base, encode in _BY_BASE:
             if isinstance(value, base):
                 return _typed(kind) + encode(self, value)
@@ -129,7 +129,7 @@ class Walk:
 
     def _mapping(self, mapping: Any) -> bytes:
         keys = self._in_order(mapping)
-        return _join(part for key in keys for part in (self.encode(key), self.encode(mapping[key])))
+        return _join(part for key in keys for part in (self.encode(key), self.encode(dict.__getitem__(mapping, key))))
 
     def _set(self, values: Any) -> bytes:
         return self._sequence(self._in_order(values))

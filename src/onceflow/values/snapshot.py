@@ -6,6 +6,7 @@ original. Two things are not copied:
 - A *handle* is replaced by a numbered placeholder. Whoever loads the snapshot says what stands there.
 - A *buffer* above 64 KiB (the memory of a numpy array, a `bytes`, a `bytearray`) is held by identity, outside the
   pickle.
+
 There are two picklers. The quick one is the standard library's in C; it never calls Python code for built-in values. It
 gives up when it meets a function or class that a worker could not import (`__main__`, locals, lambdas), or when the
 pickle turns out to be large; the thorough one (`onceflow.values.thorough`, built on cloudpickle) then starts over.
