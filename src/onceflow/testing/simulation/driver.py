@@ -20,7 +20,7 @@ from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
 from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Values
 from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.facts import facts_of, versions_after_crash
+from onceflow.testing.simulation.facts import facts_of, members_of_recovery, versions_after_crash
 from onceflow.testing.simulation.reading import Entry, Reading
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.structure import Structure
@@ -296,9 +296,8 @@ class Driver:
         self.appended.read(entry)
         match record:
             case records.Recovering():
-                for node in record.nodes:
-                    if node in self.rows:
-                        self.rows[node].current = None
+                for x in each(members_of_recovery(self.structure, self.appended)):
+                    self.rows[self.structure.shape.members[x].id].current = None
             case records.Dropped():
                 self._drop(set(record.nodes))
 

@@ -6,7 +6,7 @@ has begun, and what that read is its present output.
 
 from __future__ import annotations
 
-from onceflow.core.definitions import Facts, each
+from onceflow.core.definitions import Facts, Members, each
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.reading import Reading
 from onceflow.testing.simulation.structure import Structure
@@ -16,11 +16,12 @@ def facts_of(structure: Structure, reading: Reading, versions: dict[str, Attempt
     """The members that are being recovered count as dropped already; their effects stay until they are undone."""
     shape = structure.shape
     facts = Facts(shape, memory=memory, saved=[0] * len(memory))
+    dropping = members_of_recovery(structure, reading)
     for x, member in enumerate(shape.members):
         node, bit = member.id, 1 << x
         if node in reading.begun:
             facts.begun |= bit
-        if node in reading.recovering:
+        if dropping >> x & 1:
             facts.memory[x] = 0
             continue
         version = versions[node]
@@ -34,6 +35,20 @@ def facts_of(structure: Structure, reading: Reading, versions: dict[str, Attempt
                 facts.saved[x] |= 1 << part
     facts.visible = facts.done
     return facts
+
+
+def members_of_recovery(structure: Structure, reading: Reading) -> Members:
+    """What is being recovered. A record does not name the nodes of a graph that the journal does not know; they go with
+    their expander if it may return another graph, or the same one to other inputs."""
+    shape = structure.shape
+    if not reading.recovering:
+        return 0
+    members = shape.set_of(reading.recovering & structure.nodes.keys())
+    changing = members & ~shape.repeatable
+    for x, member in enumerate(shape.members):
+        if member.expander is not None and shape.ancestors[x] & changing and member.expander not in reading.saved:
+            members |= 1 << x
+    return members
 
 
 def versions_after_crash(structure: Structure, reading: Reading) -> dict[str, Attempt | None]:

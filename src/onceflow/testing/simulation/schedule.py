@@ -197,7 +197,8 @@ class Simulation:
 
     def _end(self, attempt: Attempt) -> None:
         """A stopped or lost attempt ends: usually by proof, sometimes it turns out to have been quicker."""
-        if self.random.random() < 0.7 or (attempt.effectful and not attempt.landed):
+        ran = attempt.launched and (attempt.landed or not attempt.effectful)
+        if not ran or self.random.random() < 0.7:
             self._remember(events.Ended(attempt.node, attempt.number))
             self.driver.prove_end(attempt)
         elif self.random.random() < 0.5 and attempt.kind != "undo":

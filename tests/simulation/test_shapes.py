@@ -1,0 +1,55 @@
+"""The five shapes of design 2.3: each has a task that must wait although a weaker rule would let it start."""
+
+from random import Random
+
+import pytest
+
+from onceflow.core import commands, events
+from onceflow.core.check import check
+from onceflow.core.run import Run
+from onceflow.errors import UnsafeGraph
+from onceflow.testing.simulation import play_graph, shapes
+
+
+def drive(graph, last):
+    """Runs a graph without any failure, but finishes `last` only when nothing else is left to do. Yields after each
+    event what the run has been told to start so far, and whether `last` has finished."""
+    run = Run(graph)
+    started, todo = [], list(run.begin())
+    while todo:
+        command = next((c for c in todo if not (isinstance(c, commands.Start) and c.node == last)), todo[0])
+        todo.remove(command)
+        match command:
+            case commands.Start():
+                started.append(command.node)
+                todo += run.handle(events.Finished(command.node, command.attempt))
+            case commands.Save():
+                todo += run.handle(events.Saved(command.node, command.part, command.attempt))
+        yield started, last in started
+
+
+@pytest.mark.parametrize("shape", shapes.WAITING)
+def test_a_task_waits_although_a_weaker_rule_would_let_it_start(shape):
+    given = shape()
+    for started, done in drive(given.graph, given.until):
+        assert done or given.waiting not in started
+    assert given.waiting in started
+
+
+@pytest.mark.parametrize("shape", shapes.UNSAFE)
+def test_a_task_that_would_wait_for_ever_is_refused_before_the_run(shape):
+    with pytest.raises(UnsafeGraph):
+        check(shape())
+
+
+def test_two_tasks_that_wait_for_each_other_are_both_named():
+    with pytest.raises(UnsafeGraph) as refused:
+        check(shapes.mutual_wait())
+    assert {"n1", "n2"} <= set(refused.value.blocked)
+
+
+@pytest.mark.parametrize("shape", shapes.WAITING)
+def test_many_schedules_of_a_shape_obey_the_law(shape):
+    graph = shape().graph
+    for seed in range(600):
+        play_graph(graph, Random(seed))

@@ -1,0 +1,35 @@
+"""The test of the test: start rules that look right are caught, by what follows from them and not by the letter."""
+
+from random import Random
+
+import pytest
+
+from onceflow.testing.simulation import Caught, Settings, play_graph, shapes, simulate_many
+
+ENOUGH = 50_000
+"""Schedules within which a wrong rule must be caught."""
+
+
+@pytest.mark.parametrize("rule", ["cut", "consumers"])
+def test_a_wrong_rule_is_caught(rule):
+    with pytest.raises(Caught, match=r"has begun|is irrevocable|irrevocable .* has happened"):
+        simulate_many(range(ENOUGH), Settings(rule=rule))
+
+
+@pytest.mark.parametrize(
+    ("rule", "shape"),
+    [
+        ("cut", shapes.read_again),
+        ("cut", shapes.dropped_neighbour),
+        ("cut", shapes.undo_under_irrevocable),
+        ("consumers", shapes.dropped_neighbour),
+    ],
+)
+def test_the_shapes_of_the_design_show_what_is_wrong(rule, shape):
+    with pytest.raises(Caught, match="has begun"):
+        play_often(shape().graph, Settings(rule=rule))
+
+
+def play_often(graph, settings):
+    for seed in range(200):
+        play_graph(graph, Random(seed), settings)
