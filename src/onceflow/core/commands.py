@@ -18,14 +18,14 @@ from onceflow.errors import OnceflowError
 Status = records.Status
 
 
-class Append(msgspec.Struct, frozen=True):
+class Append(msgspec.Struct, frozen=True, gc=False):
     """Append this record to the journal (together with the value, for `records.Saved`)."""
 
     record: records.Record
     durable: ClassVar[bool] = False
 
 
-class Start(msgspec.Struct, frozen=True):
+class Start(msgspec.Struct, frozen=True, gc=False):
     """Start an attempt of the node. `private`: its output is for an undo only and is nobody else's to see."""
 
     node: str
@@ -34,7 +34,7 @@ class Start(msgspec.Struct, frozen=True):
     private: bool = False
 
 
-class Stop(msgspec.Struct, frozen=True):
+class Stop(msgspec.Struct, frozen=True, gc=False):
     """End this attempt. Answered by `Ended` (or by `Finished` or `Raised` if it was quicker)."""
 
     node: str
@@ -42,7 +42,7 @@ class Stop(msgspec.Struct, frozen=True):
     durable: ClassVar[bool] = False
 
 
-class Save(msgspec.Struct, frozen=True):
+class Save(msgspec.Struct, frozen=True, gc=False):
     """Bring this part of the output to where it survives. Answered by `Saved` or `SaveFailed`."""
 
     node: str
@@ -51,7 +51,7 @@ class Save(msgspec.Struct, frozen=True):
     durable: ClassVar[bool] = False
 
 
-class Wait(msgspec.Struct, frozen=True):
+class Wait(msgspec.Struct, frozen=True, gc=False):
     """Wait as the retry policy says after this many failures. Answered by `Elapsed`."""
 
     node: str
@@ -60,7 +60,7 @@ class Wait(msgspec.Struct, frozen=True):
     durable: ClassVar[bool] = False
 
 
-class Undo(msgspec.Struct, frozen=True):
+class Undo(msgspec.Struct, frozen=True, gc=False):
     """Call the rollback function. `finished` is the attempt whose output it may see, None if no attempt finished."""
 
     node: str
@@ -69,14 +69,14 @@ class Undo(msgspec.Struct, frozen=True):
     durable: ClassVar[bool] = True
 
 
-class Drop(msgspec.Struct, frozen=True):
+class Drop(msgspec.Struct, frozen=True, gc=False):
     """Forget the node's output and its saves: they belong to a past that is no longer true."""
 
     node: str
     durable: ClassVar[bool] = True
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(msgspec.Struct, frozen=True, gc=False):
     """No task can need this output in memory any more (its saves stay). `private`: the one rebuilt for undos."""
 
     node: str
@@ -84,14 +84,14 @@ class Release(msgspec.Struct, frozen=True):
     durable: ClassVar[bool] = False
 
 
-class Need(msgspec.Struct, frozen=True):
+class Need(msgspec.Struct, frozen=True, gc=False):
     """For a run over a part of a graph: a member needs the lost output of this node outside it. Answered by `Given`."""
 
     node: str
     durable: ClassVar[bool] = False
 
 
-class Refuse(msgspec.Struct, frozen=True):
+class Refuse(msgspec.Struct, frozen=True, gc=False):
     """What this attempt returned cannot be: it counts as having raised this error, for good."""
 
     node: str
@@ -100,14 +100,14 @@ class Refuse(msgspec.Struct, frozen=True):
     durable: ClassVar[bool] = False
 
 
-class Park(msgspec.Struct, frozen=True):
+class Park(msgspec.Struct, frozen=True, gc=False):
     """The undo of this node keeps failing: the run waits for a person (`RetryUndo`)."""
 
     node: str
     durable: ClassVar[bool] = True
 
 
-class Finish(msgspec.Struct, frozen=True):
+class Finish(msgspec.Struct, frozen=True, gc=False):
     """The run is over. `failed`: nodes whose failure ended it. `kept`: undoable effects that were kept because something
     irrevocable has begun below them. `uncertain`: irrevocable attempts that were ended and may have happened."""
 

@@ -14,7 +14,7 @@ Part = tuple[str, int]
 """One part of an output: (node id, index of the part)."""
 
 
-class Finished(msgspec.Struct, frozen=True):
+class Finished(msgspec.Struct, frozen=True, gc=False):
     """The attempt returned: every part of its output is visible. `graph` is set if it returned a graph (design 2.9);
     `small` says that all parts are small enough to be carried in a *begun* record."""
 
@@ -24,7 +24,7 @@ class Finished(msgspec.Struct, frozen=True):
     small: bool = True
 
 
-class Raised(msgspec.Struct, frozen=True):
+class Raised(msgspec.Struct, frozen=True, gc=False):
     """The attempt raised (or timed out). `permanent`: trying again can never help, or the retry policy excludes it."""
 
     node: str
@@ -32,7 +32,7 @@ class Raised(msgspec.Struct, frozen=True):
     permanent: bool = False
 
 
-class Lost(msgspec.Struct, frozen=True):
+class Lost(msgspec.Struct, frozen=True, gc=False):
     """What one failure took at once: outputs that were in memory only, and attempts (also undos and private rebuilds)
     that will not report any more. A lost attempt has not necessarily ended: see `Ended`."""
 
@@ -40,14 +40,14 @@ class Lost(msgspec.Struct, frozen=True):
     attempts: tuple[tuple[str, int], ...] = ()
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """Proof that a stopped or lost attempt (or undo) runs no more and can have no further effect (design 2.6)."""
 
     node: str
     attempt: int
 
 
-class Saved(msgspec.Struct, frozen=True):
+class Saved(msgspec.Struct, frozen=True, gc=False):
     """The bytes of this part are where they must be; the record that makes them count is appended in answer."""
 
     node: str
@@ -55,7 +55,7 @@ class Saved(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class SaveFailed(msgspec.Struct, frozen=True):
+class SaveFailed(msgspec.Struct, frozen=True, gc=False):
     """Saving this part failed. `permanent`: it can never succeed (not picklable, say), which fails the run."""
 
     node: str
@@ -64,48 +64,48 @@ class SaveFailed(msgspec.Struct, frozen=True):
     permanent: bool = False
 
 
-class Elapsed(msgspec.Struct, frozen=True):
+class Elapsed(msgspec.Struct, frozen=True, gc=False):
     """The delay asked for with `commands.Wait` is over."""
 
     node: str
     attempt: int
 
 
-class Undone(msgspec.Struct, frozen=True):
+class Undone(msgspec.Struct, frozen=True, gc=False):
     """The undo returned."""
 
     node: str
     attempt: int
 
 
-class UndoFailed(msgspec.Struct, frozen=True):
+class UndoFailed(msgspec.Struct, frozen=True, gc=False):
     """The undo raised."""
 
     node: str
     attempt: int
 
 
-class RetryUndo(msgspec.Struct, frozen=True):
+class RetryUndo(msgspec.Struct, frozen=True, gc=False):
     """A person says: try the undo that parked this run again."""
 
     node: str
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class Cancel(msgspec.Struct, frozen=True, gc=False):
     """Stop the run. With `undo`, also take back the finished undoable tasks below which nothing irrevocable has begun."""
 
     undo: bool = False
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class GiveUp(msgspec.Struct, frozen=True, gc=False):
     """The time that a cancelled run gives to begun irrevocable attempts is over."""
 
 
-class Resume(msgspec.Struct, frozen=True):
+class Resume(msgspec.Struct, frozen=True, gc=False):
     """Go on with a run that was loaded and had failed, been undone, cancelled or parked."""
 
 
-class Given(msgspec.Struct, frozen=True):
+class Given(msgspec.Struct, frozen=True, gc=False):
     """For a run over a part of a graph: what is known of a node outside it that a member reads. Facts only grow, except
     that `available=False` says that the output was lost."""
 

@@ -9,6 +9,7 @@ longer, so there the depth is a number: `loop/step`, `loop~2/step`, `loop~3/step
 
 from __future__ import annotations
 
+from onceflow.core import records
 from onceflow.core.graph import Graph
 from onceflow.core.rows import Nested, Row
 from onceflow.core.starting import Starting
@@ -41,6 +42,30 @@ class Expanding(Starting):
         expander.every_part = 1  # what it returned, and what is saved, is the graph
         if expander is self._sink:
             self._sink = sink
+        if any(consumer.touched for consumer, _, _ in sink.consumers):
+            self._infer_nested_done(rows)
+
+    def _infer_nested_done(self, rows: list[Row]) -> None:
+        """The expander returned this graph before a crash, and what reads its sink has left a trace: all of it was done."""
+        for row in rows:
+            row.state = "done"
+            row.visible = row.inferred = True
+            for consumer, mask, _ in row.consumers:
+                if mask == 0:
+                    consumer.missing -= 1
+            self._note_done(row)
+            self._suspects.append(row)
+
+    def _record_expansion(self, expander: Row) -> None:
+        """The journal learns of the graph when the expander is saved. What matters of it before that is noted now."""
+        assert expander.nested is not None
+        if all(row.repeatable for row in expander.nested.rows):
+            return
+        known = expander
+        while known.expander is not None and not known.expander.fully_saved:
+            known = known.expander
+        if known.node.options.repeatable:
+            self._append(records.Expanded(known.id))
 
     def _collapse(self, expander: Row) -> None:
         """Undo `_expand`. The nested rows are dropped already."""
@@ -57,12 +82,19 @@ class Expanding(Starting):
             self._sink = expander
         for row in expander.nested.rows:
             del self.rows[row.id]
+            for mark in (row.settling, row.quieting):
+                if mark is not None:
+                    self._release_hindered(mark)
         expander.nested = None
 
 
 def _hand_over(giver: Row, taker: Row) -> None:
-    """The giver's consumers read the taker instead. Neither is done, so no counter of a consumer changes."""
+    """The giver's consumers read the taker instead, which has not run."""
     taker.consumers, giver.consumers = giver.consumers, []
     taker.unsettled, giver.unsettled = giver.unsettled, 0
     for consumer, mask, position in taker.consumers:
-        consumer.parents[position] = (taker, mask)
+        if not consumer.retired:
+            consumer.parents[position] = (taker, mask)
+            consumer.missing += giver.gives(mask)
+            consumer.unquiet += giver.quiet
+            consumer.irreproducible += giver.reproducible

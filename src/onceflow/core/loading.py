@@ -49,13 +49,10 @@ class Loading(Stopping):
         for record in history:
             run._replay(record)
         for node, attempt in straggling:
-            row = run.rows.get(node)
-            if row is not None:
+            for row in run._known([node]):
                 run._bury(row, attempt)
-        for node in changed:
-            row = run.rows.get(node)
-            if row is not None and not row.fully_saved:
-                row.repeatable = False
+        for row in run._known(changed):
+            row.repeatable = row.repeatable and row.fully_saved
         return run
 
     def _replay(self, record: records.Record) -> None:
@@ -69,19 +66,23 @@ class Loading(Stopping):
                 if graph is not None:
                     self._expand(row, graph)
                 row.saved |= 1 << part
+                row.repeatable = row.node.options.repeatable
                 row.attempt = attempt
                 row.failures = 0
             case records.Done(node):
                 row = self.rows[node]
                 row.saved = row.every_part
+            case records.Expanded(node):
+                self.rows[node].repeatable = False
             case records.Failed(node, failures, final):
-                self.rows[node].failures = failures
+                for row in self._known([node]):
+                    row.failures = failures
                 if final:
                     self._failed[node] = None
                     self._stopping = self._stopping or "failed"
                     self._undo_all = self._undo_all or self.on_failure == "undo"
             case records.Recovering(nodes):
-                self._recovering.update({self.rows[node]: None for node in nodes})
+                self._recovering.update(dict.fromkeys(self._known(nodes)))
                 self._undoing_all = self._stopping is not None and self._undo_all
             case records.Undone(node):
                 row = self.rows[node]
@@ -90,7 +91,7 @@ class Loading(Stopping):
                 row.undos += 1
                 self._was_parked = False
             case records.Dropped(nodes):
-                self._replay_drop([self.rows[node] for node in nodes])
+                self._replay_drop(self._known(nodes))
             case records.Parked():
                 self._was_parked = True
             case records.Cancelled(undo):
@@ -101,11 +102,14 @@ class Loading(Stopping):
             case records.Resumed():
                 self._forget_stop()
 
+    def _known(self, nodes: Iterable[str]) -> list[Row]:
+        """Their rows, without those of a graph whose expander was not saved: a crash forgets them altogether."""
+        return [self.rows[node] for node in nodes if node in self.rows]
+
     def _replay_drop(self, rows: list[Row]) -> None:
         for row in rows:
             row.saved = row.attempt = row.failures = 0
-            row.begun = False
-            row.carried = ()
+            row.repeatable = row.node.options.repeatable
             self._recovering.pop(row, None)
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
@@ -134,6 +138,9 @@ class Loading(Stopping):
             if row.begun and row.effect == "irrevocable":
                 self._cover(row)
         for row in order:
+            if row.begun and row.effect == "undoable" and not row.covered:
+                self._pin(row)
+        for row in order:
             if row.state == "done":
                 self._gain(row, row.saved, first_time=True)
                 if row.fully_saved:
@@ -144,7 +151,8 @@ class Loading(Stopping):
         self._commands = answer  # what was released in passing is not in this process's memory anyway
         self._continue_undos()
         if self._stopping is None:
-            self._look_for_losses()
+            for row in self.rows.values():
+                self._note_loss(row)
             if not self._recovering:
                 self._resume_starts()
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
@@ -167,22 +175,11 @@ class Loading(Stopping):
             if unfinished:
                 self._undo_locally(row, retry=row.state == "backoff")
 
-    def _look_for_losses(self) -> None:
-        for row in self.rows.values():
-            if row.state != "done" or row.available == row.every_part:
-                continue
-            if row.checkpoint and not row.settled:
-                self._seeds[row] = None
-            for consumer, mask, _ in row.consumers:
-                if mask & ~row.available and consumer.state == "waiting":
-                    self._seeds[row] = None
-
 
 def _infer_done(order: list[Row]) -> None:
-    """A node is done if it is saved, or if anything that waited for it has begun or is itself done."""
+    """A node has been done if any of it is saved, or if anything that waited for it has begun or been done."""
     for row in reversed(order):
-        if row.fully_saved or any(
-            consumer.begun or consumer.saved or consumer.state == "done" for consumer, _, _ in row.consumers
-        ):
+        if row.saved or any(consumer.begun or consumer.state == "done" for consumer, _, _ in row.consumers):
             row.state = "done"
             row.visible = True
+            row.inferred = not row.saved

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onceflow.core import commands, records
 from onceflow.core.expanding import Expanding
 from onceflow.core.graph import Graph
-from onceflow.core.rows import Row
+from onceflow.core.rows import Nested, Row
 
 
 class Outputs(Expanding):
@@ -17,8 +17,10 @@ class Outputs(Expanding):
         row.small = small
         row.failures = 0
         self._running -= 1
+        row.inferred = False
         if graph is not None and row.nested is None:
             self._expand(row, graph)
+            self._record_expansion(row)
         first_time = not row.visible
         row.visible = True
         self._gain(row, row.every_part, first_time)
@@ -52,12 +54,24 @@ class Outputs(Expanding):
         if row.available == before:
             return
         self._forget_saves(row, ~row.available)
+        if row.settled:
+            self._retire(row)
         for consumer, mask, _ in row.consumers:
             if mask and not mask & ~before and mask & ~row.available:
                 consumer.missing += 1
-                if consumer.state == "waiting":
-                    self._seeds[row] = None
-        if row.checkpoint and not row.settled:
+        self._note_loss(row)
+
+    def _note_loss(self, row: Row) -> None:
+        """If the row was done and is lost: is it needed again? It is if a consumer has yet to read it, or if it was to be
+        saved and may still be dropped."""
+        if (
+            row.state == "done"
+            and row.available != row.every_part
+            and (
+                (row.checkpoint and not row.settled)
+                or any(mask & ~row.available and consumer.state == "waiting" for consumer, mask, _ in row.consumers)
+            )
+        ):
             self._seeds[row] = None
 
     def _needs_inputs(self, row: Row) -> None:
@@ -91,17 +105,17 @@ class Outputs(Expanding):
         nested = row.nested
         self._append(records.Saved(row.id, part, row.attempt, nested.graph if nested is not None else None))
         if row.saved == row.every_part:
-            self._note_saved(row)
             if nested is not None:
-                self._let_nested_begin(row)
+                self._let_nested_begin(nested)
+            self._note_saved(row)
 
-    def _let_nested_begin(self, expander: Row) -> None:
-        assert expander.nested is not None
-        held, expander.nested.held = expander.nested.held, []
+    def _let_nested_begin(self, nested: Nested) -> None:
+        """The expander is saved, so the journal knows the graph."""
+        held, nested.held = nested.held, []
         for row in held:
             if row.state == "done" and row.saved != row.every_part and not row.saving:
                 self._ask_to_save(row)
-        self._ready.extend(row for row in expander.nested.rows if row.missing == 0)
+        self._ready.extend(row for row in nested.rows if row.missing == 0)
 
     def _forget_saves(self, row: Row, parts: int) -> None:
         """Answers to these saves will be late."""

@@ -12,7 +12,7 @@ Status = Literal["succeeded", "failed", "undone", "cancelled"]
 """How a run can end."""
 
 
-class Begun(msgspec.Struct, frozen=True):
+class Begun(msgspec.Struct, frozen=True, gc=False):
     """An attempt of an undoable or irrevocable task may start from here on. `carried` names the input parts that are
     stored with this record, so that an undo finds them."""
 
@@ -21,7 +21,7 @@ class Begun(msgspec.Struct, frozen=True):
     carried: tuple[tuple[str, int], ...] = ()
 
 
-class Saved(msgspec.Struct, frozen=True):
+class Saved(msgspec.Struct, frozen=True, gc=False):
     """This part is saved. For a node that returned a graph, the graph is the value."""
 
     node: str
@@ -30,13 +30,20 @@ class Saved(msgspec.Struct, frozen=True):
     graph: Graph | None = None
 
 
-class Done(msgspec.Struct, frozen=True):
+class Expanded(msgspec.Struct, frozen=True, gc=False):
+    """This deterministic, not yet saved node returned a graph that is not deterministic. Should the graph be lost, the node
+    counts as nondeterministic."""
+
+    node: str
+
+
+class Done(msgspec.Struct, frozen=True, gc=False):
     """An effectful task without a checkpoint whose consumers only wait for it (design 2.12) is done: counts as its save."""
 
     node: str
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True, gc=False):
     """The node has failed this often; `final` if that ends the run."""
 
     node: str
@@ -44,44 +51,46 @@ class Failed(msgspec.Struct, frozen=True):
     final: bool
 
 
-class Recovering(msgspec.Struct, frozen=True):
+class Recovering(msgspec.Struct, frozen=True, gc=False):
     """These nodes are to be undone and dropped. Ends all their attempts and pending saves."""
 
     nodes: tuple[str, ...]
 
 
-class Undone(msgspec.Struct, frozen=True):
+class Undone(msgspec.Struct, frozen=True, gc=False):
     """The node's effect is taken back; its idempotency key changes."""
 
     node: str
 
 
-class Dropped(msgspec.Struct, frozen=True):
+class Dropped(msgspec.Struct, frozen=True, gc=False):
     """Everything in `Recovering` is undone; outputs and saves of these nodes are void."""
 
     nodes: tuple[str, ...]
 
 
-class Parked(msgspec.Struct, frozen=True):
+class Parked(msgspec.Struct, frozen=True, gc=False):
     """The undo of this node keeps failing; the run waits for a person."""
 
     node: str
 
 
-class Cancelled(msgspec.Struct, frozen=True):
+class Cancelled(msgspec.Struct, frozen=True, gc=False):
     """Somebody cancelled the run."""
 
     undo: bool
 
 
-class Finished(msgspec.Struct, frozen=True):
+class Finished(msgspec.Struct, frozen=True, gc=False):
     """The run is over, with this status (see `commands.Finish`)."""
 
     status: Status
 
 
-class Resumed(msgspec.Struct, frozen=True):
+class Resumed(msgspec.Struct, frozen=True, gc=False):
     """A finished, unsuccessful run goes on; failures are counted from zero again."""
 
 
-Record = Begun | Saved | Done | Failed | Recovering | Undone | Dropped | Parked | Cancelled | Finished | Resumed
+Record = (
+    Begun | Saved | Expanded | Done | Failed | Recovering | Undone | Dropped | Parked | Cancelled | Finished | Resumed
+)

@@ -40,6 +40,7 @@ class Recovery(Undoing):
             if row.state == "done":
                 row.state = "waiting"
                 row.attempt = 0
+                self._forget_saves(row, row.saving)
                 self._needs_inputs(row)
         self._take_back(tainted)
 
@@ -55,6 +56,8 @@ class Recovery(Undoing):
                 continue
             if cause is None and row.visible and not row.repeatable:
                 cause = row
+            if cause is not None and cause is not row and row.begun and row.effect == "irrevocable":
+                raise BrokenPromise(row.id, cause.id)
             if row in tainted or (cause is None and row in again):
                 continue
             if row not in again:
@@ -63,8 +66,6 @@ class Recovery(Undoing):
                 again[row] = None
                 continue
             again.pop(row, None)
-            if row.effect == "irrevocable" and row.begun:
-                raise BrokenPromise(row.id, cause.id)
             tainted[row] = cause
             stack.extend((consumer, cause) for consumer, _, _ in row.consumers if consumer.touched)
         return list(again), tainted
@@ -133,7 +134,7 @@ class Recovery(Undoing):
                 self._needs_inputs(row)
 
     def _reset(self, row: Row) -> None:
-        """As if it had never run, except for the count of undos in its key."""
+        """As if it had never run, except that what is irrevocable stays begun: it runs again with the same inputs."""
         for consumer, mask, _ in row.consumers:
             if row.gives(mask):
                 consumer.missing += 1
@@ -148,8 +149,7 @@ class Recovery(Undoing):
                 mark.consumer = 0
         row.state = "waiting"
         row.attempt = row.available = row.saved = row.failures = 0
-        row.visible = row.reproducible = row.begun = False
-        row.carried = ()
+        row.visible = row.inferred = row.reproducible = False
 
 
 def readable_attempt(row: Row) -> int | None:

@@ -34,11 +34,14 @@ class Row:
         "failures",
         "foreign",
         "id",
+        "inferred",
         "irreproducible",
         "missing",
         "nested",
         "node",
         "parents",
+        "pinned",
+        "pins",
         "prefix",
         "quiet",
         "quieting",
@@ -79,6 +82,8 @@ class Row:
         """The running attempt, or the one whose output this is; 0 if there is none. Late events carry another number."""
         self.visible = False
         """A consumer may have read the output, now or in the past, and that reading still counts."""
+        self.inferred = False
+        """After a crash: it must have been done, because something below it left a trace. What it returned is not known."""
         self.available = 0
         """Mask of the parts that can be read now. Saved parts are available."""
         self.saved = 0
@@ -88,6 +93,10 @@ class Row:
         self.begun = False
         """A *begun* record counts: the effect may be there."""
         self.carried: tuple[tuple[str, int], ...] = ()
+        self.pinned: list[Row] | None = None
+        """The rows that an undo of this one may have to run again to see what the attempt saw."""
+        self.pins = 0
+        """How many undoable rows have this one among their `pinned`."""
         self.failures = 0
         self.undos = 0
         self.undo: Undo | None = None
@@ -129,6 +138,11 @@ class Row:
     @property
     def fully_saved(self) -> bool:
         return self.saved == self.every_part
+
+    @property
+    def readable(self) -> int:
+        """The parts that an undo can read. What was released is there only if it is saved."""
+        return self.saved if self.released else self.available
 
     @property
     def touched(self) -> bool:

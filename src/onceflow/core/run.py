@@ -20,6 +20,7 @@ from onceflow.core.check import find_nested_problem
 from onceflow.core.graph import Graph
 from onceflow.core.loading import Loading
 from onceflow.core.rows import Effort, Row, Undo
+from onceflow.core.settling import settling
 from onceflow.core.state import EPOCH_BITS, OnFailure
 from onceflow.core.validating import validate
 from onceflow.errors import IllegalEvent, NotDeterministic, OnceflowError
@@ -76,9 +77,11 @@ class Run(Loading):
 
     def _answer(self) -> list[commands.Command]:
         while True:
-            while self._reconsider or self._explore or self._ready or self._seeds:
+            while self._reconsider or self._explore or self._ready or self._seeds or self._suspects:
                 if self._reconsider or self._explore:
                     self._work_off_marks()
+                while self._suspects:
+                    self._note_loss(self._suspects.pop())
                 if self._seeds:
                     if self._stopping is None:
                         self._recover()
@@ -109,9 +112,9 @@ class Run(Loading):
     def _current(self, node: str, attempt: int) -> Row | None:
         """The row of an attempt that reports its end, if the attempt still counts."""
         row = self._row(node, attempt)
-        if row is None or self.final is not None:
+        if self.final is not None:
             return None
-        if row.attempt == attempt and row.state == "running":
+        if row is not None and row.attempt == attempt and row.state == "running":
             return row
         self._prove_ended(row, attempt)
         return None
@@ -128,7 +131,7 @@ class Run(Loading):
     def _finished(self, event: events.Finished) -> None:
         rebuilt = self._current_effort(event.node, event.attempt)
         if rebuilt is not None and not isinstance(rebuilt[1], Undo):
-            self._rebuild_finished(rebuilt[0])
+            self._rebuilt_privately(*rebuilt, event.graph)
             return
         row = self._current(event.node, event.attempt)
         if row is None:
@@ -140,10 +143,22 @@ class Run(Loading):
             self._emit(commands.Refuse(row.id, row.attempt, error))
             self._attempt_raised(row, permanent=True)
 
+    def _rebuilt_privately(self, row: Row, effort: Effort, graph: Graph | None) -> None:
+        error = self._problem_with(row, graph)
+        if error is not None:
+            self._emit(commands.Refuse(row.id, effort.attempt, error))
+            self._effort_raised(row, effort)
+            return
+        if graph is not None and row.nested is None:
+            self._expand(row, graph)  # the undo reads the nested sink, which is rebuilt next
+        self._rebuild_finished(row)
+
     def _problem_with(self, row: Row, graph: Graph | None) -> OnceflowError | None:
         """What forbids this outcome? A repeatable row that was seen before must return the same graph again, or none."""
         if not row.visible:
             return None if graph is None else find_nested_problem(self, row, graph)
+        if row.nested is None and row.inferred:
+            return None
         before = None if row.nested is None else row.nested.graph.digest
         now = None if graph is None else graph.digest
         return None if before == now else NotDeterministic(row.id)
@@ -178,10 +193,9 @@ class Run(Loading):
         if self.final is not None:
             return
         for row, part in outputs:
-            if row is not None:
+            if row is not None and not row.retired:
                 self._rebuilt.pop(row, None)
-                if row.state == "done":
-                    self._lose(row, 1 << part)
+                self._lose(row, 1 << part)
         for row, attempt in rows:
             if row is not None:
                 self._lose_attempt(row, attempt)
@@ -201,10 +215,10 @@ class Run(Loading):
 
     def _ended(self, event: events.Ended) -> None:
         row = self._row(event.node, event.attempt)
-        if row is None or self.final is not None:
-            return
-        self._lose_attempt(row, event.attempt)  # an attempt that ended without a word is lost as well
-        self._prove_ended(row, event.attempt)
+        if self.final is None:
+            if row is not None:
+                self._lose_attempt(row, event.attempt)  # an attempt that ended without a word is lost as well
+            self._prove_ended(row, event.attempt)
 
     # -- saves ---------------------------------------------------------------------------------------------------------
 
@@ -234,13 +248,18 @@ class Run(Loading):
 
     # -- undos ---------------------------------------------------------------------------------------------------------
 
+    def _current_undo(self, node: str, attempt: int) -> Row | None:
+        row = self._row(node, attempt)
+        if self.final is not None:
+            return None
+        if row is not None and row.undo is not None and row.undo.attempt == attempt and not row.undo.waiting:
+            return row
+        self._prove_ended(row, attempt)
+        return None
+
     def _undone(self, event: events.Undone) -> None:
-        row = self._row(event.node, event.attempt)
-        if row is None or self.final is not None:
-            return
-        undo = row.undo
-        if undo is None or undo.attempt != event.attempt or undo.waiting:
-            self._prove_ended(row, event.attempt)
+        row = self._current_undo(event.node, event.attempt)
+        if row is None:
             return
         self._note_undone(row)
         if row in self._recovering:
@@ -252,14 +271,9 @@ class Run(Loading):
             self._needs_inputs(row)
 
     def _undo_failed(self, event: events.UndoFailed) -> None:
-        row = self._row(event.node, event.attempt)
-        if row is None or self.final is not None:
-            return
-        undo = row.undo
-        if undo is None or undo.attempt != event.attempt or undo.waiting:
-            self._prove_ended(row, event.attempt)
-        else:
-            self._effort_raised(row, undo)
+        row = self._current_undo(event.node, event.attempt)
+        if row is not None and row.undo is not None:
+            self._effort_raised(row, row.undo)
 
     def _retry_undo(self, event: events.RetryUndo) -> None:
         row = self.rows.get(event.node)
@@ -306,6 +320,7 @@ class Run(Loading):
             self._lose(row, row.every_part)
         if event.quiet and not row.quiet:
             self._set_quiet(row)
+            self._release_hindered(settling(row))
         if event.reproducible and not row.reproducible:
             self._set_reproducible(row)
 

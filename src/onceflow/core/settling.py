@@ -36,13 +36,16 @@ Assumed = dict[Mark, list[Mark]]
 class Settling(RunState):
     """Keeps `settled`, `quiet`, `reproducible` of every row, and forgets rows that no longer matter."""
 
+    _no_way_back = False
+    """Nobody's witness is what is being assumed, so no chain of witnesses can lead back to it."""
+
     def _note_saved(self, row: Row) -> None:
         """All parts of a done row are saved (or its done record is)."""
         if not row.reproducible:
             self._set_reproducible(row)
         if row.settled:
-            return
-        if row.unquiet == 0:
+            self._retire(row)
+        elif row.unquiet == 0:
             self._settle(row)
         else:
             self._explore.append(settling(row))
@@ -56,6 +59,9 @@ class Settling(RunState):
                 self._set_reproducible(row)
         if row.unquiet == 0 and row.unsettled == 0 and row.consumers and not row.settled:
             self._settle(row)
+        for mark in (row.settling, row.quieting):
+            if mark is not None and mark.hinders:
+                self._explore.append(mark)  # whoever waits for it needs to know for what
 
     def _work_off_marks(self) -> None:
         reconsider, explore = self._reconsider, self._explore
@@ -112,8 +118,7 @@ class Settling(RunState):
                     self._retire(parent)
                 else:
                     self._reconsider.append(parent)
-        if row.unsettled == 0 and row.consumers:
-            self._retire(row)
+        self._retire(row)
 
     def _release_hindered(self, mark: Mark) -> None:
         hindered, mark.hinders = mark.hinders, []
@@ -125,19 +130,25 @@ class Settling(RunState):
         forget = [row]
         while forget:
             row = forget.pop()
-            if row.retired or not row.settled or row.unsettled:
+            if row.retired or not row.settled or row.unsettled or not row.consumers:
                 continue
+            if row.checkpoint and row.saved != row.every_part and row.available == row.every_part:
+                continue  # the save that is on its way still reads it
+            if row.pins:
+                continue  # an undo may read it
             if not row.released:
                 row.released = True
                 self._emit(commands.Release(row.id))
             if not row.covered and (row.effect == "undoable" or row.unretired):
                 continue
             row.retired = True
+            self._saving -= row.saving.bit_count()  # of parts whose siblings are lost
+            row.saving = 0
             if row.effect == "undoable":
                 self._kept.append(row.id)
             for consumer, _, _ in row.consumers:
                 consumer.unretired -= 1
-                if consumer.unretired == 0 and consumer.settled and consumer.consumers and not consumer.retired:
+                if consumer.unretired == 0:
                     forget.append(consumer)
             row.parents = []
             row.consumers = []
@@ -149,6 +160,7 @@ class Settling(RunState):
     def _explore_from(self, start: Mark) -> None:
         assumed: Assumed = {start: []}
         stack = [start]
+        self._no_way_back = not start.hinders and not self._explore
         while stack:
             mark = stack.pop()
             if mark in assumed:
@@ -175,14 +187,14 @@ class Settling(RunState):
             if row.repeatable:
                 if row.quiet:
                     return None
-                return quieting(row) if _consult(quieting(row), mark, assumed, stack) else None
+                return quieting(row) if self._consult(quieting(row), mark, assumed, stack) else None
         if row.unquiet:
             parents = row.parents
             while parents[mark.parent][0].quiet:
                 mark.parent += 1
             for position in range(mark.parent, len(parents)):
                 parent = parents[position][0]
-                if not parent.quiet and _consult(quieting(parent), mark, assumed, stack):
+                if not parent.quiet and self._consult(quieting(parent), mark, assumed, stack):
                     return quieting(parent)
         return None
 
@@ -194,16 +206,39 @@ class Settling(RunState):
             return NEVER
         plain = _plain_obstacle(mark)
         if plain is not None:
-            if plain.row.state != "done" or (plain.why is not None and _stands(plain.why, assumed)):
+            if plain.row.state != "done" or (plain.why is not None and self._stands(plain.why, assumed)):
                 return plain
             deeper = _plain_obstacle(plain) if plain.row.consumers else NEVER
             if deeper is not None and deeper.row.state != "done" and plain not in assumed:
                 _blame(plain, deeper)
                 return plain
         for consumer, _, _ in row.consumers:
-            if not consumer.settled and _consult(settling(consumer), mark, assumed, stack):
+            if not consumer.settled and self._consult(settling(consumer), mark, assumed, stack):
                 return settling(consumer)
         return None
+
+    def _consult(self, mark: Mark, relying: Mark, assumed: Assumed, stack: list[Mark]) -> bool:
+        """True if the mark cannot hold; otherwise it holds or is assumed to."""
+        if mark in assumed:
+            assumed[mark].append(relying)
+            return False
+        if not mark.open or mark.row.foreign or (mark.why is not None and self._stands(mark.why, assumed)):
+            return True
+        assumed[mark] = [relying]
+        stack.append(mark)
+        return False
+
+    def _stands(self, witness: Mark | None, assumed: Assumed) -> bool:
+        """Does this chain of witnesses end at something that cannot hold, without passing what is assumed?"""
+        if self._no_way_back:
+            return True
+        while witness is not None:
+            if witness in assumed or witness.holds:
+                return False
+            if not witness.open or witness.row.foreign:
+                return True
+            witness = witness.why
+        return False
 
 
 def settling(row: Row) -> Mark:
@@ -220,29 +255,6 @@ def quieting(row: Row) -> Mark:
     if row.quieting is None:
         row.quieting = Mark(row, about_quiet=True)
     return row.quieting
-
-
-def _consult(mark: Mark, relying: Mark, assumed: Assumed, stack: list[Mark]) -> bool:
-    """True if the mark cannot hold; otherwise it holds or is assumed to."""
-    if mark in assumed:
-        assumed[mark].append(relying)
-        return False
-    if not mark.open or (mark.why is not None and _stands(mark.why, assumed)):
-        return True
-    assumed[mark] = [relying]
-    stack.append(mark)
-    return False
-
-
-def _stands(witness: Mark | None, assumed: Assumed) -> bool:
-    """Does this chain of witnesses end at something that cannot hold, without passing what is assumed?"""
-    while witness is not None:
-        if witness in assumed or witness.holds:
-            return False
-        if not witness.open:
-            return True
-        witness = witness.why
-    return False
 
 
 def _refute(mark: Mark, obstacle: Mark, assumed: Assumed) -> None:
@@ -270,6 +282,10 @@ def _plain_obstacle(mark: Mark) -> Mark | None:
 
 
 def _blame(mark: Mark, obstacle: Mark) -> None:
+    """Remember the obstacle, or better what it waits for itself if it will always wait for that: what a repeatable or a
+    saved row requires of its parents never changes, so the chain can be shortened there."""
+    while obstacle.why is not None and (obstacle.about_quiet or obstacle.row.saved == obstacle.row.every_part):
+        obstacle = obstacle.why
     mark.why = obstacle
     if obstacle is not NEVER:
         obstacle.hinders.append(mark)

@@ -48,6 +48,7 @@ class Starting(Settling):
                 if mask >> part & 1
             )
             self._append(records.Begun(row.id, self._attempt + 1, row.carried))
+            self._pin(row)
         elif not row.begun:
             row.begun = True
             self._append(records.Begun(row.id, self._attempt + 1))
@@ -61,14 +62,40 @@ class Starting(Settling):
 
     def _cover(self, row: Row) -> None:
         """Something irrevocable begins: nothing above it is ever undone."""
-        uncovered = [row]
-        while uncovered:
-            for parent, _ in uncovered.pop().parents:
+        covered: list[Row] = []
+        above = [row]
+        while above:
+            for parent, _ in above.pop().parents:
                 if not parent.covered:
                     parent.covered = True
-                    uncovered.append(parent)
-                    if parent.settled and parent.unsettled == 0:
-                        self._retire(parent)
+                    covered.append(parent)
+                    above.append(parent)
+        for row in covered:
+            self._unpin(row)
+            self._retire(row)
+
+    def _pin(self, row: Row) -> None:
+        """An undo of this row reads what it read. What is not carried in its *begun* record and is not saved can be made
+        again only as long as the rows that made it are remembered."""
+        row.pinned = []
+        carried = set(row.carried)
+        above = [row]
+        while above:
+            reader = above.pop()
+            for parent, mask in reader.parents:
+                parts = {(parent.id, part) for part in range(mask.bit_length()) if mask >> part & 1}
+                if parent.retired or parent.fully_saved or (reader is row and parts <= carried):
+                    continue
+                parent.pins += 1
+                row.pinned.append(parent)
+                above.append(parent)
+
+    def _unpin(self, row: Row) -> None:
+        pinned, row.pinned = row.pinned, None
+        for parent in pinned or ():
+            parent.pins -= 1
+            if not parent.pins:
+                self._retire(parent)
 
     def _resume_starts(self) -> None:
         """Nothing stands in the way of the whole run any more."""

@@ -50,6 +50,8 @@ class RunState:
         """Agenda: rows that might start."""
         self._seeds: dict[Row, None] = {}
         """Agenda: rows whose lost output is needed again."""
+        self._suspects: list[Row] = []
+        """Agenda: rows that may be lost and needed."""
         self._held: list[Row] = []
         """Rows that could start but for `_stalled`."""
         self._stalled = False
@@ -58,8 +60,8 @@ class RunState:
         """How many rows are running."""
         self._saving = 0
         """How many saves are asked for and not answered."""
-        self._zombies = 0
-        """How many attempts are stopped or lost and not known to have ended."""
+        self._zombies: set[int] = set()
+        """Attempts that are stopped or lost and not known to have ended."""
         self._kept: list[str] = []
         """Ids of forgotten rows whose effects were undoable."""
 
@@ -100,29 +102,29 @@ class RunState:
 
     def _bury(self, row: Row, attempt: int) -> None:
         """This attempt will not report any more, but may still be alive."""
+        self._zombies.add(attempt)
         if row.zombies is None:
             row.zombies = set()
-        if attempt not in row.zombies:
-            row.zombies.add(attempt)
-            self._zombies += 1
+        row.zombies.add(attempt)
 
-    def _prove_ended(self, row: Row, attempt: int) -> None:
-        if row.zombies is not None and attempt in row.zombies:
+    def _prove_ended(self, row: Row | None, attempt: int) -> None:
+        """`row` is None if the run has forgotten it."""
+        self._zombies.discard(attempt)
+        if row is not None and row.zombies is not None:
             row.zombies.discard(attempt)
-            self._zombies -= 1
             if not row.zombies:
                 row.zombies = None
                 self._ready.append(row)
 
 
 def link(parent: Row, consumer: Row, mask: int) -> None:
-    """Add an edge between two rows that have not started."""
+    """Add an edge to a row that has not started."""
     parent.consumers.append((consumer, mask, len(consumer.parents)))
     parent.unsettled += 1
     consumer.parents.append((parent, mask))
-    consumer.missing += 1
-    consumer.unquiet += 1
-    consumer.irreproducible += 1
+    consumer.missing += not parent.gives(mask)
+    consumer.unquiet += not parent.quiet
+    consumer.irreproducible += not parent.reproducible
     consumer.unretired += 1
 
 
@@ -132,7 +134,8 @@ def topological(rows: Mapping[str, Row]) -> list[Row]:
     order = [row for row, count in waiting.items() if count == 0]
     for row in order:
         for consumer, _, _ in row.consumers:
-            waiting[consumer] -= 1
-            if waiting[consumer] == 0:
-                order.append(consumer)
+            if not consumer.retired:
+                waiting[consumer] -= 1
+                if waiting[consumer] == 0:
+                    order.append(consumer)
     return order

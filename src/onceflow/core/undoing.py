@@ -67,7 +67,7 @@ class Undoing(Outputs):
             in_record[node] = in_record.get(node, 0) | 1 << part
         complete = True
         for parent, mask in row.parents:
-            if mask & ~(parent.available | self._rebuilt.get(parent, 0) | in_record.get(parent.id, 0)):
+            if mask & ~(parent.readable | self._rebuilt.get(parent, 0) | in_record.get(parent.id, 0)):
                 complete = False
                 if parent.foreign:
                     self._emit(commands.Need(parent.id))
@@ -130,6 +130,7 @@ class Undoing(Outputs):
         row.begun = False
         row.carried = ()
         row.undos += 1
+        self._unpin(row)
         del self._undos[row]
         self._append(records.Undone(row.id))
         if row in self._uncleared:

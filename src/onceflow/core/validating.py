@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 def facts_of(run: Run) -> definitions.Facts:
-    """What the definitions need to know of a run. Forgotten rows are settled and have only settled consumers."""
-    rows = run.rows.values()
-    shape = definitions.Shape(
+    """What the definitions need to know of a run."""
+    rows = list(run.rows.values())
+    forgotten = {row for row in _neighbours(rows) if row.retired}
+    members = [
         definitions.Member(
             id=row.id,
-            parents={parent.id: mask for parent, mask in row.parents if not parent.retired},
+            parents={parent.id: mask for parent, mask in row.parents},
             effect=row.effect,
             deterministic=row.repeatable or row.effect == "undoable",
             checkpoint=row.checkpoint,
@@ -25,9 +26,15 @@ def facts_of(run: Run) -> definitions.Facts:
             expander=row.expander.id if row.expander is not None and not row.expander.retired else None,
         )
         for row in rows
-    )
+    ]
+    for row in forgotten:  # settled, and so is everything that reads it: a stand-in that is read and saved once more
+        readers = {row.id: 1} | {parent.id: 1 for parent in rows if any(c is row for c, _, _ in parent.consumers)}
+        parts = row.every_part.bit_length()
+        members.append(definitions.Member(row.id, {}, deterministic=row.reproducible, parts=parts))
+        members.append(definitions.Member(f"after {row.id}", readers))
+    shape = definitions.Shape(members)
     facts = definitions.Facts(shape)
-    for row in rows:
+    for row in (*rows, *forgotten):
         x = shape.position[row.id]
         bit = 1 << x
         facts.done |= bit * (row.state == "done")
@@ -35,7 +42,16 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.begun |= bit * row.begun
         facts.memory[x] = row.available
         facts.saved[x] = row.saved
+    for row in forgotten:
+        x = shape.position[f"after {row.id}"]
+        facts.done |= 1 << x
+        facts.saved[x] = 1
     return facts
+
+
+def _neighbours(rows: list[Row]) -> set[Row]:
+    parents = {parent for row in rows for parent, _ in row.parents}
+    return parents | {consumer for row in rows for consumer, _, _ in row.consumers}
 
 
 def validate(run: Run) -> None:
@@ -51,22 +67,24 @@ def validate(run: Run) -> None:
         bit = 1 << shape.position[row.id]
         _same(run, row, "settled", row.settled, bool(settled & bit))
         _same(run, row, "quiet", row.quiet, bool(quiet & bit))
-        _same(run, row, "reproducible", row.reproducible, bool(reproducible & bit))
-        living = [(parent, mask) for parent, mask in row.parents if not parent.retired]
-        _same(run, row, "missing", row.missing, sum(not parent.gives(mask) for parent, mask in living))
-        _same(run, row, "unquiet", row.unquiet, sum(not parent.quiet for parent, _ in living))
-        _same(run, row, "irreproducible", row.irreproducible, sum(not p.reproducible for p, _ in row.parents))
+        _same(run, row, "unquiet", row.unquiet, sum(not parent.quiet for parent, _ in row.parents))
         _same(run, row, "unsettled", row.unsettled, sum(not consumer.settled for consumer, _, _ in row.consumers))
+        if not row.settled:
+            _same(run, row, "reproducible", row.reproducible, bool(reproducible & bit))
+            _same(run, row, "irreproducible", row.irreproducible, sum(not p.reproducible for p, _ in row.parents))
+            _same(run, row, "missing", row.missing, sum(not parent.gives(mask) for parent, mask in row.parents))
         if row.state == "running" and row.effect != "none":
             assert row.begun, f"{row.id} runs and has not begun"
         if not run._stalled and row.state == "waiting" and row.undo is None and not row.zombies:
             assert not definitions.may_start(facts, row.id), f"{row.id} may start, but was not started"
-    assert run._running == sum(row.state == "running" for row in run.rows.values())
-    assert run._saving == sum(row.saving.bit_count() for row in run.rows.values())
-    assert run._zombies == sum(len(row.zombies or ()) for row in run.rows.values())
+    _same(run, None, "running", run._running, sum(row.state == "running" for row in run.rows.values()))
+    _same(run, None, "saving", run._saving, sum(row.saving.bit_count() for row in run.rows.values()))
+    for row in run.rows.values():
+        assert run._zombies >= (row.zombies or set()), f"{row.id} remembers attempts that have ended"
 
 
-def _same(run: Run, row: Row, what: str, kept: object, defined: object) -> None:
+def _same(run: Run, row: Row | None, what: str, kept: object, defined: object) -> None:
+    about = "the run" if row is None else row.id
     assert kept == defined, (
-        f"{row.id}: {what} is kept as {kept}, by definition it is {defined}; {list(run.rows.values())}"
+        f"{about}: {what} is kept as {kept}, by definition it is {defined}; {list(run.rows.values())}"
     )
