@@ -4,7 +4,7 @@ The simulated driver decides nothing by itself: `schedule.py` says what happens 
 its own account of what it saw. That account, and never the inside of the `Run`, is what `checker.py` judges.
 
 A crash takes everything that is not committed and all memory; attempts may survive it. What the run can know afterwards
-is read from the committed journal alone: a node without a save was done if something that reads it is saved or begun.
+is read from the committed journal alone (`facts.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
 from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Values
 from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.facts import facts_of, members_of_recovery, versions_after_crash
+from onceflow.testing.simulation.facts import deduce_versions, facts_of, members_of_recovery
 from onceflow.testing.simulation.reading import Entry, Reading
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.structure import Structure
@@ -212,6 +212,9 @@ class Driver:
         """The engine dies and another one loads what is committed. Attempts that survive are stragglers."""
         self.story.tell("crash", self.epoch)
         del self.journal[self.committed :]
+        self.structure = Structure(self.graph, self.durable.graphs)
+        # nodes of a graph that the journal does not know have nothing left to recover
+        self.durable.recovering = self.durable.recovering.intersection(self.structure.nodes)
         self.appended = self.durable.copy()
         for waiting in self.waiting:
             if waiting.attempt is not None:
@@ -223,8 +226,7 @@ class Driver:
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, None
-        self.structure = Structure(self.graph, self.durable.graphs)
-        versions = versions_after_crash(self.structure, self.durable)
+        versions = deduce_versions(self.structure, self.durable, {})
         self.rows = {id: Row(versions[id]) for id in self.structure.nodes}
         self.epoch += 1
         stragglers = tuple((attempt.node, attempt.number) for attempt in self.active)
@@ -413,8 +415,6 @@ class Driver:
         row = self.rows[node]
         if kind == "private" and row.private is not None:
             return row.private
-        if row.version is None and self.structure.repeatable(node):
-            return next(iter(self.appended.saved.get(node, {}).values()), None)
         return row.version
 
     def _read(self, attempt: Attempt) -> Inputs | None:
@@ -465,13 +465,16 @@ class Driver:
         self.active.remove(attempt)
 
     def _expand(self, node: str, graph: Graph) -> bool:
-        """The nested graph takes its place. False if the law refuses it."""
+        """The nested graph takes its place. False if the law refuses it. If it was there before a crash and the journal
+        did not know it, its nodes were done if something that reads them is saved or has begun."""
         if self.structure.graphs.get(node) is graph:
             return True
         if not self.structure.accepts(node, graph):
             return False
         self.structure = Structure(self.graph, {**self.structure.graphs, node: graph})
-        self.rows = {id: self.rows.get(id) or Row() for id in self.structure.nodes}
+        known = {id: row.version for id, row in self.rows.items()}
+        versions = deduce_versions(self.structure, self.appended, known)
+        self.rows = {id: self.rows.get(id) or Row(versions[id]) for id in self.structure.nodes}
         return True
 
     def _contract(self, expanders: set[str]) -> None:
@@ -510,7 +513,7 @@ class Driver:
         structure = self.structure
         if self.durable.graphs.keys() != structure.graphs.keys() or self.durable.graphs != structure.graphs:
             structure = Structure(self.graph, self.durable.graphs)
-        versions = versions_after_crash(structure, self.durable)
+        versions = deduce_versions(structure, self.durable, {})
         return facts_of(structure, self.durable, versions, [0] * len(versions))
 
     def rows_in_order(self) -> list[Row]:

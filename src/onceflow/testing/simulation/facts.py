@@ -1,7 +1,7 @@
 """From what the driver saw to the facts that `core.definitions` judges.
 
-After a crash only the committed journal speaks: a node without a save was done if something that reads it is saved or
-has begun, and what that read is its present output.
+After a crash only the committed journal speaks: a node was done if a part of it is saved, or if something that reads it
+is saved or has begun; and what that read is its present output.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ def members_of_recovery(structure: Structure, reading: Reading) -> Members:
     return members
 
 
-def versions_after_crash(structure: Structure, reading: Reading) -> dict[str, Attempt | None]:
-    """For each node the attempt whose output is its present one as far as the journal can tell."""
-    versions: dict[str, Attempt | None] = {}
+def deduce_versions(
+    structure: Structure, reading: Reading, known: dict[str, Attempt | None]
+) -> dict[str, Attempt | None]:
+    """For each node the attempt whose output is its present one: `known`, or as far as the journal can tell."""
+    versions = dict(known)
     shape = structure.shape
     for x in reversed(range(len(shape.members))):
         member = shape.members[x]
-        parts = reading.saved.get(member.id, {})
-        version = reading.recorded.get(member.id)
-        if len(parts) == member.parts:
-            version = parts[0]
+        if member.id in known:
+            continue
+        version = reading.recorded.get(member.id) or next(iter(reading.saved.get(member.id, {}).values()), None)
         for consumer in each(shape.consumers[x]):
             if version is not None:
                 break
