@@ -75,26 +75,28 @@ def plain(count: int) -> list[Any]:
     return [Plain((number, "text")) for number in range(count)]
 
 
-def seconds(make: Callable[[], object], *, collector: bool = True) -> float:
-    """The best of some rounds: what the code costs, not what else the machine does."""
+def seconds(make: Callable[[], object], times: int = 1, *, collector: bool = True) -> float:
+    """Processor time of one call, the best of some rounds: what the code costs, not what else the machine does."""
     best = float("inf")
     for _ in range(ROUNDS):
         gc.collect()
         if not collector:
             gc.disable()
         try:
-            start = time.perf_counter()
-            made = make()
-            best = min(best, time.perf_counter() - start)
+            start = time.process_time()
+            for _ in range(times):
+                made = make()
+            best = min(best, time.process_time() - start)
         finally:
             gc.enable()
         del made
-    return best
+    return best / times
 
 
 def cost(shape: Callable[[int], list[Any]], size: int, *, collector: bool = True) -> float:
-    """Seconds for one bind among so many."""
-    return seconds(lambda: shape(size), collector=collector) / size
+    """Seconds for one bind among so many. Every round binds as often as for the largest size, so that a short round
+    does not look better only because it was lucky more easily."""
+    return seconds(lambda: shape(size), SIZES[-1] // size, collector=collector) / size
 
 
 def measure() -> list[Row]:
