@@ -22,6 +22,8 @@ DEEPEST = 2
 
 def random_graph(random: Random, largest: int = 8) -> Graph:
     """A safe graph of two nodes or more."""
+    if random.random() < 0.2:
+        return make_safe(_layered_graph(random))
     return make_safe(_random_graph(random, 2 + random.randrange(largest - 1), 0, plain=False))
 
 
@@ -47,6 +49,29 @@ def _random_graph(random: Random, size: int, depth: int, plain: bool) -> Graph:
         unread.add(position)
         edges = tuple(_edge(random, nodes, parent) for parent in sorted(parents))
         nodes.append(_node(random, position, edges, plain, depth, last=position == size - 1))
+    return Graph(nodes)
+
+
+def _layered_graph(random: Random) -> Graph:
+    """Unsaved sources, readers that share them, effects below: what one reader loses, another one needs."""
+    sources, readers, effects = 2 + random.randrange(2), 2 + random.randrange(3), 1 + random.randrange(2)
+    nodes: list[Node] = []
+    for position in range(sources + readers + effects + 1):
+        last = position == sources + readers + effects
+        unsaved = position < sources
+        if unsaved:
+            parents: set[int] = set()
+        elif position < sources + readers:
+            parents = {random.randrange(sources) for _ in range(1 + random.randrange(2))}
+        elif not last:
+            parents = {sources + random.randrange(readers)}
+        else:
+            parents = set(range(position)) - {parent for node in nodes for parent, _ in node.edges}
+        node = _node(random, position, tuple((parent, 1) for parent in sorted(parents)), False, DEEPEST, last=True)
+        if position < sources + readers and random.random() < 0.8:
+            usual = Options(checkpoint=not unsaved, deterministic=False, effect="none", retries=1)
+            node = msgspec.structs.replace(node, options=usual)
+        nodes.append(node)
     return Graph(nodes)
 
 
