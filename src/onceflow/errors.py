@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 
 class OnceflowError(Exception):
     """Base of all errors of onceflow."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes with their text and attributes, whatever their constructor takes."""
+        return _restore, (type(self), self.args), self.__dict__
+
+
+def _restore(kind: type[OnceflowError], args: tuple[Any, ...]) -> OnceflowError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class InvalidGraph(OnceflowError):
@@ -16,8 +27,8 @@ class InvalidGraph(OnceflowError):
 class UnsafeGraph(OnceflowError):
     """Raised before a run when some task could never start without risking exactly-once.
 
-    `blocked` names those tasks, `paths` draws for each why it is blocked, and `proposals` holds for each a smallest set of
-    tasks that would free it if they were saved (`checkpoint=True`).
+    `blocked` names those tasks, `paths` draws for each why it is blocked, and `proposals` holds for each a smallest
+    set of tasks that would free it if they were saved (`checkpoint=True`).
     """
 
     def __init__(
@@ -62,13 +73,14 @@ class BrokenPromise(OnceflowError):
         self.cause = cause
         super().__init__(
             f"{node!r} is irrevocable and has begun, but {cause!r}, which it builds on, would have to run again with a "
-            f"possibly different result. Nothing was changed. Restore the code of {cause!r} and resume, or give the run "
-            "up and start a new one under another name."
+            f"possibly different result. Nothing was changed. Restore the code of {cause!r} and resume, or give the "
+            "run up and start a new one under another name."
         )
 
 
 class NotDeterministic(OnceflowError):
-    """Raised when a task that is declared deterministic ran again and returned another graph than before. `node` names it."""
+    """Raised when a task that is declared deterministic ran again and returned another graph than before. `node`
+    names it."""
 
     def __init__(self, node: str) -> None:
         self.node = node

@@ -1,8 +1,8 @@
 """The check before a run (design 2.4), and of a nested graph when it appears (2.9).
 
 A dry run of the law itself: with nothing done, let every task that may start be done, and saved at once if it has
-`checkpoint=True`; repeat. The graph is safe if everything gets done. The dry run is the real state machine, fed with the
-best of all possible events.
+`checkpoint=True`; repeat. The graph is safe if everything gets done. The dry run is the real state machine, fed with
+the best of all possible events.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
     sink = graph.nodes[graph.sink]
     if sink.parts != expander.node.parts:
         return InvalidGraph(
-            f"{expander.id!r} has {expander.node.parts} outputs, but returned a graph whose sink {sink.id!r} has {sink.parts}"
+            f"{expander.id!r} has {expander.node.parts} outputs, but the sink {sink.id!r} of the graph that it returned "
+            f"has {sink.parts}"
         )
     if not expander.checkpoint:
         kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]

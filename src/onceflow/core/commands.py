@@ -1,9 +1,9 @@
 """What a `Run` tells its driver to do. Commands are carried out in order.
 
-**Durable commands.** A command whose `durable` is true reaches the world outside, so it is carried out only after every
-record that was appended before it has been committed. All others may be carried out at once: if a crash takes the
-records before them, it takes what they did as well. That is all the driver needs to know about waiting for saves, and why
-a *begun* record shares the commit of the saves it waits for.
+**Durable commands.** A command whose `durable` is true reaches the world outside, so it is carried out only after
+every record that was appended before it has been committed. All others may be carried out at once: if a crash takes
+the records before them, it takes what they did as well. That is all the driver needs to know about waiting for saves,
+and why a *begun* record shares the commit of the saves it waits for.
 """
 
 from __future__ import annotations
@@ -108,8 +108,9 @@ class Park(msgspec.Struct, frozen=True, gc=False):
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The run is over. `failed`: nodes whose failure ended it. `kept`: undoable effects that were kept because something
-    irrevocable has begun below them. `uncertain`: irrevocable attempts that were ended and may have happened."""
+    """The run is over. `failed`: nodes whose failure ended it. `kept`: undoable effects that were kept because
+    something irrevocable has begun below them. `uncertain`: irrevocable attempts that were ended and may have
+    happened."""
 
     status: Status
     failed: tuple[str, ...] = ()

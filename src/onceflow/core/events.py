@@ -1,7 +1,8 @@
 """What the driver tells a `Run`. One class per event; `Run.handle` takes any of them.
 
-An event about an attempt that is no longer the current one (it was lost, stopped, or belongs to an older epoch) is late:
-it changes nothing, except that it proves the attempt has ended. An event that cannot have happened raises `IllegalEvent`.
+An event about an attempt that is no longer the current one (it was lost, stopped, or belongs to an older epoch) is
+late: it changes nothing, except that it proves the attempt has ended. An event that cannot have happened raises
+`IllegalEvent`.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ class RetryUndo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cancel(msgspec.Struct, frozen=True, gc=False):
-    """Stop the run. With `undo`, also take back the finished undoable tasks below which nothing irrevocable has begun."""
+    """Stop the run. With `undo`, also take back the finished undoable tasks below which nothing irrevocable has
+    begun."""
 
     undo: bool = False
 

@@ -1,17 +1,17 @@
 """Graphs returned by tasks (design 2.9): their nodes become rows of the run, in the step in which the expander is done.
 
-All nested rows are consumers of the expander, because their arguments are part of its output. The expander's own consumers now
-read the nested sink, which inherits `checkpoint`.
+All nested rows are consumers of the expander, because their arguments are part of its output. The expander's own
+consumers now read the nested sink, which inherits `checkpoint`.
 
-Ids: a nested node is called `expander/node`. A chain in which each graph's sink returns the next graph would make ids ever
-longer, so there the depth is a number: `loop/step`, `loop~2/step`, `loop~3/step`.
+Ids: a nested node is called `expander/node`. A chain in which each graph's sink returns the next graph would make ids
+ever longer, so there the depth is a number: `loop/step`, `loop~2/step`, `loop~3/step`.
 """
 
 from __future__ import annotations
 
 from onceflow.core import records
 from onceflow.core.graph import Graph
-from onceflow.core.rows import Nested, Row
+from onceflow.core.rows import Nested, Row, new_row
 from onceflow.core.starting import Starting
 from onceflow.core.state import link
 
@@ -24,7 +24,7 @@ class Expanding(Starting):
         prefix = base if depth == 1 else f"{base}~{depth}"
         rows: list[Row] = []
         for node in graph.nodes:
-            row = Row(f"{prefix}/{node.id}", node)
+            row = new_row(f"{prefix}/{node.id}", node)
             row.expander = expander
             row.depth = expander.depth + 1
             rows.append(row)
@@ -46,7 +46,8 @@ class Expanding(Starting):
             self._infer_nested_done(rows)
 
     def _infer_nested_done(self, rows: list[Row]) -> None:
-        """The expander returned this graph before a crash, and what reads its sink has left a trace: all of it was done."""
+        """The expander returned this graph before a crash, and what reads its sink has left a trace: all of it was
+        done."""
         for row in rows:
             row.state = "done"
             row.visible = row.inferred = True

@@ -39,7 +39,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Graph:
-    """Nodes in topological order and the sink, whose output is the graph's result. Every other node leads to the sink."""
+    """Nodes in topological order and the sink, whose output is the graph's result. Every other node leads to the
+    sink."""
 
     __slots__ = ("__dict__", "nodes", "sink")
 
@@ -84,7 +85,8 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for graphs that are the same to a user: structure, task names, options, comparable arguments; not code."""
+        """Equal for graphs that are the same to a user: structure, task names, options, comparable arguments; not
+        code."""
         seen = hashlib.blake2b(digest_size=16)
         for node in self.nodes:
             seen.update(

@@ -1,8 +1,8 @@
 """Rebuilding a run from its journal (design 2.5, 2.6): any committed prefix of the records will do.
 
-The records say what is saved, begun, undone. That an unsaved node had been done is not recorded, but follows if anything
-below it has left a trace. With that, an engine crash is nothing but the loss of all that was not saved, and the recovery is
-the usual one.
+The records say what is saved, begun, undone. That an unsaved node had been done is not recorded, but follows if
+anything below it has left a trace. With that, an engine crash is nothing but the loss of all that was not saved, and
+the recovery is the usual one.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class Outputs(Expanding):
         self._note_loss(row)
 
     def _note_loss(self, row: Row) -> None:
-        """If the row was done and is lost: is it needed again? It is if a consumer has yet to read it, or if it was to be
-        saved and may still be dropped."""
+        """If the row was done and is lost: is it needed again? It is if a consumer has yet to read it, or if it was
+        to be saved and may still be dropped."""
         if (
             row.state == "done"
             and row.available != row.every_part

@@ -1,9 +1,10 @@
 """The smallest sets of checkpoints that free a blocked task (design 2.4).
 
-Saving more never blocks anything, so "these checkpoints free the task" is a monotone question, and each answer costs one
-dry run. That is enough for an exact search by **implicit hitting sets**: whatever set fails to free the task is grown to a
-largest one that still fails; then every solution must contain something outside it. Collect such obligations, take a
-smallest set that meets them all, and try it. If it frees the task, no smaller set can; if not, it yields one more obligation.
+Saving more never blocks anything, so "these checkpoints free the task" is a monotone question, and each answer costs
+one dry run. That is enough for an exact search by **implicit hitting sets**: whatever set fails to free the task is
+grown to a largest one that still fails; then every solution must contain something outside it. Collect such
+obligations, take a smallest set that meets them all, and try it. If it frees the task, no smaller set can; if not, it
+yields one more obligation.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from onceflow.core.check import DryRun
 from onceflow.core.graph import Graph
 
 MOST_STEPS = 600_000
-"""Tasks visited in dry runs for one blocked task, after which a set is proposed without proof that it is the smallest."""
+"""Tasks visited in dry runs for one blocked task, after which a set is proposed without proof that it is the
+smallest."""
 
 
 class Proposal(NamedTuple):

@@ -31,14 +31,15 @@ class Saved(msgspec.Struct, frozen=True, gc=False):
 
 
 class Expanded(msgspec.Struct, frozen=True, gc=False):
-    """This deterministic, not yet saved node returned a graph that is not deterministic. Should the graph be lost, the node
-    counts as nondeterministic."""
+    """This deterministic, not yet saved node returned a graph that is not deterministic. Should the graph be lost,
+    the node counts as nondeterministic."""
 
     node: str
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """An effectful task without a checkpoint whose consumers only wait for it (design 2.12) is done: counts as its save."""
+    """An effectful task without a checkpoint whose consumers only wait for it (design 2.12) is done: counts as its
+    save."""
 
     node: str
 

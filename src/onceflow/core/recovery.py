@@ -8,10 +8,11 @@ The set R is the least set that contains what is needed again (`_seeds`) and
 
 Clause (c), a checkpoint that was lost before it was saved, puts rows among the seeds (`outputs`).
 
-A tainted member is dropped; another one (repeatable, or never visible) just runs again. If nothing durable has to be taken
-back (no save, no begun undoable attempt), that happens on the spot. Otherwise R is journaled first, nothing else of the
-run starts, the begun undoable members are undone in reverse topological order, R is dropped, and the run goes on. A row
-that never started has no descendants that did, so the search ends there: its cost is what is taken back, not the graph.
+A tainted member is dropped; another one (repeatable, or never visible) just runs again. If nothing durable has to be
+taken back (no save, no begun undoable attempt), that happens on the spot. Otherwise R is journaled first, nothing
+else of the run starts, the begun undoable members are undone in reverse topological order, R is dropped, and the run
+goes on. A row that never started has no descendants that did, so the search ends there: its cost is what is taken
+back, not the graph.
 """
 
 from __future__ import annotations

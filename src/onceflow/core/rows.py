@@ -1,139 +1,96 @@
-"""What a run remembers of each node while the node matters. Rows are changed by the verbs of `core` and by nobody else."""
+"""What a run remembers of each node while the node matters. Rows are changed by the verbs of `core` and by nobody
+else."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
+from onceflow.core.effects import Effect
 from onceflow.core.graph import Graph, Node
 
 State = Literal["waiting", "running", "backoff", "failed", "done"]
-"""`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for its
-retry. `failed`: it raised for good. `done`: its output is, or has been, there."""
+"""`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for
+its retry. `failed`: it raised for good. `done`: its output is, or has been, there."""
 
 
-class Row:
+class Row(msgspec.Struct, eq=False, kw_only=True):
     """One node of a run.
 
-    The four counters (`missing`, `unquiet`, `irreproducible`, `unsettled`) make the common decisions O(1): each counts the
-    neighbours that still stand in the way, and is changed when a neighbour changes.
+    The four counters (`missing`, `unquiet`, `irreproducible`, `unsettled`) make the common decisions O(1): each
+    counts the neighbours that still stand in the way, and is changed when a neighbour changes.
     """
 
-    __slots__ = (
-        "attempt",
-        "available",
-        "begun",
-        "carried",
-        "checkpoint",
-        "consumers",
-        "covered",
-        "depth",
-        "effect",
-        "every_part",
-        "expander",
-        "exported",
-        "failures",
-        "foreign",
-        "id",
-        "inferred",
-        "irreproducible",
-        "missing",
-        "nested",
-        "node",
-        "parents",
-        "pinned",
-        "pins",
-        "prefix",
-        "quiet",
-        "quieting",
-        "released",
-        "repeatable",
-        "reproducible",
-        "retired",
-        "saved",
-        "saving",
-        "settled",
-        "settling",
-        "small",
-        "state",
-        "undo",
-        "undos",
-        "unquiet",
-        "unretired",
-        "unsettled",
-        "visible",
-        "zombies",
-    )
+    id: str
+    node: Node
+    effect: Effect
+    repeatable: bool
+    checkpoint: bool
+    every_part: int
+    """Mask of all parts of the output."""
+    parents: list[tuple[Row, int]] = []
+    """(parent, mask of the parts read); mask 0: control only."""
+    consumers: list[tuple[Row, int, int]] = []
+    """(consumer, mask, position of this row among the consumer's parents)."""
 
-    def __init__(self, id: str, node: Node) -> None:
-        options = node.options
-        self.id = id
-        self.node = node
-        self.effect = options.effect
-        self.repeatable = options.repeatable
-        self.checkpoint = options.checkpoint
-        self.every_part = (1 << node.parts) - 1
-        self.parents: list[tuple[Row, int]] = []
-        """(parent, mask of the parts read); mask 0: control only."""
-        self.consumers: list[tuple[Row, int, int]] = []
-        """(consumer, mask, position of this row among the consumer's parents)."""
+    state: State = "waiting"
+    attempt: int = 0
+    """The running attempt, or the one whose output this is; 0 if there is none. Late events carry another number."""
+    visible: bool = False
+    """A consumer may have read the output, now or in the past, and that reading still counts."""
+    inferred: bool = False
+    """After a crash: it must have been done, because something below it left a trace. What it returned is not known."""
+    available: int = 0
+    """Mask of the parts that can be read now. Saved parts are available."""
+    saved: int = 0
+    saving: int = 0
+    """Mask of the parts whose save was asked for and is not answered."""
+    small: bool = False
+    begun: bool = False
+    """A *begun* record counts: the effect may be there."""
+    carried: tuple[tuple[str, int], ...] = ()
+    pinned: list[Row] | None = None
+    """The rows that an undo of this one may have to run again to see what the attempt saw."""
+    pins: int = 0
+    """How many undoable rows have this one among their `pinned`."""
+    failures: int = 0
+    undos: int = 0
+    undo: Undo | None = None
+    zombies: set[int] | None = None
+    """Attempts and undos that will not report, but are not known to have ended."""
 
-        self.state: State = "waiting"
-        self.attempt = 0
-        """The running attempt, or the one whose output this is; 0 if there is none. Late events carry another number."""
-        self.visible = False
-        """A consumer may have read the output, now or in the past, and that reading still counts."""
-        self.inferred = False
-        """After a crash: it must have been done, because something below it left a trace. What it returned is not known."""
-        self.available = 0
-        """Mask of the parts that can be read now. Saved parts are available."""
-        self.saved = 0
-        self.saving = 0
-        """Mask of the parts whose save was asked for and is not answered."""
-        self.small = False
-        self.begun = False
-        """A *begun* record counts: the effect may be there."""
-        self.carried: tuple[tuple[str, int], ...] = ()
-        self.pinned: list[Row] | None = None
-        """The rows that an undo of this one may have to run again to see what the attempt saw."""
-        self.pins = 0
-        """How many undoable rows have this one among their `pinned`."""
-        self.failures = 0
-        self.undos = 0
-        self.undo: Undo | None = None
-        self.zombies: set[int] | None = None
-        """Attempts and undos that will not report, but are not known to have ended."""
+    missing: int = 0
+    """How many parents have not yet given what is read of them."""
+    unquiet: int = 0
+    """How many parents are not quiet."""
+    irreproducible: int = 0
+    """How many parents are not reproducible."""
+    unsettled: int = 0
+    """How many consumers are not settled."""
+    unretired: int = 0
+    """How many parents have not been forgotten."""
+    settled: bool = False
+    quiet: bool = False
+    """Quiet, and visible: what nobody can read yet need not be judged."""
+    reproducible: bool = False
+    """Reproducible, and visible."""
+    settling: Mark | None = None
+    quieting: Mark | None = None
+    covered: bool = False
+    """Something irrevocable has begun below, so this is never undone."""
+    released: bool = False
+    retired: bool = False
 
-        self.missing = 0
-        """How many parents have not yet given what is read of them."""
-        self.unquiet = 0
-        """How many parents are not quiet."""
-        self.irreproducible = 0
-        """How many parents are not reproducible."""
-        self.unsettled = 0
-        """How many consumers are not settled."""
-        self.unretired = 0
-        """How many parents have not been forgotten."""
-        self.settled = False
-        self.quiet = False
-        """Quiet, and visible: what nobody can read yet need not be judged."""
-        self.reproducible = False
-        """Reproducible, and visible."""
-        self.settling: Mark | None = None
-        self.quieting: Mark | None = None
-        self.covered = False
-        """Something irrevocable has begun below, so this is never undone."""
-        self.released = False
-        self.retired = False
-
-        self.foreign = False
-        """Not a member of this part of the graph: others run it and say so with `Given`."""
-        self.exported = False
-        """Read by nodes outside this part of the graph."""
-        self.expander: Row | None = None
-        self.nested: Nested | None = None
-        self.prefix: tuple[str, int] | None = None
-        """For the sink of a nested graph: the prefix of its ids as (base, tail depth)."""
-        self.depth = 0
+    foreign: bool = False
+    """Not a member of this part of the graph: others run it and say so with `Given`."""
+    exported: bool = False
+    """Read by nodes outside this part of the graph."""
+    expander: Row | None = None
+    nested: Nested | None = None
+    prefix: tuple[str, int] | None = None
+    """For the sink of a nested graph: the prefix of its ids as (base, tail depth)."""
+    depth: int = 0
 
     @property
     def fully_saved(self) -> bool:
@@ -157,11 +114,24 @@ class Row:
         return f"<{self.id} {self.state}>"
 
 
+def new_row(id: str, node: Node) -> Row:
+    """A row for a node that has not run."""
+    options = node.options
+    return Row(
+        id=id,
+        node=node,
+        effect=options.effect,
+        repeatable=options.repeatable,
+        checkpoint=options.checkpoint,
+        every_part=node.every_part,
+    )
+
+
 class Mark:
     """A claim about a row ("is settled", or for repeatable rows "is quiet") that does not hold yet, and why not.
 
-    `why` is another claim that this one requires; following it from mark to mark ends at a row that is not done. `hinders`
-    are the marks whose `why` this is (some of them stale).
+    `why` is another claim that this one requires; following it from mark to mark ends at a row that is not done.
+    `hinders` are the marks whose `why` this is (some of them stale).
     """
 
     __slots__ = ("about_quiet", "consumer", "hinders", "parent", "row", "why")

@@ -1,13 +1,13 @@
 """One run of one graph: the state machine that obeys the law (design section 2).
 
-`Run.handle(event)` returns the commands that the driver carries out, in order. No I/O, no clock, no threads, no randomness:
-the same events give the same commands. What an event means is decided here; what follows from it is the work of the verbs,
-one file each, stacked in the order in which they build on each other:
+`Run.handle(event)` returns the commands that the driver carries out, in order. No I/O, no clock, no threads, no
+randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
+work of the verbs, one file each, stacked in the order in which they build on each other:
 
     state → settling → starting → expanding → outputs → undoing → recovery → stopping → loading → run
 
-Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the verbs left
-is worked off until nothing is left to decide.
+Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
+verbs left is worked off until nothing is left to decide.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Run(Loading):
         return self._answer()
 
     def handle(self, event: events.Event) -> list[commands.Command]:
-        """Take notice of an event. Late events change nothing; impossible ones raise `IllegalEvent` and change nothing."""
+        """Take notice of an event. Late events change nothing; impossible ones raise `IllegalEvent` and change
+        nothing."""
         self._handlers[type(event)](event)
         return self._answer()
 
@@ -154,7 +155,8 @@ class Run(Loading):
         self._rebuild_finished(row)
 
     def _problem_with(self, row: Row, graph: Graph | None) -> OnceflowError | None:
-        """What forbids this outcome? A repeatable row that was seen before must return the same graph again, or none."""
+        """What forbids this outcome? A repeatable row that was seen before must return the same graph again, or
+        none."""
         if not row.visible:
             return None if graph is None else find_nested_problem(self, row, graph)
         if row.nested is None and row.inferred:

@@ -4,19 +4,20 @@
     quiet(x)        settled, or repeatable with all parents quiet
     reproducible(x) saved, or repeatable with all parents reproducible
 
-Counters do nearly all the work: `unquiet`, `irreproducible` and `unsettled` say how many neighbours are in the way, and a
-saved row whose parents are quiet is settled at once, in O(1).
+Counters do nearly all the work: `unquiet`, `irreproducible` and `unsettled` say how many neighbours are in the way,
+and a saved row whose parents are quiet is settled at once, in O(1).
 
-What counters cannot see is that *settled* is a **greatest** fixed point. Take `a` (nondeterministic, not saved) read by `s`
-(saved): `a` is settled if `s` is, and `s` is settled if `a` is. Each waits for the other, and the law says: both are. Such
-groups become complete only when some member is saved (or when something outside that a member waited for is settled), so that is
-when we look: assume the row settled, assume whatever that requires, and so on, until nothing more is required (all that was
-assumed holds) or something is met that cannot hold (whatever relied on it is refuted).
+What counters cannot see is that *settled* is a **greatest** fixed point. Take `a` (nondeterministic, not saved) read
+by `s` (saved): `a` is settled if `s` is, and `s` is settled if `a` is. Each waits for the other, and the law says:
+both are. Such groups become complete only when some member is saved (or when something outside that a member waited
+for is settled), so that is when we look: assume the row settled, assume whatever that requires, and so on, until
+nothing more is required (all that was assumed holds) or something is met that cannot hold (whatever relied on it is
+refuted).
 
-To look only when it can help, a refuted claim remembers **one witness** (`Mark.why`): a claim that it requires and that does
-not hold. It is looked at again only when that witness comes to hold. Witnesses form chains that end at a row which is not
-done, or at a claim that was never examined; a chain that leads back into what is being assumed proves nothing, and the
-claim is examined anew.
+To look only when it can help, a refuted claim remembers **one witness** (`Mark.why`): a claim that it requires and
+that does not hold. It is looked at again only when that witness comes to hold. Witnesses form chains that end at a
+row which is not done, or at a claim that was never examined; a chain that leads back into what is being assumed
+proves nothing, and the claim is examined anew.
 
 Nothing here is ever taken back, except `reproducible` of rows that are dropped: the law lets no settled row be dropped.
 """
@@ -26,7 +27,7 @@ from __future__ import annotations
 from onceflow.core import commands
 from onceflow.core.effects import Options
 from onceflow.core.graph import Node
-from onceflow.core.rows import Mark, Row
+from onceflow.core.rows import Mark, Row, new_row
 from onceflow.core.state import RunState
 
 Assumed = dict[Mark, list[Mark]]
@@ -291,5 +292,6 @@ def _blame(mark: Mark, obstacle: Mark) -> None:
         obstacle.hinders.append(mark)
 
 
-NEVER = Mark(Row("", Node(id="", task="", options=Options())), about_quiet=False)
-"""The obstacle of an unsaved row that no consumer can settle: only its own save can help, which looks again by itself."""
+NEVER = Mark(new_row("", Node(id="", task="", options=Options())), about_quiet=False)
+"""The obstacle of an unsaved row that no consumer can settle: only its own save can help, which looks again by
+itself."""

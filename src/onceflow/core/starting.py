@@ -75,8 +75,8 @@ class Starting(Settling):
             self._retire(row)
 
     def _pin(self, row: Row) -> None:
-        """An undo of this row reads what it read. What is not carried in its *begun* record and is not saved can be made
-        again only as long as the rows that made it are remembered."""
+        """An undo of this row reads what it read. What is not carried in its *begun* record and is not saved can be
+        made again only as long as the rows that made it are remembered."""
         row.pinned = []
         carried = set(row.carried)
         above = [row]

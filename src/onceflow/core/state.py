@@ -1,7 +1,7 @@
 """The memory of a run, and the agenda through which the verbs of `core` hand work to each other.
 
-No verb calls another that is built on top of it: it leaves a row on the agenda, and `Run` works the agenda off until it is
-empty. So nothing recurses, and a chain of a hundred thousand nodes costs no stack.
+No verb calls another that is built on top of it: it leaves a row on the agenda, and `Run` works the agenda off until
+it is empty. So nothing recurses, and a chain of a hundred thousand nodes costs no stack.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from onceflow.core import commands, records
 from onceflow.core.graph import Graph
-from onceflow.core.rows import Mark, Row
+from onceflow.core.rows import Mark, Row, new_row
 
 Status = Literal["running", "undoing", "parked", "stopping", "succeeded", "failed", "undone", "cancelled"]
 OnFailure = Literal["keep", "undo"]
@@ -73,7 +73,7 @@ class RunState:
     def _build(self, graph: Graph, members: set[str] | None) -> None:
         rows: list[Row] = []
         for node in graph.nodes:
-            row = Row(node.id, node)
+            row = new_row(node.id, node)
             rows.append(row)
             if members is not None and node.id not in members:
                 row.foreign = True

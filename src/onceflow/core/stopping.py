@@ -1,9 +1,10 @@
 """How a run ends (design 2.8): it succeeds, fails, is undone (a saga), or is cancelled.
 
-Stopping begins when a task fails for good or somebody cancels. Nothing new starts. Attempts without effect are stopped; begun
-irrevocable ones may finish (a cancelled run gives up on them when told so); undoable ones may finish too, unless the run is
-cancelled or will be undone: then they are ended and undone. When all is quiet and an undo of the whole was asked for, a
-last recovery takes back every begun undoable task without a begun irrevocable descendant, and all that descends from them.
+Stopping begins when a task fails for good or somebody cancels. Nothing new starts. Attempts without effect are
+stopped; begun irrevocable ones may finish (a cancelled run gives up on them when told so); undoable ones may finish
+too, unless the run is cancelled or will be undone: then they are ended and undone. When all is quiet and an undo of
+the whole was asked for, a last recovery takes back every begun undoable task without a begun irrevocable descendant,
+and all that descends from them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Undos (design 2.5, 2.6): taking back the effects of undoable tasks, each when its time has come.
 
-An undo starts only when every earlier attempt and undo of its task is known to have ended, and when it can see the very
-inputs that the attempt saw. Small inputs are in the *begun* record. A large one that was lost is **rebuilt**: its producer
-(reproducible, or the attempt would not have begun) runs once more, privately: nobody but undos sees that output.
+An undo starts only when every earlier attempt and undo of its task is known to have ended, and when it can see the
+very inputs that the attempt saw. Small inputs are in the *begun* record. A large one that was lost is **rebuilt**:
+its producer (reproducible, or the attempt would not have begun) runs once more, privately: nobody but undos sees that
+output.
 
-- A **local** undo takes back an attempt that never became visible (it raised, or was lost). Nobody else is concerned and
-  nothing else waits. It needs no record of its own: a begun row that is not saved is undone after a crash anyway.
+- A **local** undo takes back an attempt that never became visible (it raised, or was lost). Nobody else is concerned
+  and nothing else waits. It needs no record of its own: a begun row that is not saved is undone after a crash anyway.
 - Undos that belong to a **recovery** go in reverse topological order (`recovery`).
 """
 
@@ -33,7 +34,8 @@ class Undoing(Outputs):
         self._rebuilt: dict[Row, int] = {}
         """Parts that were rebuilt for undos."""
         self._uncleared: dict[Row, int] = {}
-        """The members of the recovery under way that are not yet undone → how many of their consumers are among them."""
+        """The members of the recovery under way that are not yet undone → how many of their consumers are among
+        them."""
 
     def _undo_locally(self, row: Row, *, retry: bool) -> None:
         """Take back an attempt that never became visible."""

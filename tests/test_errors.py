@@ -1,0 +1,33 @@
+"""The family of errors."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import onceflow
+from onceflow import errors
+
+EXAMPLES = [
+    errors.InvalidGraph("no nodes"),
+    errors.UnsafeGraph(("n",), {"n": "  a ──▶ n"}, {"n": ("a",)}, {"n": True}),
+    errors.BrokenPromise("charge", "quote"),
+    errors.NotDeterministic("plan"),
+]
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_arrives_whole_in_another_process(error: errors.OnceflowError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert copy.__dict__ == error.__dict__
+
+
+def test_every_error_is_public_and_of_one_family() -> None:
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            assert issubclass(kind, onceflow.OnceflowError)
+            assert getattr(onceflow, name) is kind
