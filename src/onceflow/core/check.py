@@ -7,12 +7,13 @@ the best of all possible events.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from onceflow.core import commands
+from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node
 from onceflow.core.outputs import Outputs
 from onceflow.core.rows import Row
@@ -125,8 +126,8 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
     sink = graph.nodes[graph.sink]
     if sink.parts != expander.node.parts:
         return InvalidGraph(
-            f"{expander.id!r} has {expander.node.parts} outputs, but the sink {sink.id!r} of the graph that it returned "
-            f"has {sink.parts}"
+            f"{expander.id!r} has {expander.node.parts} outputs, but the graph that it returned has {sink.parts} "
+            f"(those of its sink {sink.id!r})"
         )
     if not expander.checkpoint:
         kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]
@@ -140,8 +141,8 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
         dry = DryRun(graph)
         return describe(graph, dry, prefix) if dry.blocked else None
     whole = _with_nested(run, expander, graph)
-    settled = [row.id for row in run.rows.values() if row.settled]
-    dry = DryRun(whole, settled=settled)
+    behind_us = [row.id for row in run.rows.values() if (row.settled or row.foreign) and row.id in whole.index]
+    dry = DryRun(whole, settled=behind_us)
     return describe(whole, dry) if dry.blocked else None
 
 
@@ -150,13 +151,17 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     nodes: list[Node] = []
     position: dict[str, int] = {}
 
-    def add(node: Node, id: str, edges: Iterable[tuple[int, int]], checkpoint: bool) -> None:
+    def add(node: Node, id: str, edges: list[tuple[int, int]], checkpoint: bool) -> None:
         options = msgspec.structs.replace(node.options, checkpoint=checkpoint)
         position[id] = len(nodes)
         nodes.append(msgspec.structs.replace(node, id=id, edges=tuple(edges), options=options))
 
+    ends = run.ends()
+    left = _leading_to(ends)
     replaced: dict[str, str] = {}
     for row in topological(run.rows):
+        if row not in left:
+            continue
         edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in row.parents if not p.retired]
         add(row.node, row.id, edges, row.checkpoint)
         if row is expander:
@@ -166,5 +171,19 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
                 checkpoint = node.options.checkpoint or (index == graph.sink and expander.checkpoint)
                 add(node, f"{row.id}/{node.id}", [*nested, (position[row.id], 1)], checkpoint)
             replaced[row.id] = f"{row.id}/{graph.nodes[graph.sink].id}"
-    sinks = set(range(len(nodes))) - {parent for node in nodes for parent, _ in node.edges}
-    return Graph(nodes, sinks.pop())
+    if len(ends) > 1:
+        last = [(position[replaced.get(row.id, row.id)], 0) for row in ends]
+        add(Node(id="", task="", options=Options(effect="none")), "the end", last, checkpoint=True)
+    return Graph(nodes, len(nodes) - 1 if len(ends) > 1 else position[replaced.get(ends[0].id, ends[0].id)])
+
+
+def _leading_to(ends: list[Row]) -> set[Row]:
+    """These rows and all their ancestors that are not forgotten."""
+    found = set(ends)
+    stack = list(ends)
+    while stack:
+        for parent, _ in stack.pop().parents:
+            if parent not in found and not parent.retired:
+                found.add(parent)
+                stack.append(parent)
+    return found

@@ -90,6 +90,12 @@ class RunState:
             elif row.consumers:
                 self.rows[row.id] = row
 
+    def ends(self) -> list[Row]:
+        """The rows that everything leads to: the sink, or what nobody reads in this part of the graph."""
+        if self._sink is not None:
+            return [self._sink]
+        return [row for row in self.rows.values() if not row.consumers]
+
     def _emit(self, command: commands.Command) -> None:
         self._commands.append(command)
 
