@@ -26,6 +26,8 @@ class Checker:
     """Raises `Violation`. Keeps nothing but what it needs to skip questions whose answer cannot have changed."""
 
     letter: bool = True
+    _staying: tuple[int, frozenset[str]] | None = field(default=None)
+    """The undoable effects that were finished when a run without undo began to stop, and the epoch of that."""
     _asked: object = field(default=None)
     _asked_after_crash: int = -1
 
@@ -101,6 +103,8 @@ class Checker:
             finished = driver.attempts.get((command.node, command.finished))
             if finished is None or finished.output is None or finished is not undo.undoes:
                 raise Violation(f"{undo!r} is to see the output of attempt {command.finished}, not of {undo.undoes!r}")
+        elif driver.rows[command.node].version is undo.undoes and facts.available(x) == shape.every_part[x]:
+            raise Violation(f"{undo!r} is not given the output of {undo.undoes!r}, although that is available")
 
     # Records
 
@@ -119,6 +123,10 @@ class Checker:
                     raise Violation(f"{record}, but it is not done")
                 if not driver.structure.shape.writes_done_record(driver.structure.shape.position[record.node]):
                     raise Violation(f"{record} of a task whose output is read or saved")
+            case records.Failed():
+                self._judge_failure(driver, record)
+            case records.Cancelled():
+                self._staying = None if record.undo else (driver.epoch, _finished_effects(driver))
             case records.Recovering():
                 self._judge_recovery(driver, set(record.nodes))
             case records.Undone():
@@ -128,6 +136,18 @@ class Checker:
                 standing = [node for node in record.nodes if node in driver.world.undoable]
                 if standing:
                     raise Violation(f"{record}, but the effects of {standing} are in the world")
+
+    def _judge_failure(self, driver: Driver, record: records.Failed) -> None:
+        """2.8: a task fails for good when its retries are used up, and not before."""
+        before = driver.appended.failures.get(record.node, 0)
+        if record.failures > before + 1:
+            raise Violation(f"{record} after {before} failures")
+        if driver.raising is not None and driver.raising.node == record.node:
+            retries = driver.raising.task.options.retries
+            if record.final != (driver.permanent or record.failures > retries):
+                raise Violation(f"{record}, but the task may be tried {retries + 1} times")
+        if record.final and driver.on_failure == "keep":
+            self._staying = (driver.epoch, _finished_effects(driver))
 
     def _judge_save(self, driver: Driver, record: records.Saved, attempt: Attempt) -> None:
         node = record.node
@@ -240,6 +260,15 @@ class Checker:
                 if standing_failed and any(driver.rows[node].version is None for node in standing_failed):
                     raise Violation(f"{finish}, but the failed {standing_failed} was not undone")
         self._judge_uncertain(driver, finish, facts)
+        self._judge_staying(driver, finish)
+
+    def _judge_staying(self, driver: Driver, finish: commands.Finish) -> None:
+        """2.8: without undo, what was finished stays. (A crash may have taken what was not saved.)"""
+        if finish.status in ("failed", "cancelled") and self._staying is not None:
+            epoch, effects = self._staying
+            gone = effects - driver.world.undoable.keys()
+            if epoch == driver.epoch and gone:
+                raise Violation(f"{finish}, but {sorted(gone)} was undone although nobody asked for it")
 
     def _judge_kept(self, driver: Driver, finish: commands.Finish, facts: Facts, standing: int) -> None:
         shape = facts.shape
@@ -286,6 +315,16 @@ class Checker:
         left = (driver.world.undoable.keys() | driver.world.irrevocable.keys()) - driver.rows.keys()
         if left:
             raise Violation(f"the run has succeeded, but effects of {sorted(left)} are left, which it does not have")
+
+
+def _finished_effects(driver: Driver) -> frozenset[str]:
+    """The undoable tasks that are done and not about to be taken back anyway."""
+    recovering = driver.appended.recovering
+    return frozenset(
+        node
+        for node, row in driver.rows.items()
+        if row.version is not None and node not in recovering and row.version.task.options.effect == "undoable"
+    )
 
 
 def _is_begun(begun: Attempt | None, attempt: Attempt) -> bool:

@@ -89,6 +89,9 @@ class Driver:
     timers: list[commands.Wait] = field(default_factory=list)
     refusing: Attempt | None = None
     """The attempt whose nested graph the law refuses."""
+    raising: Attempt | None = None
+    """The attempt that is just being reported to have raised, `permanent`ly or not."""
+    permanent: bool = False
     over: commands.Finish | None = None
     parked: str | None = None
     structure: Structure = field(init=False)
@@ -163,6 +166,8 @@ class Driver:
         if counts and row is not None:
             if attempt.kind == "private":
                 row.private = attempt
+                if graph is not None:
+                    self._expand(attempt.node, graph)
             elif graph is None or self._expand(attempt.node, graph):
                 row.version = attempt
                 row.memory = attempt.task.every_part
@@ -174,8 +179,10 @@ class Driver:
 
     def fail(self, attempt: Attempt, permanent: bool) -> None:
         """The attempt raises."""
+        self.raising, self.permanent = (attempt if self._counts(attempt) else None), permanent
         self._report(attempt)
         self.deliver(events.Raised(attempt.node, attempt.number, permanent))
+        self.raising = None
 
     def end_undo(self, undo: Attempt, succeeded: bool) -> None:
         """The undo returns or raises."""

@@ -29,6 +29,7 @@ class Reading:
         self.finished: records.Status | None = None
         self.parked: str | None = None
         self.failed: set[str] = set()
+        self.failures: dict[str, int] = {}
 
     def copy(self) -> Reading:
         """An independent reading of the same entries."""
@@ -40,6 +41,7 @@ class Reading:
         other.graphs = dict(self.graphs)
         other.cancelled, other.finished, other.parked = self.cancelled, self.finished, self.parked
         other.failed = set(self.failed)
+        other.failures = dict(self.failures)
         return other
 
     def read(self, entry: Entry) -> None:
@@ -73,11 +75,13 @@ class Reading:
             case records.Finished():
                 self.finished = record.status
             case records.Failed():
+                self.failures[record.node] = record.failures
                 if record.final:
                     self.failed.add(record.node)
             case records.Resumed():
                 self.cancelled = self.finished = self.parked = None
                 self.failed.clear()
+                self.failures.clear()
 
     def _save(self, record: records.Saved, attempt: Attempt) -> None:
         parts = self.saved.setdefault(record.node, {})

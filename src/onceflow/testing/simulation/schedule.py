@@ -60,9 +60,9 @@ class Simulation:
         self.random = random
         on_failure: OnFailure = "undo" if random.random() < 0.4 else "keep"
         self.driver = Driver(graph, run_class, on_failure, validate, Checker(letter), Story())
-        self.budget = random.randrange(8) if faults is None else faults
+        self.budget = random.choice((0, 1, 2, 3, 4, 6, 8, 12)) if faults is None else faults
         self.resumes = random.randrange(3)
-        self.cancels = 1 if random.random() < 0.2 else 0
+        self.cancels = random.choice((0, 0, 1, 2))
         self.fault_rate = random.choice((0.03, 0.1, 0.3))
         self.steps = 0
         self.faults = 0
