@@ -20,7 +20,7 @@ from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
 from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Values
 from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.facts import deduce_versions, facts_of, members_of_recovery
+from onceflow.testing.simulation.facts import deduce_versions, facts_of, members_of_recovery, what_a_crash_leaves
 from onceflow.testing.simulation.reading import Entry, Reading
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.structure import Structure
@@ -219,9 +219,9 @@ class Driver:
         """The engine dies and another one loads what is committed. Attempts that survive are stragglers."""
         self.story.tell("crash", self.epoch)
         del self.journal[self.committed :]
-        self.structure = Structure(self.graph, self.durable.graphs)
-        # nodes of a graph that the journal does not know have nothing left to recover
-        self.durable.recovering = self.durable.recovering.intersection(self.structure.nodes)
+        # The next engine cannot name the nodes of a graph that the journal does not know.
+        known = Structure(self.graph, self.durable.graphs).nodes
+        self.durable.recovering = self.durable.recovering.intersection(known)
         self.appended = self.durable.copy()
         for waiting in self.waiting:
             if waiting.attempt is not None:
@@ -233,7 +233,7 @@ class Driver:
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, None
-        versions = deduce_versions(self.structure, self.durable, {})
+        self.structure, versions = what_a_crash_leaves(self.graph, self.durable)
         self.rows = {id: Row(versions[id]) for id in self.structure.nodes}
         self.epoch += 1
         stragglers = tuple((attempt.node, attempt.number) for attempt in self.active)
@@ -517,10 +517,7 @@ class Driver:
 
     def facts_after_crash(self) -> Facts:
         """What would be true if the engine crashed now and all attempts with it."""
-        structure = self.structure
-        if self.durable.graphs.keys() != structure.graphs.keys() or self.durable.graphs != structure.graphs:
-            structure = Structure(self.graph, self.durable.graphs)
-        versions = deduce_versions(structure, self.durable, {})
+        structure, versions = what_a_crash_leaves(self.graph, self.durable, self.structure)
         return facts_of(structure, self.durable, versions, [0] * len(versions))
 
     def rows_in_order(self) -> list[Row]:

@@ -1,12 +1,14 @@
 """From what the driver saw to the facts that `core.definitions` judges.
 
 After a crash only the committed journal speaks: a node was done if a part of it is saved, or if something that reads it
-is saved or has begun; and what that read is its present output.
+is saved or has begun; and what that read is its present output. The facts may know more than the engine that loads the
+journal: what was in a nested graph that nobody saved is true even if it must be found out anew.
 """
 
 from __future__ import annotations
 
 from onceflow.core.definitions import Facts, Members, each
+from onceflow.core.graph import Graph
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.reading import Reading
 from onceflow.testing.simulation.structure import Structure
@@ -49,6 +51,26 @@ def members_of_recovery(structure: Structure, reading: Reading) -> Members:
         if member.expander is not None and shape.ancestors[x] & changing and member.expander not in reading.saved:
             members |= 1 << x
     return members
+
+
+def what_a_crash_leaves(
+    graph: Graph, reading: Reading, present: Structure | None = None
+) -> tuple[Structure, dict[str, Attempt | None]]:
+    """The structure and the present outputs as far as the journal speaks of them. A nested graph that is not saved is
+    still a fact if something made with it is. `present` only saves the work of building the same structure again."""
+    graphs = reading.graphs
+    while True:
+        same = present is not None and present.graphs == graphs
+        structure = present if present is not None and same else Structure(graph, graphs)
+        versions = deduce_versions(structure, reading, {})
+        more = {
+            id: version.graph
+            for id, version in versions.items()
+            if version is not None and version.graph is not None and id not in graphs
+        }
+        if not more:
+            return structure, versions
+        graphs = {**graphs, **more}
 
 
 def deduce_versions(
