@@ -19,7 +19,7 @@ def invalid(nodes, sink=None):
     return str(caught.value)
 
 
-# -- effects -------------------------------------------------------------------------------------------------------------
+# -- effects ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_default_task_is_saved_nondeterministic_and_irrevocable():
@@ -43,7 +43,7 @@ def test_a_task_is_repeatable_if_it_is_deterministic_and_not_undoable(effect, de
         assert options.repeatable is repeatable
 
 
-# -- structure -----------------------------------------------------------------------------------------------------------
+# -- structure -------------------------------------------------------------------------------------------------------
 
 
 def test_the_last_node_is_the_sink_unless_another_is_named():
@@ -112,7 +112,7 @@ def test_nobody_reads_the_sink():
     assert invalid([node("a"), node("b", (0, 1))], 0).startswith("nothing leads from 'b'")
 
 
-# -- ids -----------------------------------------------------------------------------------------------------------------
+# -- ids -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_task_of_a_name_has_the_name_and_the_next_are_numbered():
@@ -135,7 +135,7 @@ def test_ids_do_not_depend_on_what_comes_later_with_another_name():
     assert number_ids(["a", "a", "b"])[:2] == number_ids(["a", "a", "c", "c"])[:2]
 
 
-# -- digest --------------------------------------------------------------------------------------------------------------
+# -- digest ----------------------------------------------------------------------------------------------------------
 
 BASE = "a pure,parts=2; b kept a.0; c default a.1 b"
 

@@ -12,7 +12,7 @@ def begun(text, **settings):
     return drive
 
 
-# -- effect none ---------------------------------------------------------------------------------------------------------
+# -- effect none -----------------------------------------------------------------------------------------------------
 
 
 def test_all_tasks_without_parents_start_at_once():
@@ -52,7 +52,7 @@ def test_the_result_is_saved_whatever_the_options_say():
     assert drive.save("a") == ["+saved a", "+finished succeeded", "finish succeeded"]
 
 
-# -- undoable: parents reproducible --------------------------------------------------------------------------------------
+# -- undoable: parents reproducible ----------------------------------------------------------------------------------
 
 
 def test_an_undoable_task_starts_after_pure_parents_without_any_save():
@@ -100,7 +100,7 @@ def test_an_undoable_task_waits_for_the_save_of_a_parent_that_it_only_comes_afte
     assert drive.save("a") == ["+saved a", "+begun u", "start! u"]
 
 
-# -- irrevocable: parents quiet ------------------------------------------------------------------------------------------
+# -- irrevocable: parents quiet --------------------------------------------------------------------------------------
 
 
 def test_an_irrevocable_task_starts_after_pure_parents_without_any_save():
@@ -140,7 +140,7 @@ def test_default_tasks_in_a_row_each_wait_for_the_save_before_them():
     assert drive.save("b") == ["+saved b", "release a", "+begun c", "start! c"]
 
 
-# -- the begun record ----------------------------------------------------------------------------------------------------
+# -- the begun record ------------------------------------------------------------------------------------------------
 
 
 def test_the_begun_record_names_the_attempt_that_follows_and_the_start_waits_for_the_journal():
@@ -184,7 +184,7 @@ def test_effectful_tasks_without_parents_begin_at_once():
     assert drive.begin() == ["+begun u", "start! u", "+begun n", "start! n"]
 
 
-# -- the five shapes -----------------------------------------------------------------------------------------------------
+# -- the five shapes -------------------------------------------------------------------------------------------------
 
 
 def test_shape_1_a_saved_cut_is_not_enough_while_what_is_above_it_may_be_read_again():
@@ -214,7 +214,7 @@ def test_shape_2_a_task_waits_for_a_sibling_of_the_ancestors_of_its_ancestors_co
 
 def test_shape_3_nothing_irrevocable_starts_below_an_undoable_task_that_may_yet_be_undone():
     """1. `T` (undoable, deterministic, not saved) finishes; `n` and `m` read it.
-    2. A crash after `n` would undo `T` under `n`; it is never saved, so `n` waits for both its consumers: for itself."""
+    2. A crash after `n` would undo `T` under `n`. Never saved, `T` waits for all its readers, and so `n` for itself."""
     drive = begun("T undoable,deterministic,unsaved; n default T; m kept T; z pure n m")
     assert drive.finish("T") == ["start m"]
     drive.finish("m")
