@@ -125,7 +125,7 @@ def test_a_large_lost_input_is_rebuilt_privately_before_the_undo():
     drive.finish("u")
     assert drive.lose("p", "u") == ["+recovering u", "start p privately"]
     assert drive.finish_rebuilding("p") == ["undo u"]
-    assert drive.undone("u") == ["+undone u", "+dropped u", "drop u", "release p privately", "start p"]
+    assert drive.undone("u") == ["+undone u", "release p privately", "+dropped u", "drop u", "start p"]
     assert drive.finish("p") == ["+begun u carrying p.0", "start! u"]
 
 
@@ -146,8 +146,8 @@ def test_what_a_rebuilt_input_was_made_from_is_rebuilt_first():
     assert drive.finish_rebuilding("p") == ["start q privately"]
     assert drive.finish_rebuilding("q") == ["undo u"]
     answer = drive.undone("u")
-    assert answer[:2] == ["+undone u", "+dropped u"]
-    assert {"release p privately", "release q privately", "start p"} <= set(answer)
+    assert sorted(answer[1:3]) == ["release p privately", "release q privately"]
+    assert answer[3:] == ["+dropped u", "drop u", "start p"]
     assert drive.play().status == "succeeded"
 
 
