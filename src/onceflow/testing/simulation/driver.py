@@ -87,6 +87,8 @@ class Driver:
     stored: set[tuple[str, int, int]] = field(default_factory=set)
     """(node, part, attempt) of the bytes that are where they must be."""
     timers: list[commands.Wait] = field(default_factory=list)
+    forgotten: set[str] = field(default_factory=set)
+    """Expanders whose graph is a fact that this engine has yet to find out: a crash took it before it was saved."""
     refusing: Attempt | None = None
     """The attempt whose nested graph the law refuses."""
     raising: Attempt | None = None
@@ -234,6 +236,7 @@ class Driver:
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, None
         self.structure, versions = what_a_crash_leaves(self.graph, self.durable)
+        self.forgotten = self.structure.graphs.keys() - self.durable.graphs.keys()
         self.rows = {id: Row(versions[id]) for id in self.structure.nodes}
         self.epoch += 1
         stragglers = tuple((attempt.node, attempt.number) for attempt in self.active)
@@ -474,6 +477,7 @@ class Driver:
     def _expand(self, node: str, graph: Graph) -> bool:
         """The nested graph takes its place. False if the law refuses it. If it was there before a crash and the journal
         did not know it, its nodes were done if something that reads them is saved or has begun."""
+        self.forgotten.discard(node)
         if self.structure.graphs.get(node) is graph:
             return True
         if not self.structure.accepts(node, graph):
@@ -505,6 +509,7 @@ class Driver:
                     node
                     for node in self.structure.graphs
                     if (shape.ancestors[shape.position[node]] | 1 << shape.position[node]) & undone
+                    or node in nodes & self.forgotten
                 }
             )
 

@@ -62,12 +62,15 @@ class Simulation:
         self.driver = Driver(graph, run_class, on_failure, validate, Checker(letter), Story())
         self.budget = random.choice((0, 1, 2, 3, 4, 6, 8, 12)) if faults is None else faults
         self.resumes = random.randrange(3)
+        self.stubborn = random.choice((0, 0, 0, 0, 5, 10))
+        self.repeats = random.randrange(4)
         self.cancels = random.choice((0, 0, 1, 2))
         self.fault_rate = random.choice((0.03, 0.1, 0.3))
         self.steps = 0
         self.faults = 0
         self._tempi = [random.choice(TEMPI) for _ in range(8)]
         self._remembered: list[events.Event] = []
+        self._parked_when_loaded = False
         self._gave_up = False
 
     def run(self) -> Outcome:
@@ -124,7 +127,10 @@ class Simulation:
             if driver.run.status != driver.durable.finished:
                 raise Violation(f"loaded as {driver.run.status}, but the journal says {driver.durable.finished}")
             driver.over = commands.Finish(driver.durable.finished)
-        if driver.run.status == "parked":
+        self._parked_when_loaded = driver.durable.parked is not None
+        if self._parked_when_loaded:
+            if driver.run.status != "parked" or driver.waiting:
+                raise Violation("the run was parked, but does not wait for a person after it was loaded")
             driver.parked = driver.durable.parked
 
     # Ordinary steps
@@ -158,7 +164,8 @@ class Simulation:
         total = sum(weights)
         if total == 0:
             return None
-        if self.random.random() < 0.03 and self._remembered:
+        if self.repeats and self._remembered and self.random.random() < 0.03:
+            self.repeats -= 1
             return self._repeat
         point = self.random.random() * total
         for weight, kind in zip(weights, kinds, strict=True):
@@ -176,12 +183,20 @@ class Simulation:
 
     def _finish(self, attempt: Attempt) -> None:
         if attempt.kind == "undo":
-            self._remember(events.Undone(attempt.node, attempt.number))
-            self.driver.end_undo(attempt, succeeded=True)
+            self._finish_undo(attempt)
             return
         graph = self._graph_of(attempt)
         self._remember(events.Finished(attempt.node, attempt.number, graph))
         self.driver.finish(attempt, graph, small=self.random.random() < 0.5)
+
+    def _finish_undo(self, undo: Attempt) -> None:
+        """In some schedules undos raise again and again, until a person is needed."""
+        if self.stubborn and undo.state == "running":
+            self.stubborn -= 1
+            self.driver.end_undo(undo, succeeded=False)
+        else:
+            self._remember(events.Undone(undo.node, undo.number))
+            self.driver.end_undo(undo, succeeded=True)
 
     def _graph_of(self, attempt: Attempt) -> Graph | None:
         """One of the graphs the task may return; always the same one for the same inputs if it is deterministic."""
@@ -218,10 +233,11 @@ class Simulation:
         driver = self.driver
         node, driver.parked = driver.parked, None
         assert node is not None
-        if self.random.random() < 0.3:
-            self.crash()
-            driver.parked = None
+        if self._parked_when_loaded:
+            self._parked_when_loaded = False
             driver.deliver(events.Resume())
+        elif self.random.random() < 0.3:
+            self.crash()
         else:
             driver.deliver(events.RetryUndo(node))
 
