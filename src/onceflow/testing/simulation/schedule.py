@@ -75,18 +75,26 @@ class Simulation:
 
     def run(self) -> Outcome:
         """From the beginning to the end."""
-        driver = self.driver
-        driver.begin()
-        driver.checker.after_step(driver)
-        while True:
-            step = self._next()
-            if step is None:
-                return Outcome(driver.run.status, self.steps, driver.epoch, self.faults)
-            step()
-            driver.checker.after_step(driver)
-            self.steps += 1
+        self.begin()
+        while self.step():
             if self.steps > LONGEST:
-                raise Violation(f"the run does not come to an end: {driver.run.status} after {self.steps} steps")
+                raise Violation(f"the run does not come to an end: {self.driver.run.status} after {self.steps} steps")
+        return Outcome(self.driver.run.status, self.steps, self.driver.epoch, self.faults)
+
+    def begin(self) -> None:
+        """What comes before the first step."""
+        self.driver.begin()
+        self.driver.checker.after_step(self.driver)
+
+    def step(self) -> bool:
+        """The next step. False if there is none, because the run is over."""
+        step = self._next()
+        if step is None:
+            return False
+        step()
+        self.driver.checker.after_step(self.driver)
+        self.steps += 1
+        return True
 
     def _next(self) -> Step | None:
         driver = self.driver
