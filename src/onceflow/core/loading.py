@@ -24,7 +24,8 @@ class Loading(Stopping):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._loaded = False
-        self._was_parked = False
+        self._dormant = False
+        """Loaded as a run that had ended or parked: nothing happens before somebody resumes it."""
 
     @classmethod
     def load(
@@ -53,6 +54,7 @@ class Loading(Stopping):
                 run._bury(row, attempt)
         for row in run._known(changed):
             row.repeatable = row.repeatable and row.fully_saved
+        run._dormant = run.final is not None or bool(run._were_parked)
         return run
 
     def _replay(self, record: records.Record) -> None:
@@ -89,11 +91,11 @@ class Loading(Stopping):
                 row.begun = False
                 row.carried = ()
                 row.undos += 1
-                self._was_parked = False
+                self._were_parked.discard(node)
             case records.Dropped(nodes):
                 self._replay_drop(self._known(nodes))
-            case records.Parked():
-                self._was_parked = True
+            case records.Parked(node):
+                self._were_parked.add(node)
             case records.Cancelled(undo):
                 self._stopping = self._stopping or "cancelled"
                 self._undo_all = self._undo_all or undo
@@ -117,7 +119,8 @@ class Loading(Stopping):
     def _forget_stop(self) -> None:
         self.final = None
         self._stopping = None
-        self._undo_all = self._undoing_all = self._was_parked = False
+        self._undo_all = self._undoing_all = False
+        self._were_parked.clear()
         self._failed.clear()
         for row in self.rows.values():
             row.failures = 0
@@ -125,6 +128,11 @@ class Loading(Stopping):
     def _resume(self) -> None:
         self._append(records.Resumed())
         self._forget_stop()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._dormant = False
+        self._were_parked.clear()
         self._take_stock()
 
     # -- what the records mean -----------------------------------------------------------------------------------------
@@ -143,6 +151,8 @@ class Loading(Stopping):
         for row in order:
             if row.state == "done":
                 self._gain(row, row.saved, first_time=True)
+                if row in self._recovering:
+                    continue  # it is there for undos to read, but will be dropped
                 if row.fully_saved:
                     self._note_saved(row)
                 else:

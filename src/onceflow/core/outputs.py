@@ -18,6 +18,8 @@ class Outputs(Expanding):
         row.failures = 0
         self._running -= 1
         row.inferred = False
+        if row.repeatable != row.node.options.repeatable:
+            self._trust_again(row)
         if graph is not None and row.nested is None:
             self._expand(row, graph)
             self._record_expansion(row)
@@ -35,6 +37,12 @@ class Outputs(Expanding):
             self._note_saved(row)
         else:
             self._note_done(row)
+
+    def _trust_again(self, row: Row) -> None:
+        """What was not known of it after a crash is known again, and whoever read the old output is dropped."""
+        row.repeatable = row.node.options.repeatable
+        if row.settling is not None:
+            self._release_hindered(row.settling)
 
     def _gain(self, row: Row, parts: int, first_time: bool) -> None:
         """These parts are available now; count off the edges that they complete."""
@@ -113,7 +121,7 @@ class Outputs(Expanding):
         """The expander is saved, so the journal knows the graph."""
         held, nested.held = nested.held, []
         for row in held:
-            if row.state == "done" and row.saved != row.every_part and not row.saving:
+            if row.state == "done" and row.saved != row.every_part and not row.saving and not row.released:
                 self._ask_to_save(row)
         self._ready.extend(row for row in nested.rows if row.missing == 0)
 

@@ -64,7 +64,7 @@ class Run(Loading):
     def begin(self) -> list[commands.Command]:
         """What to do first. Called once, before any event."""
         if self._loaded:
-            if self.final is None and not self._was_parked:
+            if not self._dormant:
                 self._take_stock()
         else:
             self._ready.extend(row for row in self.rows.values() if row.missing == 0)
@@ -77,6 +77,8 @@ class Run(Loading):
         return self._answer()
 
     def _answer(self) -> list[commands.Command]:
+        if self._dormant:
+            return []
         while True:
             while self._reconsider or self._explore or self._ready or self._seeds or self._suspects:
                 if self._reconsider or self._explore:
@@ -278,6 +280,9 @@ class Run(Loading):
             self._effort_raised(row, row.undo)
 
     def _retry_undo(self, event: events.RetryUndo) -> None:
+        if self._dormant and event.node in self._were_parked:
+            self._wake()
+            return
         row = self.rows.get(event.node)
         efforts = [] if row is None else [row.undo, self._rebuilding.get(row)]
         parked = [effort for effort in efforts if effort is not None and effort.parked]
@@ -292,6 +297,8 @@ class Run(Loading):
     def _cancel(self, event: events.Cancel) -> None:
         if self.final is not None or (self._stopping is not None and (self._undo_all or not event.undo)):
             return
+        if self._dormant:
+            self._wake()
         self._append(records.Cancelled(event.undo))
         self._undo_all = self._undo_all or event.undo
         self._stop("cancelled")
@@ -303,7 +310,7 @@ class Run(Loading):
             self._give_up()
 
     def _resumed(self, _: events.Resume) -> None:
-        if not self._loaded or not (self._was_parked or self.final in ("failed", "undone", "cancelled")):
+        if not self._dormant or self.final == "succeeded":
             raise IllegalEvent(
                 "only a run that was loaded after it ended unsuccessfully, or was parked, can be resumed"
             )

@@ -29,12 +29,15 @@ class Stopping(Recovery):
         """The recovery under way does that."""
         self._failed: dict[str, None] = {}
         self._gave_up: set[Row] = set()
+        self._were_parked: set[str] = set()
+        """Loaded with these nodes parked."""
 
     @property
     def status(self) -> Status:
+        """Where the run stands, for people."""
         if self.final is not None:
             return self.final
-        if any(effort.parked for effort in self._efforts()):
+        if self._were_parked or any(effort.parked for effort in self._efforts()):
             return "parked"
         if self._recovering:
             return "undoing"
@@ -115,7 +118,7 @@ class Stopping(Recovery):
             return False
         if not self.partial:
             return self._sink is not None and self._sink.settled
-        return all(row.foreign or row.state == "done" for row in self.rows.values())
+        return not self._running and all(row.foreign or row.state == "done" for row in self.rows.values())
 
     def _saga(self) -> list[Row]:
         """Every begun undoable row without a begun irrevocable descendant, and what has happened below them."""
@@ -130,6 +133,9 @@ class Stopping(Recovery):
 
     def _finish(self, status: commands.Status) -> None:
         self.final = status
+        for row in self.rows.values():
+            if row.state == "running":  # made again for somebody who no longer needs it
+                self._emit(commands.Stop(row.id, row.attempt))
         kept: list[str] = []
         uncertain: list[str] = []
         if status != "succeeded":
