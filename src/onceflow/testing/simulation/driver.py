@@ -95,7 +95,8 @@ class Driver:
     """The attempt that is just being reported to have raised, `permanent`ly or not."""
     permanent: bool = False
     over: commands.Finish | None = None
-    parked: str | None = None
+    parked: list[str] = field(default_factory=list)
+    """Nodes whose undo waits for a person."""
     structure: Structure = field(init=False)
     rows: dict[str, Row] = field(init=False)
     run: Run = field(init=False)
@@ -143,7 +144,7 @@ class Driver:
                 assert waiting.attempt is not None
                 self._launch(waiting.attempt)
             case commands.Park():
-                self.parked = command.node
+                self.parked.append(command.node)
             case commands.Finish():
                 self.over = command
                 self.checker.judge_finish(self, command)
@@ -234,7 +235,7 @@ class Driver:
                 attempt.state = "silent" if survives(attempt) else "ended"
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
-        self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, None
+        self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
         self.structure, versions = what_a_crash_leaves(self.graph, self.durable)
         self.forgotten = self.structure.graphs.keys() - self.durable.graphs.keys()
         self.rows = {id: Row(versions[id]) for id in self.structure.nodes}

@@ -27,7 +27,7 @@ class Reading:
         self.graphs: dict[str, Graph] = {}
         self.cancelled: records.Cancelled | None = None
         self.finished: records.Status | None = None
-        self.parked: str | None = None
+        self.parked: frozenset[str] = frozenset()
         self.failed: set[str] = set()
         self.failures: dict[str, int] = {}
 
@@ -61,7 +61,7 @@ class Reading:
                 self.recovering |= frozenset(record.nodes)
             case records.Undone():
                 self.begun.pop(record.node, None)
-                self.parked = None
+                self.parked -= {record.node}
                 if record.node not in self.recovering:
                     self._drop(record.node)
             case records.Dropped():
@@ -69,7 +69,7 @@ class Reading:
                 for node in record.nodes:
                     self._drop(node)
             case records.Parked():
-                self.parked = record.node
+                self.parked |= {record.node}
             case records.Cancelled():
                 self.cancelled = record
             case records.Finished():
@@ -79,7 +79,8 @@ class Reading:
                 if record.final:
                     self.failed.add(record.node)
             case records.Resumed():
-                self.cancelled = self.finished = self.parked = None
+                self.cancelled = self.finished = None
+                self.parked = frozenset()
                 self.failed.clear()
                 self.failures.clear()
 

@@ -135,11 +135,11 @@ class Simulation:
             if driver.run.status != driver.durable.finished:
                 raise Violation(f"loaded as {driver.run.status}, but the journal says {driver.durable.finished}")
             driver.over = commands.Finish(driver.durable.finished)
-        self._parked_when_loaded = driver.durable.parked is not None
+        self._parked_when_loaded = bool(driver.durable.parked) and driver.durable.finished is None
         if self._parked_when_loaded:
             if driver.run.status != "parked" or driver.waiting:
                 raise Violation("the run was parked, but does not wait for a person after it was loaded")
-            driver.parked = driver.durable.parked
+            driver.parked = sorted(driver.durable.parked)
 
     # Ordinary steps
 
@@ -164,7 +164,7 @@ class Simulation:
             saving.append(lambda saving=saving_part: self._save(saving))  # type: ignore[misc]
         for timer in driver.timers:
             elapsing.append(lambda timer=timer: self._elapse(timer))  # type: ignore[misc]
-        if driver.parked is not None:
+        if driver.parked:
             nudging.append(self._retry_undo)
         if driver.run.status == "stopping" and driver.appended.cancelled is not None and not self._gave_up:
             nudging.append(self._give_up)
@@ -239,10 +239,10 @@ class Simulation:
 
     def _retry_undo(self) -> None:
         driver = self.driver
-        node, driver.parked = driver.parked, None
-        assert node is not None
+        node = driver.parked.pop(self.random.randrange(len(driver.parked)))
         if self._parked_when_loaded:
             self._parked_when_loaded = False
+            driver.parked.clear()
             driver.deliver(events.Resume())
         elif self.random.random() < 0.3:
             self.crash()
