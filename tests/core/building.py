@@ -125,7 +125,7 @@ class Drive:
         """All attempts ever started, undos as well."""
         self.commands: list[commands.Command] = []
         """The last answer, as it is."""
-        self.known: set[str] = set()
+        self.known: set[str] = set(self.run.rows)
 
     def begin(self) -> list[str]:
         return self._note(self.run.begin())
@@ -133,7 +133,7 @@ class Drive:
     def tell(self, event: events.Event) -> list[str]:
         return self._note(self.run.handle(event))
 
-    # -- attempts ------------------------------------------------------------------------------------------------------
+    # -- attempts ----------------------------------------------------------------------------------------------------
 
     def finish(self, *nodes: str, graph: Graph | None = None, small: bool = True) -> list[str]:
         return [s for n in nodes for s in self.tell(events.Finished(n, self.running.pop(n), graph, small))]
@@ -165,7 +165,7 @@ class Drive:
     def finish_rebuilding(self, node: str, graph: Graph | None = None) -> list[str]:
         return self.tell(events.Finished(node, self.rebuilding.pop(node), graph))
 
-    # -- saves and undos -----------------------------------------------------------------------------------------------
+    # -- saves and undos ---------------------------------------------------------------------------------------------
 
     def save(self, *parts: str) -> list[str]:
         return [s for part in parts for s in self.tell(events.Saved(*self._take_save(part)))]
@@ -188,7 +188,7 @@ class Drive:
     def undo_fails(self, node: str) -> list[str]:
         return self.tell(events.UndoFailed(node, self.undos.pop(node)))
 
-    # -- the whole -----------------------------------------------------------------------------------------------------
+    # -- the whole ---------------------------------------------------------------------------------------------------
 
     def cancel(self, *, undo: bool = False) -> list[str]:
         return self.tell(events.Cancel(undo))
@@ -230,7 +230,7 @@ class Drive:
         again.stopped = {node: [attempt] for node, attempt in late}
         return again
 
-    # -- what is true --------------------------------------------------------------------------------------------------
+    # -- what is true ------------------------------------------------------------------------------------------------
 
     @property
     def status(self) -> str:
@@ -255,7 +255,7 @@ class Drive:
     def _where(self, flag: str) -> set[str]:
         return {id for id in self.known if id not in self.run.rows or getattr(self.run.rows[id], flag)}
 
-    # -- bookkeeping ---------------------------------------------------------------------------------------------------
+    # -- bookkeeping -------------------------------------------------------------------------------------------------
 
     def _note(self, answer: list[commands.Command]) -> list[str]:
         self.commands = answer

@@ -204,8 +204,8 @@ def test_a_refused_graph_leaves_no_rows():
 
 
 def test_a_graph_that_is_unsafe_only_together_with_the_outer_one_is_refused():
-    """`e` is saved, but descends from the unsaved `a`, which `m` reads only after `e`: the nested irrevocable task would
-    wait for `a`, `a` for `m`, and `m` for that task."""
+    """`e` is saved, but descends from the unsaved `a`, which `m` reads only after `e`: its nested irrevocable task
+    waits for `a`, `a` for `m`, and `m` for that task."""
     nested = graph("n default; j pure n")
     drive = begun("a loose; e kept a; m kept a e; z pure m", "a")
     error = refusal(drive, "e", nested)

@@ -1,0 +1,396 @@
+"""Runs rebuilt from their journal (design 2.5, 2.6): any prefix of the records leads to the same end."""
+
+import pytest
+
+from onceflow.core import events, records, undoing
+from onceflow.core.run import Run
+from onceflow.errors import BrokenPromise
+from tests.core.building import Drive, graph
+from tests.core.replaying import Replay
+
+
+def begun(text, *completed, **settings):
+    drive = Drive(graph(text), **settings)
+    drive.begin()
+    drive.complete(*completed)
+    return drive
+
+
+# -- every prefix ----------------------------------------------------------------------------------------------------
+
+
+def lose_in_the_middle(replay):
+    replay.complete("a", "u", "s", "v", "w")
+    replay.lose("a")
+
+
+def lose_twice(replay):
+    lose_in_the_middle(replay)
+    replay.undone("w")
+    replay.lose("u", attempts="v")
+
+
+def retry(replay):
+    replay.raises("u")
+    replay.undone("u")
+    replay.elapse("u")
+    replay.lose(attempts="u")
+    replay.end("u")
+    replay.undone("u")
+    replay.complete("u")
+    replay.raises("n")
+
+
+def lose_large(replay):
+    replay.complete("a", "q")
+    replay.finish("p", small=False)
+    replay.finish("u")
+    replay.lose("p", "q", "u")
+
+
+def lose_expander(replay):
+    replay.complete("a")
+    replay.complete("e", graph=replay.expansions["e"])
+    replay.complete("e/u", "e/y")
+    replay.lose("a")
+
+
+DEEP = "a loose; u undoable; s kept a; v undoable s u; w undoable v; k kept; l pure k; z kept a w l"
+NESTED = {"e": graph("u undoable; y pure u"), "f": graph("n default; i kept n; j pure i"), "f/i": graph("m default")}
+SCRIPTS = {
+    "defaults": ("a default; b default a; c default a; d default b c", None, {}),
+    "shape 1": ("a loose; s kept a; n default s; m kept a; z pure n m", None, {}),
+    "shape 2": ("a loose; c loose; b kept a c; e kept a; d kept c; n default e; z pure b d n", None, {}),
+    "parts": ("a kept,parts=3; u undoable a.0 a.2; n default a.1; z pure,parts=2 u n", None, {}),
+    "done records": ("a default,unsaved; u undoable,unsaved after:a; n default after:u; z pure n", None, {}),
+    "pure between": ("a pure; u undoable a; p pure u; n default p; q pure p n; v undoable q; z kept v", None, {}),
+    "recovery": (DEEP, lose_in_the_middle, {}),
+    "two recoveries": (DEEP, lose_twice, {}),
+    "retries": ("u undoable,retries=1; n default,retries=1 u; z kept n", retry, {}),
+    "large": ("a kept; p pure a; q pure; u undoable p q; k kept; z kept u k", lose_large, {"large": "pq"}),
+    "saga": ("u undoable; v undoable u; n default; w undoable n; f kept v w; z kept f", None, {"raising": "f"}),
+    "nested": ("a kept; e default a; f undoable e; z kept f", None, {"expansions": NESTED}),
+    "nested, dropped": ("a loose; e kept a; k kept; m kept a k; z kept e m", lose_expander, {"expansions": NESTED}),
+}
+
+
+@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_prefix_of_a_journal_leads_to_the_same_end(name, late):
+    text, script, settings = SCRIPTS[name]
+    on_failure = "undo" if "raising" in settings else "keep"
+    whole = Replay(graph(text), on_failure=on_failure, **settings)
+    whole.begin()
+    if script is not None:
+        script(whole)
+    whole.play()
+    assert whole.status == ("undone" if "raising" in settings else "succeeded")
+    whole.check()
+    for count in range(len(whole.journal) + 1):
+        again = whole.crash(count, late=late)
+        assert again.play().status == whole.status
+        again.check()
+        assert again.happened.keys() == whole.happened.keys()
+        assert again.effects.keys() == whole.effects.keys()
+
+
+def test_two_crashes_lead_to_the_same_end_as_none():
+    whole = Replay(graph(DEEP))
+    whole.begin()
+    lose_in_the_middle(whole)
+    whole.play()
+    for first in range(len(whole.journal)):
+        once = whole.crash(first, late=True)
+        once.play()
+        for second in range(first, len(once.journal)):
+            twice = once.crash(second, late=True)
+            assert twice.play().status == "succeeded"
+            twice.check()
+
+
+@pytest.mark.parametrize("undo", [True, False])
+def test_every_prefix_of_a_cancelled_run_ends_as_it_was_told(undo):
+    whole = Replay(graph("u undoable; v undoable; n default u; w undoable u; k kept; z kept n w v k"))
+    whole.begin()
+    whole.complete("u", "v")
+    whole.cancel(undo=undo)
+    whole.play()
+    assert whole.status == "cancelled"
+    cancelled = whole.journal.index(records.Cancelled(undo))
+    for count in range(len(whole.journal) + 1):
+        again = whole.crash(count, late=True)
+        assert again.play().status == ("cancelled" if count > cancelled else "succeeded")
+        again.check()
+        if count > cancelled:
+            assert again.effects.keys() == whole.effects.keys()
+
+
+# -- what the first answer is ----------------------------------------------------------------------------------------
+
+
+def test_an_empty_journal_is_a_new_run():
+    drive = begun("a pure; n default; z kept a n")
+    assert drive.reload(0).begin() == ["start a", "+begun n", "start! n"]
+
+
+def test_saved_nodes_do_not_run_again():
+    drive = begun("a kept; b pure a; c kept b; z kept c", "a", "b", "c")
+    assert drive.reload().begin() == ["start z"]
+
+
+def test_an_unsaved_pure_node_runs_again_only_if_somebody_needs_it():
+    drive = begun("a pure; b kept a; k kept; z kept a b k", "a", "b")
+    assert sorted(drive.reload().begin()) == ["start a", "start k"]
+    drive = begun("a pure; b kept a; k kept; z kept b k", "a", "b")
+    assert drive.reload().begin() == ["start k"]
+
+
+def test_a_begun_irrevocable_task_is_repeated_with_the_same_begun_record():
+    drive = begun("a kept; n default a; z kept n", "a")
+    assert drive.reload().begin() == ["start! n"]
+
+
+def test_a_begun_undoable_task_is_undone_before_it_is_repeated():
+    drive = begun("a kept; u undoable a; z kept u", "a")
+    again = drive.reload()
+    assert again.begin() == ["undo u"]
+    assert again.undone("u") == ["+undone u", "+begun u", "start! u"], "what is saved need not be carried"
+
+
+def test_an_undo_after_a_crash_finds_small_inputs_in_the_begun_record_and_large_ones_are_rebuilt():
+    drive = begun("a pure; u undoable a; z kept u", "a")
+    assert set(drive.reload().begin()) == {"undo u", "start a"}
+    drive = begun("a pure; u undoable a; z kept u")
+    drive.finish("a", small=False)
+    again = drive.reload()
+    assert set(again.begin()) == {"start a", "start a privately"}
+    assert again.finish_rebuilding("a") == ["undo u"]
+    assert again.play().status == "succeeded"
+
+
+def test_a_saved_descendant_of_a_lost_nondeterministic_node_is_dropped_if_that_is_needed_again():
+    drive = begun("a loose; s kept a; k kept; z kept a s k", "a", "s")
+    answer = drive.reload().begin()
+    assert answer[:2] == ["+recovering a s", "+dropped a s"]
+    assert sorted(answer[2:]) == ["drop a", "drop s", "start a", "start k"]
+
+
+def test_a_saved_descendant_stays_if_nobody_needs_the_lost_node_again():
+    drive = begun("a loose; s kept a; k kept; z kept s k", "a", "s")
+    again = drive.reload()
+    assert again.begin() == ["start k"]
+    assert {"a", "s"} <= again.settled
+
+
+def test_a_partly_saved_output_is_made_again():
+    drive = begun("a kept,parts=2; z kept a")
+    drive.finish("a")
+    drive.save("a.1")
+    assert drive.reload().begin() == ["+recovering a", "+dropped a", "drop a", "start a"]
+
+
+def test_attempts_of_a_loaded_run_carry_its_epoch_and_older_ones_are_late():
+    drive = begun("a pure; n default; z kept a n")
+    again = drive.reload()
+    again.begin()
+    for node in ("a", "n"):
+        old = drive.running[node]
+        assert again.running[node] > old
+        assert again.tell(events.Finished(node, old)) == []
+        assert again.tell(events.Raised(node, old, permanent=True)) == []
+        assert again.tell(events.Saved(node, 0, old)) == []
+        assert again.tell(events.Ended(node, old)) == []
+    assert again.states() == {"a": "running", "n": "running", "z": "waiting"}
+
+
+# -- in the middle of things -----------------------------------------------------------------------------------------
+
+
+def test_a_recovery_goes_on_where_it_was():
+    drive = begun(DEEP, "a", "u", "s", "v", "w")
+    drive.lose("a")
+    drive.undone("w")
+    again = drive.reload()
+    assert again.begin() == ["undo v with output"]
+    assert again.status == "undoing"
+    answer = again.undone("v")
+    assert answer[:2] == ["+undone v", "+dropped a s v w"]
+    assert {"start a", "start k"} <= set(answer)
+
+
+def test_a_recovery_of_which_only_the_drop_is_missing_drops_at_once():
+    drive = begun(DEEP, "a", "u", "s", "v", "w")
+    drive.lose("a")
+    drive.undone("w")
+    drive.undone("v")
+    dropped = next(n for n, record in enumerate(drive.journal) if isinstance(record, records.Dropped))
+    assert drive.reload(dropped).begin()[0] == "+dropped a s v w"
+
+
+def test_a_saga_goes_on_where_it_was():
+    drive = begun("u undoable; v undoable u; f kept v; z kept f", "u", "v", on_failure="undo")
+    drive.raises("f")
+    drive.undone("v")
+    again = drive.reload()
+    assert again.begin() == ["undo u with output"]
+    assert again.undone("u")[-1] == "finish undone failed=f"
+
+
+def test_a_saga_whose_failure_is_all_that_is_known_undoes_everything():
+    drive = begun("u undoable; v undoable; f kept v; z kept u f", "v", on_failure="undo")
+    drive.raises("f")
+    again = drive.reload()
+    assert again.begin() == ["undo u"]
+    again.undone("u")
+    assert again.undone("v")[-1] == "finish undone failed=f"
+
+
+def test_a_cancelled_run_starts_nothing_and_reports_what_may_have_happened():
+    drive = begun("n default; k kept; z kept n k")
+    drive.cancel()
+    assert drive.reload().begin() == ["+finished cancelled", "finish cancelled uncertain=n"]
+
+
+def test_a_failed_run_that_had_not_said_so_says_it():
+    drive = begun("k kept; f kept; z kept k f")
+    drive.raises("f")
+    assert drive.reload().begin() == ["+finished failed", "finish failed failed=f"]
+
+
+def test_a_backoff_goes_on_with_the_count_of_failures():
+    drive = begun("a kept,retries=2; z kept a")
+    drive.raises("a")
+    drive.elapse("a")
+    drive.raises("a")
+    again = drive.reload()
+    assert again.begin() == ["wait a 2"]
+    assert again.elapse("a") == ["start a"]
+    assert again.raises("a")[0] == "+failed a 3 final"
+
+
+def test_a_backoff_of_an_undoable_task_begins_after_its_undo():
+    drive = begun("u undoable,retries=1; z kept u")
+    drive.raises("u")
+    again = drive.reload()
+    assert again.begin() == ["undo u"]
+    assert again.undone("u") == ["+undone u", "wait u 1"]
+    assert again.elapse("u") == ["+begun u", "start! u"]
+
+
+def test_undos_wait_for_attempts_that_still_straggle():
+    drive = begun("u undoable; z kept u")
+    again = drive.reload(straggling={"u": drive.running["u"]})
+    assert again.begin() == []
+    assert again.end("u") == ["undo u"]
+
+
+def test_a_straggler_of_another_kind_holds_nothing_back():
+    drive = begun("a pure; n default; z kept a n")
+    assert set(drive.reload(straggling=dict(drive.running)).begin()) == {"start a", "start! n"}
+
+
+# -- resuming --------------------------------------------------------------------------------------------------------
+
+
+def test_a_loaded_run_that_is_over_does_nothing_until_it_is_resumed():
+    drive = begun("k kept; f kept; z kept k f", "k")
+    drive.raises("f")
+    again = drive.reload()
+    assert again.begin() == []
+    assert again.status == "failed"
+    assert again.tell(events.Resume()) == ["+resumed", "start f"]
+    assert again.play().status == "succeeded"
+
+
+def test_resuming_counts_failures_from_zero_again():
+    drive = begun("f kept,retries=1; z kept f")
+    drive.raises("f")
+    drive.elapse("f")
+    drive.raises("f")
+    again = drive.reload()
+    again.begin()
+    assert again.tell(events.Resume()) == ["+resumed", "start f"]
+    assert again.raises("f") == ["+failed f 1", "wait f 1"]
+
+
+def test_an_undone_run_starts_its_undone_tasks_afresh():
+    drive = begun("u undoable; t kept; f kept u t; z kept f", "u", "t", on_failure="undo")
+    drive.raises("f")
+    drive.undone("u")
+    again = drive.reload()
+    again.begin()
+    assert again.tell(events.Resume()) == ["+resumed", "+begun u", "start! u"]
+    assert again.run.rows["u"].undos == 1
+    assert again.play().status == "succeeded"
+
+
+def test_a_cancelled_run_may_be_resumed():
+    drive = begun("a kept; n default a; z kept n", "a")
+    drive.cancel()
+    drive.complete("n")
+    again = drive.reload()
+    again.begin()
+    assert again.tell(events.Resume()) == ["+resumed", "start z"]
+
+
+def test_a_parked_run_stays_parked_until_it_is_resumed():
+    drive = begun("u undoable; k kept; z kept u k")
+    drive.lose(attempts="u")
+    drive.end("u")
+    for _ in range(undoing.EFFORT_TRIES):
+        drive.undo_fails("u")
+        if drive.waits:
+            drive.elapse("u")
+    assert drive.status == "parked"
+    again = drive.reload()
+    assert again.begin() == []
+    assert sorted(again.tell(events.Resume())) == ["+resumed", "start k", "undo u"]
+    assert again.play().status == "succeeded"
+
+
+def test_a_resumed_run_can_be_loaded_again():
+    drive = begun("k kept; f kept; z kept k f", "k")
+    drive.raises("f")
+    again = drive.reload()
+    again.begin()
+    again.tell(events.Resume())
+    third = again.reload()
+    assert third.begin() == ["start f"]
+    assert third.run.epoch == 3
+
+
+# -- changed code ----------------------------------------------------------------------------------------------------
+
+
+def test_an_unsaved_node_whose_code_changed_counts_as_nondeterministic():
+    drive = begun("a pure; s kept a; k kept; z kept a s k", "a", "s")
+    assert sorted(drive.reload().begin()) == ["start a", "start k"]
+    answer = drive.reload(changed=["a"]).begin()
+    assert answer[:2] == ["+recovering a s", "+dropped a s"]
+
+
+def test_a_saved_node_whose_code_changed_stays_as_it_is():
+    drive = begun("a kept; s kept a; k kept; z kept a s k", "a", "s")
+    assert drive.reload(changed=["a", "s"]).begin() == ["start k"]
+
+
+def test_changed_code_that_nobody_needs_again_does_no_harm():
+    drive = begun("a pure; n default a; k kept; z kept n k", "a", "n")
+    assert drive.reload(changed=["a"]).begin() == ["start k"]
+
+
+def test_changed_code_below_which_something_irrevocable_has_begun_is_refused():
+    drive = begun("a pure; n default a; z kept n", "a")
+    again = drive.reload(changed=["a"])
+    with pytest.raises(BrokenPromise) as caught:
+        again.begin()
+    assert (caught.value.node, caught.value.cause) == ("n", "a")
+
+
+def test_a_loaded_run_is_refused_nothing_by_a_journal_of_its_own_making():
+    """Records of nodes that a crash forgot, because the graph they are in was not saved, are passed over."""
+    drive = begun("e kept,retries=1; z kept e")
+    drive.finish("e", graph=graph("x kept,retries=1; y pure x"))
+    drive.raises("e/x")
+    run = Run.load(drive.graph, drive.journal, epoch=2, validate=True)
+    assert [command.node for command in run.begin()] == ["e"]
