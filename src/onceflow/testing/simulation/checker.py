@@ -192,6 +192,17 @@ class Checker:
 
     def after_step(self, driver: Driver) -> None:
         """The worst case of design 6.1, on what was appended and on what is committed; and values belong together."""
+        if driver.told:
+            driver.told = False
+            self._ask_worst_case(driver)
+        committed = driver.epoch << 32 | driver.committed
+        if committed != self._asked_after_crash:
+            self._asked_after_crash = committed
+            reason = worst_case(driver.facts_after_crash())
+            if reason is not None:
+                raise Violation(f"if the engine crashed now: {reason}")
+
+    def _ask_worst_case(self, driver: Driver) -> None:
         facts = driver.facts()
         versions = [row.version for row in driver.rows_in_order()]
         asked = (facts.shape, facts.done, facts.begun, facts.recorded, facts.saved, versions)
@@ -201,12 +212,6 @@ class Checker:
             if reason is not None:
                 raise Violation(f"if everything unsaved were lost now: {reason}")
             self._values_belong_together(driver, facts)
-        committed = driver.epoch << 32 | driver.committed
-        if committed != self._asked_after_crash:
-            self._asked_after_crash = committed
-            reason = worst_case(driver.facts_after_crash())
-            if reason is not None:
-                raise Violation(f"if the engine crashed now: {reason}")
 
     def _values_belong_together(self, driver: Driver, facts: Facts) -> None:
         shape = facts.shape

@@ -89,6 +89,8 @@ class Driver:
     timers: list[commands.Wait] = field(default_factory=list)
     forgotten: set[str] = field(default_factory=set)
     """Expanders whose graph is a fact that this engine has yet to find out: a crash took it before it was saved."""
+    told: bool = False
+    """The run was told something since the checker last looked, so the facts may have changed."""
     refusing: Attempt | None = None
     """The attempt whose nested graph the law refuses."""
     raising: Attempt | None = None
@@ -255,6 +257,7 @@ class Driver:
     # What the run asks for
 
     def _call(self, what: Callable[[], list[commands.Command]]) -> int:
+        self.told = True
         answer = what()
         for command in answer:
             self.story.tell("command", command)
