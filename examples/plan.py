@@ -1,11 +1,8 @@
-"""Shows what a workflow is going to do. The examples share it.
-
-It reads the graph through `onceflow.authoring`, which is not a public interface.
-"""
+"""Shows what a workflow is going to do. The examples share it."""
 
 from __future__ import annotations
 
-from onceflow.authoring.building import build_graph
+from onceflow import check
 
 STARTS_WHEN = {
     "none": "its inputs are available",
@@ -16,7 +13,7 @@ STARTS_WHEN = {
 
 def plan(node: object) -> str:
     """One line for each task of the graph: its effect, whether it is saved, what it reads and when it may start."""
-    graph = build_graph(node)
+    graph = check(node)
     rows = [("task", "effect", "saved", "starts when", "reads")]
     for position, task in enumerate(graph.nodes):
         edges = [(graph.nodes[parent].id, parts) for parent, parts in task.edges]

@@ -11,7 +11,7 @@ from onceflow import errors
 
 EXAMPLES = [
     errors.InvalidGraph("no nodes"),
-    errors.UnsafeGraph(("n",), {"n": "  a ──▶ n"}, {"n": ("a",)}, {"n": True}),
+    errors.UnsafeGraph(("n",), {"n": "  a ──▶ n"}, {"n": ("a",)}, {"n": ("s",)}, {"n": True}),
     errors.BrokenPromise("charge", "quote"),
     errors.NotDeterministic("plan"),
 ]

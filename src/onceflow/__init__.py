@@ -4,6 +4,7 @@ from onceflow.authoring.checking import check
 from onceflow.authoring.retries import Retry
 from onceflow.authoring.tasks import AsyncTask, Task, task
 from onceflow.authoring.workflows import Workflow, workflow
+from onceflow.core.graph import Graph
 from onceflow.errors import (
     BrokenPromise,
     IllegalEvent,
@@ -18,12 +19,14 @@ from onceflow.errors import (
     OnceflowError,
     UnpicklableArgument,
     UnsafeGraph,
+    UnusedNode,
     WrongArguments,
 )
 
 __all__ = [
     "AsyncTask",
     "BrokenPromise",
+    "Graph",
     "IllegalEvent",
     "InvalidGraph",
     "InvalidOption",
@@ -38,6 +41,7 @@ __all__ = [
     "Task",
     "UnpicklableArgument",
     "UnsafeGraph",
+    "UnusedNode",
     "Workflow",
     "WrongArguments",
     "check",

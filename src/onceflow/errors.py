@@ -28,7 +28,8 @@ class UnsafeGraph(OnceflowError):
     """Raised before a run when some task could never start without risking exactly-once.
 
     `blocked` names those tasks, `paths` draws for each why it is blocked, and `proposals` holds for each a smallest
-    set of tasks that would free it if they were saved (`checkpoint=True`).
+    set of tasks that would free it if they were saved (`checkpoint=True`). `instead` lists tasks that would do as well
+    as a single proposed one; `smallest` is False where the graph was too large to prove a proposal the smallest.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class UnsafeGraph(OnceflowError):
         blocked: tuple[str, ...],
         paths: Mapping[str, str],
         proposals: Mapping[str, tuple[str, ...]],
+        instead: Mapping[str, tuple[str, ...]] | None = None,
         smallest: Mapping[str, bool] | None = None,
     ) -> None:
         self.blocked = blocked
         self.paths = dict(paths)
         self.proposals = dict(proposals)
+        self.instead = dict(instead or {})
         self.smallest = dict(smallest or {})
         super().__init__(self._text())
 
@@ -50,13 +53,10 @@ class UnsafeGraph(OnceflowError):
         ]
         for task in self.blocked:
             lines.append(f"\n{self.paths[task]}")
-            names = ", ".join(self.proposals[task])
-            note = (
-                ""
-                if self.smallest.get(task, True)
-                else " (a small set; the graph is too large to prove it the smallest)"
-            )
-            lines.append(f"  to free {task}: set checkpoint=True on {names}{note}")
+            names = ", ".join(self.proposals[task]) + "".join(f", or on {name}" for name in self.instead.get(task, ()))
+            lines.append(f"  To free {task}, set checkpoint=True on {names}.")
+            if not self.smallest.get(task, True):
+                lines.append("  (The graph is too large to prove that no smaller set would do.)")
         return "\n".join(lines)
 
 
@@ -137,6 +137,20 @@ class NoAttributeYet(OnceflowError, AttributeError):
 
 class NoSuchPart(OnceflowError, IndexError):
     """Raised when a node is indexed with a part that its task does not return (see `num_returns`)."""
+
+
+class UnusedNode(InvalidGraph):
+    """Raised when a workflow function binds a task from which nothing leads to the result: it would never run.
+    `workflow` is its name, `tasks` those of the tasks."""
+
+    def __init__(self, workflow: str, tasks: tuple[str, ...]) -> None:
+        self.workflow = workflow
+        self.tasks = tasks
+        super().__init__(
+            f"workflow {workflow!r} binds {', '.join(tasks)}, but nothing leads from there to the result, so it would "
+            "never run. Pass the node to a task, or let a task wait for it with .options(after=[node]); if it is not "
+            "needed, do not bind it."
+        )
 
 
 class NotANode(OnceflowError, TypeError):

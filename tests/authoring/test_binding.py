@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,3 +193,8 @@ class TestLargeBuffers:
     def test_a_long_text_is_copied_with_the_rest(self) -> None:
         text = "x" * 200_000
         assert arguments_of(keep.bind([text])) == (([text],), {})
+
+
+def test_an_open_file_is_refused_instead_of_being_shipped_as_its_content(tmp_path: Path) -> None:
+    with (tmp_path / "data").open("w+") as file, pytest.raises(UnpicklableArgument, match="an open file belongs"):
+        book.bind(file, 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import InvalidOption, NotANode, WrongArguments, task, workflow
+from onceflow import InvalidOption, NotANode, UnusedNode, WrongArguments, check, task, workflow
 from onceflow.authoring.building import build_graph
 from onceflow.values.snapshot import take
 
@@ -140,3 +140,44 @@ def test_a_local_workflow_is_pickled_by_value() -> None:
 def test_an_empty_name_is_refused() -> None:
     with pytest.raises(InvalidOption, match="name must be a text that is not empty"):
         workflow(name="")(trip.function)
+
+
+def test_a_node_that_leads_nowhere_is_refused_because_it_would_never_run() -> None:
+    @workflow
+    def forgetful(user: str) -> str:
+        charge.options(name="send_mail").bind(user, 0)
+        return charge.bind(user, 1)
+
+    with pytest.raises(UnusedNode, match=r"'forgetful' binds send_mail.*after=\[node\]") as raised:
+        forgetful.bind("ann")
+    assert raised.value.tasks == ("send_mail",)
+
+
+def test_what_is_read_in_a_container_or_waited_for_leads_to_the_result() -> None:
+    @workflow
+    def careful(user: str) -> str:
+        first = charge.bind(user, 1)
+        listed = charge.options(name="listed").bind(user, [quote.bind("Rome")])
+        return charge.options(after=[first]).bind(user, {"cents": listed})
+
+    assert len(check(careful.bind("ann")).nodes) == 4
+
+
+def test_the_result_of_a_nested_workflow_must_be_used_too() -> None:
+    @workflow
+    def outer(user: str) -> str:
+        trip.bind(user)
+        return charge.bind(user, 1)
+
+    with pytest.raises(UnusedNode, match="'outer' binds charge"):
+        outer.bind("ann")
+
+
+def test_nodes_made_outside_of_the_workflow_may_stay_unused() -> None:
+    outside = quote.bind("Rome")
+
+    @workflow
+    def picky(user: str, price: tuple[int, str]) -> str:
+        return charge.bind(user, 1)
+
+    picky.bind("ann", outside)

@@ -50,7 +50,7 @@ def test_the_trip_is_safe_and_shows_its_plan() -> None:
 def test_the_trip_is_refused_if_the_offer_is_not_saved() -> None:
     output = output_of("trip_booking.py")
     assert "3 tasks could never start" in output
-    assert "to free book_room: set checkpoint=True on find_offer" in output
+    assert "To free book_room, set checkpoint=True on find_offer" in output
 
 
 def test_the_pipeline_saves_the_chosen_model_and_no_other() -> None:
@@ -63,7 +63,7 @@ def test_the_pipeline_saves_the_chosen_model_and_no_other() -> None:
 
 
 def test_the_pipeline_is_refused_if_no_model_is_saved() -> None:
-    assert "to free register: set checkpoint=True on choose" in output_of("ml_pipeline.py")
+    assert "To free register, set checkpoint=True on choose" in output_of("ml_pipeline.py")
 
 
 @pytest.mark.parametrize("example", ["trip_booking.py", "ml_pipeline.py"])

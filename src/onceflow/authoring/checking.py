@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
-def check(node: object) -> None:
+if TYPE_CHECKING:
+    from onceflow.core.graph import Graph
+
+
+def check(node: object) -> Graph:
     """Finds out, without running anything, whether every task of the graph could start without risking exactly-once.
 
-    Raises `UnsafeGraph`, which names the tasks that could not, draws why, and proposes which tasks to save. `run` does
-    the same before it starts.
+    Returns the graph, whose `nodes` tell id, task, options and edges of each task in the order in which they can run.
+    Raises `UnsafeGraph`, which names the tasks that could not start, draws why, and proposes which tasks to save. `run`
+    does the same before it starts.
 
-        check(trip.bind("ann", "Rome"))
+        for node in check(trip.bind("ann", "Rome")).nodes:
+            print(node.id, node.options.effect)
     """
     # Not needed to define tasks, and slow to import.
     from onceflow.authoring.building import build_graph
     from onceflow.core import check as law
 
-    law.check(build_graph(node))
+    graph = build_graph(node)
+    law.check(graph)
+    return graph

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from onceflow.errors import NoAttributeYet, NoSuchPart, NotANode, NoValueYet
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from onceflow.authoring.workflows import BoundWorkflow
 
 _count = itertools.count()
+
+made: ContextVar[list[TaskNode] | None] = ContextVar("made", default=None)
+"""The nodes that the workflow function now running has bound."""
 
 
 def _advice(node: NodeHandle) -> str:
@@ -104,16 +108,14 @@ class TaskNode(NodeHandle):
         self._workflow = None
 
     def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, int | slice):
+            raise NoValueYet(f"cannot look up {index!r} in it: {_advice(self)}")
         parts = self._all_parts("index it")
         try:
             return parts[index]
         except IndexError:
             raise NoSuchPart(
                 f"{self!r} has {len(parts)} parts (num_returns={len(parts)}); there is no [{index}]"
-            ) from None
-        except TypeError:
-            raise NoValueYet(
-                f"cannot look up {index!r} in it: the parts of {self!r} are numbered. {_advice(self)}"
             ) from None
 
     def __iter__(self) -> Iterator[PartNode]:
@@ -133,6 +135,12 @@ class TaskNode(NodeHandle):
         if self._parts is None:
             self._parts = tuple([PartNode(self, part) for part in range(count)])
         return self._parts
+
+    def _parents(self) -> Iterator[TaskNode]:
+        """Every node that it reads or waits for; some of them more than once."""
+        values = self._snapshot.handles if self._snapshot is not None else (*self._args, *(self._kwargs or {}).values())
+        yield from (owner_of(value) for value in values if isinstance(value, TaskNode | PartNode))
+        yield from self._after
 
     def _place(self) -> tuple[int, int]:
         return self._number, -1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from onceflow.authoring.arguments import freeze
-from onceflow.authoring.nodes import NodeHandle, TaskNode
+from onceflow.authoring.nodes import NodeHandle, TaskNode, made
 from onceflow.authoring.options import (
     PURE,
     BindOptions,
@@ -76,8 +76,13 @@ class AnyTask(Wrapper, Generic[P, R]):
             raise WrongArguments(self.name, str(shape), shape.problem(args, kwargs))
         snapshot = freeze(self.settings.name, shape.positional, args, kwargs)
         if snapshot is None:
-            return TaskNode(self._plain, args, kwargs or None, None, self._after)  # type: ignore[return-value]
-        return TaskNode(self._plain, (), None, snapshot, self._after)  # type: ignore[return-value]
+            node = TaskNode(self._plain, args, kwargs or None, None, self._after)
+        else:
+            node = TaskNode(self._plain, (), None, snapshot, self._after)
+        listed = made.get()
+        if listed is not None:
+            listed.append(node)
+        return node  # type: ignore[return-value]
 
     def options(self, **given: Unpack[BindOptions]) -> Self:
         """The same task with other options; the ones that are not given stay. This task is not changed.

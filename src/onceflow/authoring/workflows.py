@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from onceflow.authoring.nodes import as_handle
+from onceflow.authoring.nodes import TaskNode, as_handle, made, owner_of
 from onceflow.authoring.signatures import Shape
 from onceflow.authoring.wrapping import Wrapper, blank
-from onceflow.errors import InvalidOption, WrongArguments
+from onceflow.errors import InvalidOption, UnusedNode, WrongArguments
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,16 +49,33 @@ class Workflow(Wrapper, Generic[P, R]):
         """Calls the function, which builds the graph, and returns the node that it returned.
 
         That node remembers name and arguments; if one workflow returns what another one built, the outer one counts.
-        Raises `TypeError` if the arguments do not fit or the function returns anything but a node.
+        Raises `TypeError` if the arguments do not fit or the function returns anything but a node, and `UnusedNode` if
+        the function bound a task from which nothing leads to the result.
 
             run(trip.bind("ann", city="Rome"))
         """
         if not self._shape.fits(args, kwargs):
             raise WrongArguments(self.name, str(self._shape), self._shape.problem(args, kwargs))
-        result = self.function(*args, **kwargs)
+        outer = made.get()
+        listed: list[TaskNode] = []
+        token = made.set(listed)
+        try:
+            result = self.function(*args, **kwargs)
+        finally:
+            made.reset(token)
         node = as_handle(result, f"the return statement of workflow {self.name!r}")
+        self._refuse_unused(listed, owner_of(node))
+        if outer is not None:
+            outer.append(owner_of(node))
         node._workflow = BoundWorkflow(self.name, self._shape.complete(args, kwargs))
         return result
+
+    def _refuse_unused(self, listed: list[TaskNode], result: TaskNode) -> None:
+        """A node that nothing reads would silently never run."""
+        used = {parent for node in listed for parent in node._parents()} | {result}
+        unused = [node._task.name for node in listed if node not in used]
+        if unused:
+            raise UnusedNode(self.name, tuple(unused))
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)

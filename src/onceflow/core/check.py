@@ -78,6 +78,7 @@ def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
         tuple(prefix + id for id in blocked),
         {prefix + row.id: draw(row, prefix) for row in dry.blocked},
         {prefix + id: tuple(prefix + name for name in proposals[id].nodes) for id in blocked},
+        {prefix + id: tuple(prefix + name for name in proposals[id].instead) for id in blocked},
         {prefix + id: proposals[id].smallest for id in blocked},
     )
 
@@ -85,20 +86,22 @@ def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
 def draw(blocked: Row, prefix: str = "") -> str:
     """The path from what may still change to the task that must not start before it cannot, and why it may change."""
     source, path = _path_to_source(blocked)
-    arrows = " ──▶ ".join(f"{prefix}{row.id}" for row in path)
-    kind = "undoable" if source.effect == "undoable" else "nondeterministic"
-    readers = [
-        f"{prefix}{consumer.id}"
-        for consumer, _, _ in source.consumers
-        if consumer.state != "done" and consumer is not path[1]
-    ]
+    origin, task = f"{prefix}{source.id}", f"{prefix}{blocked.id}"
+    kind = "has an effect that an undo takes back" if source.effect == "undoable" else "is nondeterministic"
+    lines = [" ──▶ ".join(f"{prefix}{row.id}" for row in path), f"{origin} {kind}, and is not saved."]
     if blocked.effect == "undoable":
-        why = f"an undo of {prefix}{blocked.id} could not be given the same inputs again"
+        lines.append(f"{task} must be undone with the inputs it was run with, and those could not be made again.")
     else:
-        why = f"{prefix}{blocked.id} cannot be taken back, and {prefix}{source.id} might have to run again after it"
-        if readers:
-            why += f" (it is also read by {', '.join(readers)})"
-    return f"  {arrows}\n  {prefix}{source.id} is {kind} and not saved: {why}"
+        lines.append(f"{task} cannot be taken back, so it must not start while {origin} might have to run again.")
+        waiting = [
+            f"{prefix}{consumer.id}"
+            for consumer, _, _ in source.consumers
+            if consumer.state != "done" and consumer not in path
+        ]
+        if waiting:
+            readers = f"{', '.join(waiting)} {'reads' if len(waiting) == 1 else 'read'}"
+            lines.append(f"{readers} {origin} too, and would still be waiting.")
+    return "\n".join(f"  {line}" for line in lines)
 
 
 def _path_to_source(blocked: Row) -> tuple[Row, list[Row]]:

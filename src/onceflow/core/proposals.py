@@ -20,11 +20,16 @@ MOST_STEPS = 600_000
 smallest."""
 
 
+MOST_INSTEAD = 3
+
+
 class Proposal(NamedTuple):
-    """Tasks to save. `smallest`: no smaller set frees the task."""
+    """Tasks to save. `smallest`: no smaller set frees the task. `instead`: some others, any one of which does as well
+    as the one proposed, nearest to the blocked task first."""
 
     nodes: tuple[str, ...]
     smallest: bool
+    instead: tuple[str, ...] = ()
 
 
 class OutOfSteps(Exception):
@@ -34,15 +39,15 @@ class OutOfSteps(Exception):
 def propose(graph: Graph, blocked: Sequence[str]) -> dict[str, Proposal]:
     """For each blocked task, a smallest set of tasks to save that frees it."""
     proposals: dict[str, Proposal] = {}
-    singles: dict[str, str] = {}
+    singles: dict[str, Proposal] = {}
     for task in blocked:
         if task in singles:  # nothing smaller than one can help
-            proposals[task] = Proposal((singles[task],), True)
+            proposals[task] = Proposal(singles[task].nodes, True)
             continue
         proposals[task] = proposal = Search(graph, task).run()
         if len(proposal.nodes) == 1:
             dry = DryRun(graph, proposal.nodes)
-            singles.update((other, proposal.nodes[0]) for other in blocked if dry.is_done(other))
+            singles.update((other, proposal) for other in blocked if dry.is_done(other))
     return proposals
 
 
@@ -63,11 +68,21 @@ class Search:
             while True:
                 guess = self._in_order(smallest_hitting_set(obligations))
                 if self._frees(guess):
-                    return Proposal(guess, True)
+                    return Proposal(guess, True, self._instead_of(guess, obligations))
                 obligations.append(self._obligation(guess))
         except OutOfSteps:
             self._steps_left = MOST_STEPS
             return Proposal(self._irreducible(), False)
+
+    def _instead_of(self, proposed: Sequence[str], obligations: Sequence[frozenset[str]]) -> tuple[str, ...]:
+        if len(proposed) != 1:
+            return ()
+        possible = frozenset.intersection(*obligations) - set(proposed)
+        found: list[str] = []
+        for id in reversed(self._in_order(possible)):
+            if len(found) < MOST_INSTEAD and self._frees([id]):
+                found.append(id)
+        return tuple(found)
 
     def _in_order(self, ids: Iterable[str]) -> tuple[str, ...]:
         chosen = set(ids)

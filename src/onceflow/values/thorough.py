@@ -5,6 +5,7 @@ Imported only when needed, because cloudpickle is slow to import.
 
 from __future__ import annotations
 
+import io
 import pickle
 from typing import Any
 
@@ -23,6 +24,8 @@ class _Thorough(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has n
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, Handle):
             return snapshot.set_aside(self.handles, value)
+        if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
+            raise pickle.PicklingError("an open file belongs to this process")  # cloudpickle would ship its content
         return super().reducer_override(value)
 
     def persistent_id(self, value: Any) -> Any:

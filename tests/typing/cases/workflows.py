@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from onceflow import check, task, workflow
+from onceflow import Graph, check, task, workflow
 
 
 @task
@@ -31,7 +31,7 @@ def a_workflow_is_typed_like_a_task() -> None:
     assert_type(pay.bind("ann"), str)
     assert_type(pay("ann", cents=3), str)
     assert_type(twice.bind("ann"), str)
-    assert_type(check(pay.bind("ann")), None)
+    assert_type(check(pay.bind("ann")), Graph)
     charge.bind(twice.bind("ann"), 1)
     pay.bind()  # E: call-arg
     pay.bind(3)  # E: arg-type
