@@ -244,9 +244,28 @@ def test_a_saga_takes_back_what_nothing_irrevocable_builds_on():
     known = facts(*members, done="uvw", begun="uv")
     assert names(known, definitions.saga(known)) == {"u", "n", "v", "w", "z"}
     assert definitions.kept(known) == 0
-    known = facts(*members, done="unvw", begun="unv")
+    known = facts(*members, done="unvw", saved="u", begun="unv")
     assert names(known, definitions.saga(known)) == {"v", "w", "z"}
     assert names(known, definitions.kept(known)) == {"u"}
+
+
+def test_a_saga_keeps_what_would_make_something_run_again_under_an_irrevocable_task():
+    # dropping g would make b run again, and with it f and n
+    members = (
+        member("b"),
+        member("f", "b"),
+        member("n", "f", effect="irrevocable"),
+        member("c", effect="undoable"),
+        member("g", "b", "c"),
+        member("z", "n", "g"),
+    )
+    known = facts(*members, done="bfcg", saved="fcg", begun="nc")
+    assert names(known, definitions.stood_on(known)) == {"b", "f", "c", "g"}
+    assert names(known, definitions.kept(known)) == {"c"}
+    assert definitions.saga(known) == 0
+    known = facts(*members, done="bfcg", saved="bfcg", begun="nc")
+    assert names(known, definitions.stood_on(known)) == {"b", "f"}
+    assert names(known, definitions.saga(known)) == {"c", "g", "z"}
 
 
 # -- 6.1 the worst case ----------------------------------------------------------------------------------------------

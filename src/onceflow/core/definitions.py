@@ -238,14 +238,28 @@ def undone_by(facts: Facts, again: Members) -> Members:
     return again & facts.begun & facts.shape.undoable
 
 
+def stood_on(facts: Facts) -> Members:
+    """2.8: what begun irrevocable tasks stand on: the least set that contains their ancestors, the consumers of every
+    member that is not reproducible, and the ancestors of every member."""
+    shape = facts.shape
+    again = reproducible(facts)
+    found = _ancestors_of(shape, facts.begun & shape.irrevocable)
+    while True:
+        grown = found | _ancestors_of(shape, found)
+        for x in each(found & ~again):
+            grown |= shape.consumers[x]
+        if grown == found:
+            return found
+        found = grown
+
+
 def kept(facts: Facts) -> Members:
-    """2.8: the undoable effects that stay because something irrevocable has begun below them."""
-    below = _ancestors_of(facts.shape, facts.begun & facts.shape.irrevocable)
-    return facts.begun & facts.shape.undoable & below
+    """2.8: the undoable effects that stay because something irrevocable stands on them."""
+    return facts.begun & facts.shape.undoable & stood_on(facts)
 
 
 def saga(facts: Facts) -> Members:
-    """2.8: every begun undoable task without a begun irrevocable descendant, plus all their descendants."""
+    """2.8: every begun undoable task that nothing irrevocable stands on, plus all their descendants."""
     taken_back = facts.begun & facts.shape.undoable & ~kept(facts)
     return taken_back | facts.shape.below(taken_back)
 

@@ -250,6 +250,8 @@ class Checker:
                 self._judge_success(driver)
             case "undone":
                 self._judge_kept(driver, finish, facts, standing)
+                if finish.kept:
+                    raise Violation(f"{finish}: a run that keeps effects is not undone")
             case "cancelled":
                 cancelled = driver.durable.cancelled
                 if cancelled is None:
@@ -264,6 +266,10 @@ class Checker:
                     raise Violation(f"{finish} does not say why")
                 if standing_failed and any(driver.rows[node].version is None for node in standing_failed):
                     raise Violation(f"{finish}, but the failed {standing_failed} was not undone")
+                if driver.on_failure == "undo":
+                    self._judge_kept(driver, finish, facts, standing)
+                    if not finish.kept:
+                        raise Violation(f"{finish}: a run that keeps no effect is undone")
         self._judge_uncertain(driver, finish, facts)
         self._judge_staying(driver, finish)
 
