@@ -146,7 +146,9 @@ class Checker:
             retries = driver.raising.task.options.retries
             if record.final != (driver.permanent or record.failures > retries):
                 raise Violation(f"{record}, but the task may be tried {retries + 1} times")
-        if record.final and driver.on_failure == "keep" and driver.appended.cancelled is None:
+        if record.final and driver.on_failure == "undo":
+            self._staying = None
+        elif record.final and driver.appended.cancelled is None:
             self._staying = (driver.epoch, _finished_effects(driver))
 
     def _judge_save(self, driver: Driver, record: records.Saved, attempt: Attempt) -> None:
