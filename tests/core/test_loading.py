@@ -333,7 +333,7 @@ def test_a_cancelled_run_may_be_resumed():
     assert again.tell(events.Resume()) == ["+resumed", "start z"]
 
 
-def test_a_parked_run_stays_parked_until_it_is_resumed():
+def parked():
     drive = begun("u undoable; k kept; z kept u k")
     drive.lose(attempts="u")
     drive.end("u")
@@ -344,8 +344,26 @@ def test_a_parked_run_stays_parked_until_it_is_resumed():
     assert drive.status == "parked"
     again = drive.reload()
     assert again.begin() == []
-    assert sorted(again.tell(events.Resume())) == ["+resumed", "start k", "undo u"]
-    assert again.play().status == "succeeded"
+    assert again.status == "parked"
+    return again
+
+
+def test_a_parked_run_stays_parked_until_it_is_resumed():
+    drive = parked()
+    assert sorted(drive.tell(events.Resume())) == ["+resumed", "start k", "undo u"]
+    assert drive.play().status == "succeeded"
+
+
+def test_a_parked_run_goes_on_when_its_undo_is_to_be_tried_again():
+    drive = parked()
+    assert sorted(drive.tell(events.RetryUndo("u"))) == ["start k", "undo u"]
+    assert drive.play().status == "succeeded"
+
+
+def test_a_parked_run_that_is_loaded_may_be_cancelled():
+    drive = parked()
+    assert "+cancelled" in drive.cancel()
+    assert drive.play().status == "cancelled"
 
 
 def test_a_resumed_run_can_be_loaded_again():
