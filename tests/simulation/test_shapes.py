@@ -8,7 +8,7 @@ from onceflow.core import commands, events
 from onceflow.core.check import check
 from onceflow.core.run import Run
 from onceflow.errors import UnsafeGraph
-from onceflow.testing.simulation import play_graph, shapes
+from onceflow.testing.simulation import Simulation, play_graph, shapes
 
 
 def drive(graph, last):
@@ -53,3 +53,48 @@ def test_many_schedules_of_a_shape_obey_the_law(shape):
     graph = shape().graph
     for seed in range(600):
         play_graph(graph, Random(seed))
+
+
+def test_many_sagas_keep_what_something_irrevocable_stands_on():
+    graph = shapes.kept_neighbour()
+    for seed in range(1_500):
+        play_graph(graph, Random(seed))
+
+
+@pytest.mark.parametrize("shape", shapes.WAITING)
+@pytest.mark.parametrize("seed", range(3))
+def test_every_single_loss_at_every_step_of_a_schedule_is_survived(shape, seed):
+    """Not at random: after each step of a calm schedule once each output in memory is lost, once all of them, and once
+    the engine."""
+    graph = shape().graph
+    whole = calm(graph, seed)
+    while whole.step():
+        pass
+    for steps in range(1, whole.steps):
+        for loss in range(len(graph) + 2):
+            simulation = calm(graph, seed)
+            for _ in range(steps):
+                simulation.step()
+            lose(simulation, loss)
+            while simulation.step():
+                pass
+            assert simulation.driver.run.status == "succeeded"
+
+
+def calm(graph, seed):
+    simulation = Simulation(graph, Random(seed), faults=0)
+    simulation.begin()
+    return simulation
+
+
+def lose(simulation, loss):
+    driver = simulation.driver
+    in_memory = [(id, 0) for id, row in driver.rows.items() if row.memory]
+    nodes = driver.graph.nodes
+    if driver.over is not None or loss > len(nodes):
+        simulation.crash()
+    elif loss == len(nodes):
+        driver.lose(in_memory, [attempt for attempt in driver.active if attempt.state == "running"])
+    else:
+        driver.lose([part for part in in_memory if part[0] == nodes[loss].id], [])
+    driver.checker.after_step(driver)

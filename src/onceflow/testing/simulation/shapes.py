@@ -107,6 +107,19 @@ def undo_of_undoable_input() -> Shape:
     )
 
 
+def kept_neighbour() -> Graph:
+    """Found by the simulation (design 2.8): a saga must not take `c` back once `h` has begun. It would drop `g`, which
+    would need `b` again, which would run `f` and `h` again."""
+    return graph(
+        node("b"),
+        node("f", "b", checkpoint=True),
+        node("h", "f", effect="irrevocable", checkpoint=True),
+        node("c", effect="undoable", checkpoint=True),
+        node("g", "b", "c", checkpoint=True),
+        node("z", "h", "g"),
+    )
+
+
 def mutual_wait() -> Graph:
     """5. `n1` and `n2` each wait for a consumer that waits for the other: unsafe, whatever is done."""
     return graph(
