@@ -42,6 +42,7 @@ class DryRun(Outputs):
     def _play(self) -> None:
         while self._ready or self._reconsider or self._explore:
             self._work_off_marks()
+            self._retire_rows()
             self._start_ready()
             pending, self._commands = self._commands, []
             for command in pending:

@@ -42,13 +42,14 @@ class Expanding(Starting):
         expander.every_part = 1  # what it returned, and what is saved, is the graph
         if expander is self._sink:
             self._sink = sink
-        if any(consumer.touched for consumer, _, _ in sink.consumers):
-            self._infer_nested_done(rows)
 
-    def _infer_nested_done(self, rows: list[Row]) -> None:
-        """The expander returned this graph before a crash, and what reads its sink has left a trace: all of it was
-        done."""
-        for row in rows:
+    def _expand_again(self, expander: Row, graph: Graph) -> None:
+        """It returned this graph before a crash. If what reads the sink has left a trace, all of it was done."""
+        self._expand(expander, graph)
+        assert expander.nested is not None
+        if not any(consumer.touched for consumer, _, _ in expander.nested.sink.consumers):
+            return
+        for row in expander.nested.rows:
             row.state = "done"
             row.visible = row.inferred = True
             for consumer, mask, _ in row.consumers:

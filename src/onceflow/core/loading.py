@@ -84,7 +84,9 @@ class Loading(Stopping):
                     self._stopping = self._stopping or "failed"
                     self._undo_all = self._undo_all or self.on_failure == "undo"
             case records.Recovering(nodes):
-                self._recovering.update(dict.fromkeys(self._known(nodes)))
+                for row in self._known(nodes):
+                    self._recovering[row] = None
+                    row.doomed = True
                 self._undoing_all = self._stopping is not None and self._undo_all
             case records.Undone(node):
                 row = self.rows[node]
@@ -112,6 +114,7 @@ class Loading(Stopping):
         for row in rows:
             row.saved = row.attempt = row.failures = 0
             row.repeatable = row.node.options.repeatable
+            row.doomed = False
             self._recovering.pop(row, None)
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
@@ -144,20 +147,23 @@ class Loading(Stopping):
         _infer_done(order)
         for row in order:
             if row.begun and row.effect == "irrevocable":
-                self._cover(row)
+                self._cover_above(row)
         for row in order:
             if row.begun and row.effect == "undoable" and not row.covered:
                 self._pin(row)
-        for row in order:
-            if row.state == "done":
-                self._gain(row, row.saved, first_time=True)
-                if row in self._recovering:
-                    continue  # it is there for undos to read, but will be dropped
+        done = [row for row in order if row.state == "done"]
+        for row in done:
+            self._gain(row, row.saved, first_time=True)
+            if row.fully_saved and not row.doomed:
+                self._set_reproducible(row)
+        for row in done:
+            if not row.doomed:
                 if row.fully_saved:
                     self._note_saved(row)
                 else:
                     self._note_done(row)
                 self._work_off_marks()
+        self._retire_rows()
         self._commands = answer  # what was released in passing is not in this process's memory anyway
         self._continue_undos()
         if self._stopping is None:

@@ -20,10 +20,13 @@ class Outputs(Expanding):
         row.inferred = False
         if row.repeatable != row.node.options.repeatable:
             self._trust_again(row)
-        if graph is not None and row.nested is None:
-            self._expand(row, graph)
-            self._record_expansion(row)
         first_time = not row.visible
+        if graph is not None and row.nested is None:
+            if first_time:
+                self._expand(row, graph)
+            else:
+                self._expand_again(row, graph)
+            self._record_expansion(row)
         row.visible = True
         self._gain(row, row.every_part, first_time)
         if row.saved != row.every_part:
@@ -63,7 +66,7 @@ class Outputs(Expanding):
             return
         self._forget_saves(row, ~row.available)
         if row.settled:
-            self._retire(row)
+            self._retirable.append(row)
         for consumer, mask, _ in row.consumers:
             if mask and not mask & ~before and mask & ~row.available:
                 consumer.missing += 1

@@ -98,6 +98,8 @@ class Recovery(Undoing):
     def _begin_recovery(self, rows: list[Row]) -> None:
         self._stalled = True
         self._recovering.update(dict.fromkeys(rows))
+        for row in rows:
+            row.doomed = True
         self._append(records.Recovering(tuple(row.id for row in rows)))
         for row in rows:
             if row.effect == "undoable" and row.begun:
@@ -150,7 +152,7 @@ class Recovery(Undoing):
                 mark.consumer = 0
         row.state = "waiting"
         row.attempt = row.available = row.saved = row.failures = 0
-        row.visible = row.inferred = row.reproducible = False
+        row.visible = row.inferred = row.reproducible = row.doomed = False
 
 
 def readable_attempt(row: Row) -> int | None:

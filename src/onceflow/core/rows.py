@@ -39,6 +39,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """The running attempt, or the one whose output this is; 0 if there is none. Late events carry another number."""
     visible: bool = False
     """A consumer may have read the output, now or in the past, and that reading still counts."""
+    doomed: bool = False
+    """It will be undone and dropped. Until then its output is there for undos to read, but counts for nothing."""
     inferred: bool = False
     """After a crash: it must have been done, because something below it left a trace. What it returned is not known."""
     available: int = 0
@@ -78,7 +80,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     settling: Mark | None = None
     quieting: Mark | None = None
     covered: bool = False
-    """Something irrevocable has begun below, so this is never undone."""
+    """Something irrevocable that has begun stands on it: it is never undone or dropped."""
     released: bool = False
     retired: bool = False
 
@@ -153,7 +155,8 @@ class Mark:
     @property
     def open(self) -> bool:
         """Could it hold at all now?"""
-        return self.row.visible if self.about_quiet else self.row.state == "done"
+        row = self.row
+        return not row.doomed and (row.visible if self.about_quiet else row.state == "done")
 
 
 class Effort:

@@ -4,7 +4,7 @@
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
-    state → settling → starting → expanding → outputs → undoing → recovery → stopping → loading → run
+    state → settling → retiring → starting → expanding → outputs → undoing → recovery → stopping → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -80,9 +80,11 @@ class Run(Loading):
         if self._dormant:
             return []
         while True:
-            while self._reconsider or self._explore or self._ready or self._seeds or self._suspects:
+            while self._reconsider or self._explore or self._retirable or self._suspects or self._seeds or self._ready:
                 if self._reconsider or self._explore:
                     self._work_off_marks()
+                if self._retirable:
+                    self._retire_rows()
                 while self._suspects:
                     self._note_loss(self._suspects.pop())
                 if self._seeds:
@@ -153,7 +155,7 @@ class Run(Loading):
             self._effort_raised(row, effort)
             return
         if graph is not None and row.nested is None:
-            self._expand(row, graph)  # the undo reads the nested sink, which is rebuilt next
+            self._expand_again(row, graph)  # the undo reads the nested sink, which is rebuilt next
         self._rebuild_finished(row)
 
     def _problem_with(self, row: Row, graph: Graph | None) -> OnceflowError | None:

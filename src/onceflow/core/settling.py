@@ -24,7 +24,6 @@ Nothing here is ever taken back, except `reproducible` of rows that are dropped:
 
 from __future__ import annotations
 
-from onceflow.core import commands
 from onceflow.core.effects import Options
 from onceflow.core.graph import Node
 from onceflow.core.rows import Mark, Row, new_row
@@ -35,7 +34,7 @@ Assumed = dict[Mark, list[Mark]]
 
 
 class Settling(RunState):
-    """Keeps `settled`, `quiet`, `reproducible` of every row, and forgets rows that no longer matter."""
+    """Keeps `settled`, `quiet`, `reproducible` of every row."""
 
     _no_way_back = False
     """Nobody's witness is what is being assumed, so no chain of witnesses can lead back to it."""
@@ -45,7 +44,7 @@ class Settling(RunState):
         if not row.reproducible:
             self._set_reproducible(row)
         if row.settled:
-            self._retire(row)
+            self._retirable.append(row)
         elif row.unquiet == 0:
             self._settle(row)
         else:
@@ -75,17 +74,17 @@ class Settling(RunState):
                     self._explore_from(mark)
 
     def _reconsider_row(self, row: Row) -> None:
+        if row.doomed:
+            return
         if row.repeatable and row.visible:
             if row.unquiet == 0 and not row.quiet:
                 self._set_quiet(row)
             if row.irreproducible == 0 and not row.reproducible:
                 self._set_reproducible(row)
         if row.state == "done":
-            if (
-                not row.settled
-                and row.unquiet == 0
-                and (row.saved == row.every_part or (row.unsettled == 0 and row.consumers))
-            ):
+            if row.settled:
+                self._retirable.append(row)
+            elif row.unquiet == 0 and (row.saved == row.every_part or (row.unsettled == 0 and row.consumers)):
                 self._settle(row)
         elif row.state == "waiting" and row.missing == 0:
             self._ready.append(row)
@@ -116,45 +115,14 @@ class Settling(RunState):
             parent.unsettled -= 1
             if parent.unsettled == 0:
                 if parent.settled:
-                    self._retire(parent)
+                    self._retirable.append(parent)
                 else:
                     self._reconsider.append(parent)
-        self._retire(row)
+        self._retirable.append(row)
 
     def _release_hindered(self, mark: Mark) -> None:
         hindered, mark.hinders = mark.hinders, []
         self._explore.extend(other for other in hindered if other.why is mark)
-
-    def _retire(self, row: Row) -> None:
-        """It and all its consumers are settled: free its output, and forget the row unless an undo may yet need it
-        (an undoable row stays until something irrevocable begins below it, and so do the rows between)."""
-        forget = [row]
-        while forget:
-            row = forget.pop()
-            if row.retired or not row.settled or row.unsettled or not row.consumers:
-                continue
-            if row.checkpoint and row.saved != row.every_part and row.available == row.every_part:
-                continue  # the save that is on its way still reads it
-            if row.pins:
-                continue  # an undo may read it
-            if not row.released:
-                row.released = True
-                self._emit(commands.Release(row.id))
-            if not row.covered and (row.effect == "undoable" or row.unretired):
-                continue
-            row.retired = True
-            self._saving -= row.saving.bit_count()  # of parts whose siblings are lost
-            row.saving = 0
-            if row.effect == "undoable":
-                self._kept.append(row.id)
-            for consumer, _, _ in row.consumers:
-                consumer.unretired -= 1
-                if consumer.unretired == 0:
-                    forget.append(consumer)
-            row.parents = []
-            row.consumers = []
-            row.expander = row.nested = row.settling = row.quieting = None
-            del self.rows[row.id]
 
     # -- groups that are settled together ------------------------------------------------------------------------------
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from onceflow.core import commands, records
+from onceflow.core.retiring import Retiring
 from onceflow.core.rows import Row
-from onceflow.core.settling import Settling
 
 
-class Starting(Settling):
+class Starting(Retiring):
     """Starts attempts of rows that have all they read."""
 
     def _start_ready(self) -> None:
@@ -52,7 +52,7 @@ class Starting(Settling):
         elif not row.begun:
             row.begun = True
             self._append(records.Begun(row.id, self._attempt + 1))
-            self._cover(row)
+            self._cover_above(row)
 
     def _start(self, row: Row) -> None:
         row.state = "running"
@@ -60,42 +60,9 @@ class Starting(Settling):
         self._running += 1
         self._emit(commands.Start(row.id, row.attempt, row.effect != "none"))
 
-    def _cover(self, row: Row) -> None:
-        """Something irrevocable begins: nothing above it is ever undone."""
-        covered: list[Row] = []
-        above = [row]
-        while above:
-            for parent, _ in above.pop().parents:
-                if not parent.covered:
-                    parent.covered = True
-                    covered.append(parent)
-                    above.append(parent)
-        for row in covered:
-            self._unpin(row)
-            self._retire(row)
-
-    def _pin(self, row: Row) -> None:
-        """An undo of this row reads what it read. What is not carried in its *begun* record and is not saved can be
-        made again only as long as the rows that made it are remembered."""
-        row.pinned = []
-        carried = set(row.carried)
-        above = [row]
-        while above:
-            reader = above.pop()
-            for parent, mask in reader.parents:
-                parts = {(parent.id, part) for part in range(mask.bit_length()) if mask >> part & 1}
-                if parent.retired or parent.fully_saved or (reader is row and parts <= carried):
-                    continue
-                parent.pins += 1
-                row.pinned.append(parent)
-                above.append(parent)
-
-    def _unpin(self, row: Row) -> None:
-        pinned, row.pinned = row.pinned, None
-        for parent in pinned or ():
-            parent.pins -= 1
-            if not parent.pins:
-                self._retire(parent)
+    def _cover_above(self, row: Row) -> None:
+        """Something irrevocable begins."""
+        self._retirable += self._cover([parent for parent, _ in row.parents])
 
     def _resume_starts(self) -> None:
         """Nothing stands in the way of the whole run any more."""

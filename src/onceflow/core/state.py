@@ -46,6 +46,8 @@ class RunState:
         """Agenda: rows one of whose counters reached zero."""
         self._explore: list[Mark] = []
         """Agenda: marks whose obstacle is gone."""
+        self._retirable: list[Row] = []
+        """Agenda: rows that are settled together with all their consumers, perhaps."""
         self._ready: list[Row] = []
         """Agenda: rows that might start."""
         self._seeds: dict[Row, None] = {}
@@ -62,8 +64,6 @@ class RunState:
         """How many saves are asked for and not answered."""
         self._zombies: set[int] = set()
         """Attempts that are stopped or lost and not known to have ended."""
-        self._kept: list[str] = []
-        """Ids of forgotten rows whose effects were undoable."""
 
         self._build(graph, None if members is None else set(members))
         self._sink = self.rows.get(graph.nodes[graph.sink].id)

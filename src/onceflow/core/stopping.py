@@ -110,7 +110,7 @@ class Stopping(Recovery):
         if self._stopping == "cancelled":
             self._finish("cancelled")
         else:
-            self._finish("undone" if self._undo_all else "failed")
+            self._finish("undone" if self._undo_all and not self._kept_effects() else "failed")
         return False
 
     def _succeeded(self) -> bool:
@@ -121,7 +121,8 @@ class Stopping(Recovery):
         return not self._running and all(row.foreign or row.state == "done" for row in self.rows.values())
 
     def _saga(self) -> list[Row]:
-        """Every begun undoable row without a begun irrevocable descendant, and what has happened below them."""
+        """Every begun undoable row that nothing irrevocable stands on, and what has happened below them."""
+        self._cover_readers()
         rows: dict[Row, None] = {}
         stack = [row for row in self.rows.values() if row.effect == "undoable" and row.begun and not row.covered]
         while stack:
@@ -130,6 +131,9 @@ class Stopping(Recovery):
                 rows[row] = None
                 stack.extend(consumer for consumer, _, _ in row.consumers if consumer.touched)
         return list(rows)
+
+    def _kept_effects(self) -> list[str]:
+        return self._kept + [row.id for row in self.rows.values() if row.effect == "undoable" and row.begun]
 
     def _finish(self, status: commands.Status) -> None:
         self.final = status
@@ -140,8 +144,7 @@ class Stopping(Recovery):
         uncertain: list[str] = []
         if status != "succeeded":
             if self._undo_all:
-                kept = [row.id for row in self.rows.values() if row.effect == "undoable" and row.begun]
-                kept += self._kept
+                kept = self._kept_effects()
             uncertain = [
                 row.id
                 for row in self.rows.values()

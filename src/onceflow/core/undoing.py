@@ -132,6 +132,8 @@ class Undoing(Outputs):
         row.begun = False
         row.carried = ()
         row.undos += 1
+        if not row.covered:
+            self._exposed -= 1
         self._unpin(row)
         del self._undos[row]
         self._append(records.Undone(row.id))

@@ -37,7 +37,7 @@ def facts_of(run: Run) -> definitions.Facts:
     for row in (*rows, *forgotten):
         x = shape.position[row.id]
         bit = 1 << x
-        facts.done |= bit * (row.state == "done" and row not in run._recovering)
+        facts.done |= bit * (row.state == "done" and not row.doomed)
         facts.visible |= bit * row.visible
         facts.begun |= bit * row.begun
         facts.memory[x] = row.available
@@ -69,7 +69,7 @@ def validate(run: Run) -> None:
         _same(run, row, "quiet", row.quiet, bool(quiet & bit))
         _same(run, row, "unquiet", row.unquiet, sum(not parent.quiet for parent, _ in row.parents))
         _same(run, row, "unsettled", row.unsettled, sum(not consumer.settled for consumer, _, _ in row.consumers))
-        if not row.settled and row not in run._recovering:
+        if not row.settled and not row.doomed:
             _same(run, row, "reproducible", row.reproducible, bool(reproducible & bit))
             _same(run, row, "irreproducible", row.irreproducible, sum(not p.reproducible for p, _ in row.parents))
             _same(run, row, "missing", row.missing, sum(not parent.gives(mask) for parent, mask in row.parents))

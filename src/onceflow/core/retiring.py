@@ -1,0 +1,157 @@
+"""Which rows can be forgotten (design 2.10), and which effects can never be taken back any more (2.8).
+
+A row and all its consumers settled: no task will ever read it again, so its output is released. The row itself leaves
+memory too, unless an undo may still come by:
+
+- A begun undoable row may be undone until it is **covered**: until something irrevocable that has begun stands on it.
+  So it stays, and what lies below it (which would be dropped with it) stays as well.
+- An undo reads what the attempt read. What is not carried in the *begun* record and not saved would have to be made
+  again, so the rows that can make it are **pinned**.
+- If a row could not be made again, nobody who read it may be dropped once something irrevocable stands on it. So it
+  stays as long as one of its readers might be dropped; and when it goes as a covered row, its readers become covered.
+
+"Stands on" is the least set that contains the ancestors of begun irrevocable tasks, the consumers of every member that is
+not reproducible, and the ancestors of every member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from onceflow.core import commands
+from onceflow.core.rows import Row
+from onceflow.core.settling import Settling
+
+
+class Retiring(Settling):
+    """Releases outputs and forgets rows."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._exposed = 0
+        """How many begun undoable rows are not covered."""
+        self._lingering: list[Row] = []
+        """Rows that stay because one of their readers might be dropped."""
+        self._kept: list[str] = []
+        """Ids of forgotten rows whose effects were undoable."""
+
+    def _retire_rows(self) -> None:
+        """Work off the agenda of rows that became settled together with all their consumers."""
+        droppable: dict[Row, bool] = {}
+        exposed = self._exposed
+        while self._retirable:
+            row = self._retirable.pop()
+            if row.retired or not row.settled or row.unsettled or not row.consumers or not self._release(row):
+                continue
+            if self._may_be_forgotten(row, droppable):
+                self._forget(row)
+            if self._exposed < exposed:
+                exposed = self._exposed
+                self._retirable += self._lingering
+                self._lingering.clear()
+
+    def _release(self, row: Row) -> bool:
+        """Free the output, if no save and no undo may read it."""
+        if row.checkpoint and row.saved != row.every_part and row.available == row.every_part:
+            return False  # the save that is on its way reads it
+        if row.pins:
+            return False
+        if not row.released:
+            row.released = True
+            self._saving -= row.saving.bit_count()  # of parts whose siblings are lost
+            row.saving = 0
+            self._emit(commands.Release(row.id))
+        return True
+
+    def _may_be_forgotten(self, row: Row, droppable: dict[Row, bool]) -> bool:
+        if row.covered:
+            if row.reproducible:
+                return True
+            if row.repeatable and row.unretired:
+                return False  # it may yet become reproducible, when a parent is saved
+            self._retirable += self._cover([consumer for consumer, _, _ in row.consumers])
+            return True
+        if row.unretired or row.effect == "undoable":
+            return False
+        if row.reproducible or not self._exposed:
+            return True
+        if any(_might_be_dropped(consumer, droppable) for consumer, _, _ in row.consumers):
+            self._lingering.append(row)
+            return False
+        return True
+
+    def _forget(self, row: Row) -> None:
+        row.retired = True
+        if row.effect == "undoable":
+            self._kept.append(row.id)
+        for consumer, _, _ in row.consumers:
+            consumer.unretired -= 1
+            if consumer.unretired == 0:
+                self._retirable.append(consumer)
+        row.parents = []
+        row.consumers = []
+        row.expander = row.nested = row.settling = row.quieting = None
+        del self.rows[row.id]
+
+    def _cover(self, rows: Iterable[Row]) -> list[Row]:
+        """Begun irrevocable tasks stand on these rows and on all above them. Returns those of which that is news."""
+        news = [row for row in rows if not row.covered]
+        for row in news:
+            row.covered = True
+        for row in news:
+            if row.effect == "undoable" and row.begun:
+                self._exposed -= 1
+            self._unpin(row)
+            for parent, _ in row.parents:
+                if not parent.covered:
+                    parent.covered = True
+                    news.append(parent)
+        return news
+
+    def _cover_readers(self) -> None:
+        """Extend what is covered to what is stood on: the readers of covered rows that could not be made again."""
+        rows = [row for row in self.rows.values() if row.covered]
+        for row in rows:
+            if not row.reproducible:
+                rows += self._cover([consumer for consumer, _, _ in row.consumers])
+
+    def _pin(self, row: Row) -> None:
+        """An undo of this row reads what it read."""
+        self._exposed += 1
+        row.pinned = []
+        carried = set(row.carried)
+        above = [row]
+        while above:
+            reader = above.pop()
+            for parent, mask in reader.parents:
+                parts = {(parent.id, part) for part in range(mask.bit_length()) if mask >> part & 1}
+                if parent.retired or parent.fully_saved or (reader is row and parts <= carried):
+                    continue
+                parent.pins += 1
+                row.pinned.append(parent)
+                above.append(parent)
+
+    def _unpin(self, row: Row) -> None:
+        pinned, row.pinned = row.pinned, None
+        for parent in pinned or ():
+            parent.pins -= 1
+            if not parent.pins:
+                self._retirable.append(parent)
+
+
+def _might_be_dropped(row: Row, known: dict[Row, bool]) -> bool:
+    """Is there a begun undoable row that is not covered, here or above?"""
+    above = [row]
+    seen = set(above)
+    while above:
+        row = above.pop()
+        if row.covered or row.retired or known.get(row) is False:
+            continue
+        if known.get(row) or (row.effect == "undoable" and row.begun):
+            known[row] = True
+            return True
+        above += [parent for parent, _ in row.parents if parent not in seen]
+        seen.update(parent for parent, _ in row.parents)
+    known.update(dict.fromkeys(seen, False))
+    return False
