@@ -10,8 +10,8 @@ memory too, unless an undo may still come by:
 - If a row could not be made again, nobody who read it may be dropped once something irrevocable stands on it. So it
   stays as long as one of its readers might be dropped; and when it goes as a covered row, its readers become covered.
 
-"Stands on" is the least set that contains the ancestors of begun irrevocable tasks, the consumers of every member that is
-not reproducible, and the ancestors of every member.
+"Stands on" is the least set that contains the ancestors of begun irrevocable tasks, the consumers of every member that
+is not reproducible, and the ancestors of every member.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class Retiring(Settling):
         """Work off the agenda of rows that became settled together with all their consumers."""
         droppable: dict[Row, bool] = {}
         exposed = self._exposed
-        while self._retirable:
-            row = self._retirable.pop()
+        for row in self._retirable:  # grows while it is worked off
             if row.retired or not row.settled or row.unsettled or not row.consumers or not self._release(row):
                 continue
             if self._may_be_forgotten(row, droppable):
@@ -50,6 +49,7 @@ class Retiring(Settling):
                 exposed = self._exposed
                 self._retirable += self._lingering
                 self._lingering.clear()
+        self._retirable.clear()
 
     def _release(self, row: Row) -> bool:
         """Free the output, if no save and no undo may read it."""
