@@ -205,6 +205,15 @@ def test_an_irrevocable_attempt_that_failed_has_begun_all_the_same():
     assert drive.raises("n")[-1] == "finish failed failed=n kept=u uncertain=n"
 
 
+def test_what_an_irrevocable_task_stands_on_is_more_than_its_ancestors():
+    """1. `b` (nondeterministic, not saved) is read by `f` and `g`, both saved. `n` (irrevocable) stands below `f`.
+    2. The undoable `u` stands above `g`. Undoing it would drop `g`, a later resume would run `b` again, under `n`.
+    3. So `u` is kept."""
+    text = "b loose; u undoable; f kept b; g kept b u; n default f; x kept g n; z kept x"
+    drive = begun(text, "b", "u", "f", "g", "n", on_failure="undo")
+    assert drive.raises("x") == ["+failed x 1 final", "+finished failed", "finish failed failed=x kept=u"]
+
+
 def test_what_is_reproducible_may_be_read_again_so_its_other_readers_are_not_stood_on():
     text = "b pure; u undoable; f kept b; g kept b u; n default f; x kept g n; z kept x"
     drive = begun(text, "b", "u", "f", "g", "n", on_failure="undo")
