@@ -22,43 +22,12 @@ from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Values
 from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.facts import deduce_versions, facts_of, members_of_recovery, what_a_crash_leaves
 from onceflow.testing.simulation.reading import Entry, Reading
+from onceflow.testing.simulation.rows import Row, Saving, Waiting
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.structure import Structure
 from onceflow.testing.simulation.world import Violation, World
 
 OnFailure = Literal["keep", "undo"]
-
-
-@dataclass(slots=True)
-class Row:
-    """What the driver knows of one node."""
-
-    version: Attempt | None = None
-    """The attempt whose output is the node's present one; None if it has none."""
-    memory: int = 0
-    """The parts of that output that are in memory."""
-    private: Attempt | None = None
-    """The attempt that rebuilt the output for undos, while that is in memory."""
-    current: Attempt | None = None
-    """The latest attempt whose end would count."""
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A durable command that waits for a commit."""
-
-    command: commands.Command
-    needs: int
-    """How many entries of the journal must be committed."""
-    attempt: Attempt | None = None
-
-
-@dataclass(slots=True)
-class Saving:
-    """A save in flight."""
-
-    part: int
-    attempt: Attempt
 
 
 @dataclass(slots=True)

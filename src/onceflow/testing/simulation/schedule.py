@@ -20,7 +20,8 @@ from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import Driver, OnFailure, Saving
+from onceflow.testing.simulation.driver import Driver, OnFailure
+from onceflow.testing.simulation.rows import Saving
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.world import Violation
 

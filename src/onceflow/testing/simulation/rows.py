@@ -1,0 +1,40 @@
+"""What the simulated driver keeps of each node, of each command that waits for a commit, and of each save in flight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceflow.core import commands
+from onceflow.testing.simulation.attempts import Attempt
+
+
+@dataclass(slots=True)
+class Row:
+    """What the driver knows of one node."""
+
+    version: Attempt | None = None
+    """The attempt whose output is the node's present one; None if it has none."""
+    memory: int = 0
+    """The parts of that output that are in memory."""
+    private: Attempt | None = None
+    """The attempt that rebuilt the output for undos, while that is in memory."""
+    current: Attempt | None = None
+    """The latest attempt whose end would count."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A durable command that waits for a commit."""
+
+    command: commands.Command
+    needs: int
+    """How many entries of the journal must be committed."""
+    attempt: Attempt | None = None
+
+
+@dataclass(slots=True)
+class Saving:
+    """A save in flight."""
+
+    part: int
+    attempt: Attempt
