@@ -112,6 +112,37 @@ def test_after_any_losses_and_two_crashes_the_run_ends_with_every_effect_once(se
     replay.check()
 
 
+def resumed(replay):
+    """The run after a crash, resumed if it had ended."""
+    replay = replay.crash(len(replay.journal), late=True)
+    if replay.status in ("failed", "undone", "cancelled"):
+        if not replay.run._dormant:  # it came to its end just now
+            return resumed(replay)
+        replay.tell(events.Resume())
+    return replay
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["keep", "undo"]))
+def test_a_run_that_failed_or_was_cancelled_ends_with_every_effect_once_when_it_is_resumed(seed, on_failure):
+    source = random.Random(seed)
+    replay = Replay(safe_graph(source, 9), on_failure=on_failure)
+    replay.begin()
+    for _ in range(2):
+        disturb(replay, source, source.randint(0, 50))
+        if replay.run.final is None:
+            if replay.running and source.random() < 0.6:
+                replay.raises(source.choice(list(replay.running)), permanent=True)
+            else:
+                replay.cancel(undo=source.random() < 0.5)
+            disturb(replay, source, source.randint(0, 20))
+        if source.random() < 0.5:
+            replay.play()
+        replay = resumed(replay)
+    while replay.play().status != "succeeded":
+        replay = resumed(replay)
+    replay.check()
+
+
 @pytest.mark.parametrize("order", [0, 1])
 def test_one_loss_of_two_outputs_is_the_same_in_either_order(order):
     drive = Drive(graph("a loose; b loose; s kept a b; k kept; z kept a b s k"))

@@ -96,3 +96,12 @@ def test_without_time_to_prove_it_a_set_is_proposed_all_the_same(monkeypatch):
     assert error.smallest == {"n": False}
     assert "too large to prove" in str(error)
     assert frees(candidate, error.proposals["n"], "n")
+
+
+def test_one_unsafe_corner_of_a_large_graph_is_found_quickly():
+    lines = ["t0 default"] + [f"t{n} default t{n - 1}" for n in range(1, 2_000)]
+    lines += ["a loose t1999", "p pure a", "n default p", "m kept a n"]
+    error = problem(graph("; ".join(lines)))
+    assert error.blocked == ("n",)
+    assert error.smallest == {"n": True}
+    assert {*error.proposals["n"], *error.instead["n"]} == {"a"}

@@ -1,0 +1,131 @@
+"""Nested graphs after a crash (design 2.5, 2.9): the journal knows a graph from the save of its expander on."""
+
+from onceflow.core import events
+from tests.core.building import Drive, graph
+
+PAIR = graph("x pure; y pure x")
+
+
+def begun(text, *completed, **settings):
+    drive = Drive(graph(text), **settings)
+    drive.begin()
+    drive.complete(*completed)
+    return drive
+
+
+def test_before_its_expander_is_saved_a_nested_graph_is_forgotten_and_another_may_take_its_place():
+    drive = begun("e kept; z kept e")
+    drive.finish("e", graph=PAIR)
+    drive.finish("e/x")
+    again = drive.reload()
+    assert again.begin() == ["start e"]
+    assert set(again.states()) == {"e", "z"}
+    assert again.finish("e", graph=graph("w kept")) == ["save e", "start e/w"]
+    assert again.play().status == "succeeded"
+
+
+def test_after_its_expander_is_saved_a_nested_graph_goes_on_where_it_was():
+    drive = begun("e kept; z kept e")
+    drive.complete("e", graph=graph("a kept; b kept; n default a b"))
+    drive.complete("e/a")
+    again = drive.reload()
+    assert again.begin() == ["start e/b"]
+    again.finish("e/b")
+    assert again.save("e/b")[-2:] == ["+begun e/n", "start! e/n"]
+    assert again.play().status == "succeeded"
+
+
+def test_a_begun_nested_task_is_undone_or_repeated_as_any_other():
+    drive = begun("e kept; z kept e")
+    drive.complete("e", graph=graph("u undoable; n default; j pure u n"))
+    again = drive.reload()
+    assert sorted(again.begin()) == ["start! e/n", "undo e/u"]
+
+
+def test_ids_of_a_tail_chain_go_on_where_they_were():
+    step = graph("step kept")
+    drive = begun("loop kept; z kept loop")
+    drive.complete("loop", graph=step)
+    drive.complete("loop/step", graph=step)
+    again = drive.reload()
+    assert again.begin() == ["start loop~2/step"]
+    again.complete("loop~2/step", graph=step)
+    assert list(again.running) == ["loop~3/step"]
+    assert again.play().status == "succeeded"
+
+
+def test_a_settled_part_of_a_tail_chain_is_not_kept_in_memory_after_loading():
+    step = graph("step kept")
+    drive = begun("loop kept; z kept loop")
+    drive.complete("loop", graph=step)
+    drive.complete("loop/step", graph=step)
+    for n in range(2, 30):
+        drive.complete(f"loop~{n}/step", graph=step)
+    again = drive.reload()
+    again.begin()
+    assert len(again.run.rows) < 6
+
+
+def test_a_lost_graph_of_nondeterministic_tasks_makes_its_deterministic_expander_nondeterministic():
+    """1. `e` (pure) returned a nondeterministic `x`; `s` has read it and is saved; `z` has yet to read it.
+    2. A crash takes the graph. Were `e` simply run again, `z` would read another `x` than `s` did."""
+    drive = begun("e pure; s kept e; k kept; z kept e s k")
+    drive.finish("e", graph=graph("x loose"))
+    drive.complete("e/x", "s")
+    answer = drive.reload().begin()
+    assert answer[:2] == ["+recovering e s", "+dropped e s"]
+    assert sorted(answer[2:]) == ["drop e", "drop s", "start e", "start k"]
+
+
+def test_a_lost_graph_of_pure_tasks_is_made_again_and_what_was_read_of_it_stays():
+    drive = begun("e pure; s kept e; k kept; z kept e s k")
+    drive.finish("e", graph=PAIR)
+    drive.complete("e/x", "e/y", "s")
+    again = drive.reload()
+    assert sorted(again.begin()) == ["start e", "start k"]
+    assert again.finish("e", graph=PAIR) == ["start e/x"]
+    assert again.finish("e/x") == ["start e/y"]
+    assert again.states()["s"] == "done"
+    assert again.play().status == "succeeded"
+
+
+def test_a_recovery_that_drops_an_expander_goes_on_after_a_crash():
+    """1. `e` is saved, and descends from the unsaved `a`; a nested undoable task has finished.
+    2. `a` is lost, R is journaled, the undo starts, and the engine crashes.
+    3. The undo is started again; then expander and nested rows are dropped together."""
+    drive = begun("a loose; e kept a; k kept; m kept a k; z kept e m", "a")
+    drive.complete("e", graph=graph("u undoable; y pure u"))
+    drive.complete("e/u", "e/y")
+    drive.lose("a")
+    again = drive.reload()
+    assert again.begin() == ["undo e/u with output"]
+    answer = again.undone("e/u")
+    assert answer[:2] == ["+undone e/u", "+dropped a e e/u e/y"]
+    assert set(again.states()) == {"a", "e", "k", "m", "z"}
+    assert again.play().status == "succeeded"
+
+
+def test_a_dropped_expander_is_loaded_without_its_nested_rows():
+    drive = begun("a loose; e kept a; k kept; m kept a k; z kept e m", "a")
+    drive.complete("e", graph=graph("s kept; y pure s"))
+    drive.complete("e/s")
+    drive.lose("a")
+    again = drive.reload()
+    again.begin()
+    assert set(again.states()) == {"a", "e", "k", "m", "z"}
+    again.finish("a")
+    again.finish("e")
+    assert again.play().status == "succeeded"
+
+
+def test_a_saga_undoes_nested_effects_after_a_crash():
+    drive = begun("e kept; f kept e; z kept f", on_failure="undo")
+    drive.complete("e", graph=graph("u undoable; y pure u"))
+    drive.complete("e/u", "e/y")
+    drive.raises("f")
+    again = drive.reload()
+    assert again.begin() == ["undo e/u with output"]
+    assert again.undone("e/u")[-1] == "finish undone failed=f"
+    third = again.reload()
+    third.begin()
+    assert third.tell(events.Resume())[-2:] == ["+begun e/u", "start! e/u"]
