@@ -109,6 +109,15 @@ class Recovery(Undoing):
                 row.undo.retry = False
         self._order_undos()
 
+    def _doom_nested(self, expander: Row) -> None:
+        """Rows that turn up below a member while the recovery is under way go the same way."""
+        assert expander.nested is not None
+        if expander.doomed:
+            for row in expander.nested.rows:
+                row.doomed = True
+                self._recovering[row] = None
+            self._order_undos()
+
     def _order_undos(self) -> None:
         self._uncleared = dict.fromkeys(self._recovering, 0)
         for row in self._recovering:

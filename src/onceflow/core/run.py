@@ -156,6 +156,7 @@ class Run(Loading):
             return
         if graph is not None and row.nested is None:
             self._expand_again(row, graph)  # the undo reads the nested sink, which is rebuilt next
+            self._doom_nested(row)
         self._rebuild_finished(row)
 
     def _problem_with(self, row: Row, graph: Graph | None) -> OnceflowError | None:
