@@ -358,3 +358,30 @@ def test_members_without_an_effect_between_two_undos_keep_their_order():
     drive = begun("a loose; s kept a; u undoable s; p pure u; v undoable p; k kept; z kept a v k", *"asupv")
     assert drive.lose("a")[1:] == ["undo v with output"]
     assert drive.undone("v") == ["+undone v", "undo u with output"]
+
+
+def test_a_retry_whose_delay_is_over_waits_until_r_is_dropped():
+    drive = begun("a loose; s kept a; v undoable s; r kept,retries=1; k kept; z kept a v r k", "a", "s", "v")
+    drive.raises("r")
+    drive.lose("a")
+    assert drive.elapse("r") == []
+    assert "start r" in drive.undone("v")
+
+
+def test_an_attempt_after_a_local_undo_waits_until_r_is_dropped():
+    drive = begun("a loose; s kept a; v undoable s; u undoable; k kept; z kept a v u k", "a", "s", "v")
+    drive.lose(attempts="u")
+    drive.end("u")
+    drive.lose("a")
+    assert drive.undone("u") == ["+undone u"]
+    answer = drive.undone("v")
+    assert answer[:2] == ["+undone v", "+dropped a s v"]
+    assert "+begun u" in answer
+    assert "start! u" in answer
+
+
+def test_what_runs_and_is_not_in_r_may_finish_and_be_saved_meanwhile():
+    drive = begun("a loose; s kept a; v undoable s; n default; z kept a v n", "a", "s", "v")
+    drive.lose("a")
+    assert drive.complete("n") == ["save n", "+saved n"]
+    assert drive.settled == {"n"}

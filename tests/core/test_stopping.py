@@ -344,3 +344,44 @@ def test_a_recovery_is_finished_before_a_cancelled_run_ends():
     assert answer[:2] == ["+undone u", "+dropped a s u"]
     assert answer[-2:] == ["+finished cancelled", "finish cancelled"]
     assert drive.running == {}
+
+
+def test_a_failure_during_a_recovery_ends_the_run_after_the_recovery():
+    drive = begun("a loose; s kept a; u undoable s; f kept; z kept a u f", "a", "s", "u")
+    drive.lose("a")
+    assert drive.raises("f") == ["+failed f 1 final"]
+    answer = drive.undone("u")
+    assert answer[:2] == ["+undone u", "+dropped a s u"]
+    assert answer[-2:] == ["+finished failed", "finish failed failed=f"]
+    assert drive.running == {}
+
+
+def test_a_save_that_can_never_succeed_makes_a_saga_undo():
+    drive = begun("u undoable; s kept u; z kept s", "u", on_failure="undo")
+    drive.finish("s")
+    assert drive.save_fails("s", permanent=True)[-1] in ("stop z", "undo u with output")
+    assert drive.play().status == "undone"
+    assert drive.run.rows["u"].undos == 1
+
+
+def test_a_cancelled_run_with_a_parked_undo_waits_for_a_person():
+    drive = begun("u undoable; k kept; z kept u k")
+    drive.cancel()
+    drive.end("k", "u")
+    while drive.undos:
+        drive.undo_fails("u")
+        if drive.waits:
+            drive.elapse("u")
+    assert drive.status == "parked"
+    drive.tell(events.RetryUndo("u"))
+    assert drive.undone("u") == ["+undone u", "+finished cancelled", "finish cancelled"]
+
+
+def test_an_undoable_attempt_that_is_stopped_but_finishes_first_is_undone_all_the_same():
+    """1. The run is cancelled and the attempt of `u` is told to stop.
+    2. It was quicker: its report is late, but proves its end."""
+    drive = begun("u undoable; z kept u")
+    attempt = drive.running["u"]
+    assert drive.cancel() == ["+cancelled", "stop u"]
+    assert drive.tell(events.Finished("u", attempt)) == ["undo u"]
+    assert drive.undone("u") == ["+undone u", "+finished cancelled", "finish cancelled"]
