@@ -32,6 +32,7 @@ PACKAGE = ROOT / "src" / "onceflow"
 RULES: dict[str, tuple[str, ...]] = {
     "core/starting.py": ("_start_if_allowed", "_may_begin", "_begin"),
     "core/settling.py": ("_note_saved", "_note_done", "_reconsider_row", "_set_quiet", "_set_reproducible"),
+    "core/retiring.py": ("_may_be_forgotten", "_might_be_dropped", "_cover", "_cover_readers", "_pin"),
     "core/outputs.py": ("_gain", "_lose", "_note_loss", "_needs_inputs", "_ask_to_save"),
     "core/recovery.py": (
         "_recover",
@@ -51,8 +52,8 @@ RULES: dict[str, tuple[str, ...]] = {
 EQUIVALENT: dict[str, str] = {}
 """Name of a mutant → why nobody can notice it."""
 
-SCHEDULES = 6_000
-TIMEOUT = 300
+QUICK, THOROUGH = 300, 3_000
+"""Schedules of the simulation that come first, and last."""
 
 
 class Mutant(NamedTuple):
@@ -133,13 +134,13 @@ def kill(mutant: Mutant) -> str | None:
         environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
         simulation = [sys.executable, "-m", "onceflow.testing.simulation", "--jobs", "1", "--validate"]
         killers = {
-            "simulation": [*simulation, "--schedules", "300"],
-            "unit tests": [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "tests/core"],
-            "long simulation": [*simulation, "--first", "300", "--schedules", str(SCHEDULES)],
+            ("simulation", 60): [*simulation, "--schedules", str(QUICK)],
+            ("unit tests", 300): [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "tests/core"],
+            ("long simulation", 600): [*simulation, "--first", str(QUICK), "--schedules", str(THOROUGH)],
         }
-        for name, command in killers.items():
+        for (name, seconds), command in killers.items():
             try:
-                done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT)
+                done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=seconds)
             except subprocess.TimeoutExpired:
                 return f"{name} (never ended)"
             if done.returncode:

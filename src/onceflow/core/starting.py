@@ -16,7 +16,7 @@ class Starting(Retiring):
             self._start_if_allowed(row)
 
     def _start_if_allowed(self, row: Row) -> None:
-        if row.state != "waiting" or row.missing or row.undo is not None or row.foreign or row.retired:
+        if row.state != "waiting" or row.missing or row.undo is not None or row.foreign:
             return
         if self._stalled:
             self._held.append(row)
