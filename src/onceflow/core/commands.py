@@ -70,9 +70,11 @@ class Undo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Drop(msgspec.Struct, frozen=True, gc=False):
-    """Forget the node's output and its saves: they belong to a past that is no longer true."""
+    """Forget what attempts up to this one left of the node's output and its saves: they belong to a past that is no
+    longer true. (By the time it is carried out, the node may be running again.)"""
 
     node: str
+    through: int
     durable: ClassVar[bool] = True
 
 

@@ -137,7 +137,7 @@ class Recovery(Undoing):
 
     def _drop(self, rows: list[Row]) -> None:
         for row in rows:
-            self._emit(commands.Drop(row.id))
+            self._emit(commands.Drop(row.id, self._attempt))
             self._reset(row)
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)

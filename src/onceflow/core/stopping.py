@@ -88,7 +88,7 @@ class Stopping(Recovery):
             if self._undoing_all:
                 self._append(records.Dropped(tuple(row.id for row in self._recovering)))
                 for row in self._recovering:
-                    self._emit(commands.Drop(row.id))
+                    self._emit(commands.Drop(row.id, self._attempt))
                 self._recovering.clear()
             else:
                 self._end_recovery()
