@@ -304,3 +304,16 @@ def test_a_loaded_run_is_refused_nothing_by_a_journal_of_its_own_making():
     drive.raises("e/x")
     run = Run.load(drive.graph, drive.journal, epoch=2, validate=True)
     assert [command.node for command in run.begin()] == ["e"]
+
+
+def test_an_attempt_after_an_undo_waits_for_an_undo_that_still_straggles():
+    """1. `u` is lost and undone; the undo is recorded, and the engine crashes.
+    2. Another undo of it, from before, is not known to have ended: it could take back what a new attempt does."""
+    drive = begun("u undoable; z kept u")
+    drive.lose(attempts="u")
+    drive.end("u")
+    undo = drive.undos["u"]
+    drive.undone("u")
+    again = drive.reload(2, straggling={"u": undo})
+    assert again.begin() == []
+    assert again.end("u") == ["+begun u", "start! u"]

@@ -385,3 +385,11 @@ def test_what_runs_and_is_not_in_r_may_finish_and_be_saved_meanwhile():
     drive.lose("a")
     assert drive.complete("n") == ["save n", "+saved n"]
     assert drive.settled == {"n"}
+
+
+def test_parts_that_are_lost_one_after_the_other_are_made_again_once():
+    drive = begun("a pure,parts=2; k kept; z kept a k", "a")
+    assert drive.lose("a.0") == ["start a"]
+    assert drive.lose("a.1") == []
+    assert drive.finish("a") == []
+    assert drive.complete("k") == ["save k", "start z", "+saved k"]
