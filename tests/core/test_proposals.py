@@ -105,3 +105,10 @@ def test_one_unsafe_corner_of_a_large_graph_is_found_quickly():
     assert error.blocked == ("n",)
     assert error.smallest == {"n": True}
     assert {*error.proposals["n"], *error.instead["n"]} == {"a"}
+
+
+def test_a_long_unsafe_chain_is_answered_in_reasonable_time():
+    chain = [f"p{n} pure p{n - 1}" for n in range(1, 2_000)]
+    error = problem(graph("; ".join(["a loose; p0 pure a", *chain, "n default p1999; m kept a; z pure n m"])))
+    assert error.blocked == ("n",)
+    assert error.proposals["n"] == ("a",)

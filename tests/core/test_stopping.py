@@ -385,3 +385,13 @@ def test_an_undoable_attempt_that_is_stopped_but_finishes_first_is_undone_all_th
     assert drive.cancel() == ["+cancelled", "stop u"]
     assert drive.tell(events.Finished("u", attempt)) == ["undo u"]
     assert drive.undone("u") == ["+undone u", "+finished cancelled", "finish cancelled"]
+
+
+def test_what_reads_an_unsaved_source_through_a_repeatable_task_is_kept_too():
+    """`n` stands on `b`, which cannot be made again. `g` read it through `c`; dropping `g` would need `b` again."""
+    tasks = "b loose; c pure b; u undoable; f kept c; g kept c u; n default f; x kept g n; z kept x"
+    drive = begun(tasks, on_failure="undo")
+    drive.complete("b", "c", "u", "f", "g", "n")
+    answer = drive.raises("x")
+    assert answer[-1] == "finish failed failed=x kept=u"
+    assert "undo u" not in answer

@@ -3,6 +3,7 @@
 import pytest
 
 from onceflow.core import commands, events, undoing
+from onceflow.core.run import Run
 from tests.core.building import Drive, graph
 
 
@@ -322,3 +323,12 @@ def test_a_recovery_waits_for_the_end_of_a_zombie_before_it_undoes_it():
     drive.lose(attempts="u")
     assert drive.lose("a") == ["+recovering a s u"]
     assert drive.end("u") == ["undo u"]
+
+
+def test_after_a_crash_an_undoable_task_waits_until_its_old_attempt_is_known_to_have_ended():
+    small = graph("u undoable; z kept u")
+    old = Run(small).begin()[-1].attempt
+    run = Run.load(small, [], epoch=2, straggling=[("u", old)], validate=True)
+
+    assert run.begin() == []
+    assert [type(command) for command in run.handle(events.Ended("u", old))] == [commands.Append, commands.Start]

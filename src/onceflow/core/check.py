@@ -73,20 +73,21 @@ def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
     """The error that tells a user what is wrong and what would help."""
     from onceflow.core.proposals import propose
 
-    blocked = [row.id for row in dry.blocked]
-    proposals = propose(graph, blocked)
+    paths = {row.id: _path_to(row) for row in dry.blocked}
+    blocked = list(paths)
+    proposals = propose(graph, {id: [row.id for row in path] for id, path in paths.items()})
     return UnsafeGraph(
         tuple(prefix + id for id in blocked),
-        {prefix + row.id: draw(row, prefix) for row in dry.blocked},
+        {prefix + id: draw(path, prefix) for id, path in paths.items()},
         {prefix + id: tuple(prefix + name for name in proposals[id].nodes) for id in blocked},
         {prefix + id: tuple(prefix + name for name in proposals[id].instead) for id in blocked},
         {prefix + id: proposals[id].smallest for id in blocked},
     )
 
 
-def draw(blocked: Row, prefix: str = "") -> str:
+def draw(path: list[Row], prefix: str = "") -> str:
     """The path from what may still change to the task that must not start before it cannot, and why it may change."""
-    source, path = _path_to_source(blocked)
+    source, blocked = path[0], path[-1]
     origin, task = f"{prefix}{source.id}", f"{prefix}{blocked.id}"
     kind = "has an effect that an undo takes back" if source.effect == "undoable" else "is nondeterministic"
     lines = [" ──▶ ".join(f"{prefix}{row.id}" for row in path), f"{origin} {kind}, and is not saved."]
@@ -105,8 +106,8 @@ def draw(blocked: Row, prefix: str = "") -> str:
     return "\n".join(f"  {line}" for line in lines)
 
 
-def _path_to_source(blocked: Row) -> tuple[Row, list[Row]]:
-    """The nearest unsaved ancestor that is not repeatable and keeps the task waiting, and the way from it."""
+def _path_to(blocked: Row) -> list[Row]:
+    """From the nearest unsaved ancestor that is not repeatable and keeps the task waiting."""
     undoable = blocked.effect == "undoable"
     came_from: dict[Row, Row] = {}
     queue = [blocked]
@@ -120,7 +121,7 @@ def _path_to_source(blocked: Row) -> tuple[Row, list[Row]]:
                 path = [parent]
                 while path[-1] is not blocked:
                     path.append(came_from[path[-1]])
-                return parent, path
+                return path
     raise AssertionError(f"nothing keeps {blocked.id} from starting")
 
 

@@ -79,7 +79,7 @@ class Outputs(Expanding):
             row.state == "done"
             and row.available != row.every_part
             and (
-                (row.checkpoint and not row.settled)
+                (row.checkpoint and not row.settled and not row.foreign)
                 or any(mask & ~row.available and consumer.state == "waiting" for consumer, mask, _ in row.consumers)
             )
         ):

@@ -53,7 +53,7 @@ class Recovery(Undoing):
         while stack:
             row, cause = stack.pop()
             if row.foreign:
-                self._emit(commands.Need(row.id))
+                self._ask_for(row)
                 continue
             if cause is None and row.visible and not row.repeatable:
                 cause = row

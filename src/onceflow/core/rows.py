@@ -86,6 +86,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
 
     foreign: bool = False
     """Not a member of this part of the graph: others run it and say so with `Given`."""
+    asked_for: bool = False
+    """Foreign, lost, and `Need` was sent."""
     exported: bool = False
     """Read by nodes outside this part of the graph."""
     expander: Row | None = None

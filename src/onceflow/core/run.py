@@ -324,6 +324,7 @@ class Run(Loading):
         if row is None or not row.foreign:
             raise IllegalEvent(f"{event.node!r} is not outside this part of the graph")
         if event.available:
+            row.asked_for = False
             first_time = not row.visible
             row.state = "done"
             row.visible = True

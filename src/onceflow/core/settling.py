@@ -38,6 +38,8 @@ class Settling(RunState):
 
     _no_way_back = False
     """Nobody's witness is what is being assumed, so no chain of witnesses can lead back to it."""
+    _verdicts: dict[Mark, bool]
+    """What is known in this exploration of chains of witnesses: does the one that begins here stand?"""
 
     def _note_saved(self, row: Row) -> None:
         """All parts of a done row are saved (or its done record is)."""
@@ -57,7 +59,7 @@ class Settling(RunState):
                 self._set_quiet(row)
             if row.irreproducible == 0 and not row.reproducible:
                 self._set_reproducible(row)
-        if row.unquiet == 0 and row.unsettled == 0 and row.consumers and not row.settled:
+        if row.unsettled == 0 and row.consumers and not row.settled:
             self._settle(row)
         for mark in (row.settling, row.quieting):
             if mark is not None and mark.hinders:
@@ -86,7 +88,7 @@ class Settling(RunState):
                 self._retirable.append(row)
             elif row.unquiet == 0 and (row.saved == row.every_part or (row.unsettled == 0 and row.consumers)):
                 self._settle(row)
-        elif row.state == "waiting" and row.missing == 0:
+        else:
             self._ready.append(row)
 
     def _set_reproducible(self, row: Row) -> None:
@@ -130,12 +132,13 @@ class Settling(RunState):
         assumed: Assumed = {start: []}
         stack = [start]
         self._no_way_back = not start.hinders and not self._explore
+        self._verdicts = {}
         while stack:
             mark = stack.pop()
             if mark in assumed:
                 obstacle = self._examine(mark, assumed, stack)
                 if obstacle is not None:
-                    _refute(mark, obstacle, assumed)
+                    self._refute(mark, obstacle, assumed)
         for mark in assumed:
             mark.why = None
             row = mark.row
@@ -201,13 +204,30 @@ class Settling(RunState):
         """Does this chain of witnesses end at something that cannot hold, without passing what is assumed?"""
         if self._no_way_back:
             return True
-        while witness is not None:
-            if witness in assumed or witness.holds:
-                return False
+        verdicts = self._verdicts
+        passed: list[Mark] = []
+        verdict = False
+        while witness is not None and witness not in assumed and not witness.holds:
             if not witness.open or witness.row.foreign:
-                return True
+                verdict = True
+                break
+            if witness in verdicts:
+                verdict = verdicts[witness]
+                break
+            passed.append(witness)
             witness = witness.why
-        return False
+        verdicts.update(dict.fromkeys(passed, verdict))
+        return verdict
+
+    def _refute(self, mark: Mark, obstacle: Mark, assumed: Assumed) -> None:
+        refuted = [(mark, obstacle)]
+        while refuted:
+            mark, obstacle = refuted.pop()
+            relying = assumed.pop(mark, None)
+            if relying is not None:
+                _blame(mark, obstacle)
+                self._verdicts[mark] = True
+                refuted.extend((other, mark) for other in relying)
 
 
 def settling(row: Row) -> Mark:
@@ -224,16 +244,6 @@ def quieting(row: Row) -> Mark:
     if row.quieting is None:
         row.quieting = Mark(row, about_quiet=True)
     return row.quieting
-
-
-def _refute(mark: Mark, obstacle: Mark, assumed: Assumed) -> None:
-    refuted = [(mark, obstacle)]
-    while refuted:
-        mark, obstacle = refuted.pop()
-        relying = assumed.pop(mark, None)
-        if relying is not None:
-            _blame(mark, obstacle)
-            refuted.extend((other, mark) for other in relying)
 
 
 def _plain_obstacle(mark: Mark) -> Mark | None:

@@ -43,7 +43,7 @@ class Starting(Retiring):
             row.carried = tuple(
                 (parent.id, part)
                 for parent, mask in row.parents
-                if mask and parent.small
+                if parent.small
                 for part in range(mask.bit_length())
                 if mask >> part & 1
             )

@@ -102,6 +102,12 @@ class RunState:
     def _append(self, record: records.Record) -> None:
         self._commands.append(commands.Append(record))
 
+    def _ask_for(self, foreign: Row) -> None:
+        """A member needs a lost output from outside. Asked once for each loss."""
+        if not foreign.asked_for:
+            foreign.asked_for = True
+            self._commands.append(commands.Need(foreign.id))
+
     def _new_attempt(self) -> int:
         self._attempt += 1
         return self._attempt

@@ -72,7 +72,7 @@ class Undoing(Outputs):
             if mask & ~(parent.readable | self._rebuilt.get(parent, 0) | in_record.get(parent.id, 0)):
                 complete = False
                 if parent.foreign:
-                    self._emit(commands.Need(parent.id))
+                    self._ask_for(parent)
                 elif parent not in self._rebuilding:
                     self._rebuilding[parent] = Effort()
         return complete
