@@ -238,7 +238,7 @@ def test_a_run_succeeds_only_when_its_result_is_saved_and_quiet():
 
 
 def test_a_long_chain_that_settles_as_one_group_is_looked_at_once():
-    """1. `m` is saved, and waits for `a`; `a` waits for the chain. 2. The end of the chain is saved: all settle at once.
+    """1. `m` is saved, and waits for `a`; `a` waits for the chain. 2. The end of the chain is saved: all settle.
     Looking at every claim anew for each of them would take minutes."""
     chain = "; ".join(f"p{n} pure p{n - 1}" for n in range(1, 20_000))
     drive = Drive(graph(f"a loose; m kept a; p0 pure a; {chain}; z kept p19999 m"), validate=False)
