@@ -146,11 +146,11 @@ class Loading(Stopping):
         order = topological(self.rows)
         _infer_done(order)
         for row in order:
+            if row.begun and row.effect == "undoable":
+                self._pin(row)
+        for row in order:
             if row.begun and row.effect == "irrevocable":
                 self._cover_above(row)
-        for row in order:
-            if row.begun and row.effect == "undoable" and not row.covered:
-                self._pin(row)
         done = [row for row in order if row.state == "done"]
         for row in done:
             self._gain(row, row.saved, first_time=True)

@@ -79,6 +79,8 @@ def validate(run: Run) -> None:
             assert not definitions.may_start(facts, row.id), f"{row.id} may start, but was not started"
     _same(run, None, "running", run._running, sum(row.state == "running" for row in run.rows.values()))
     _same(run, None, "saving", run._saving, sum(row.saving.bit_count() for row in run.rows.values()))
+    exposed = [row for row in run.rows.values() if row.effect == "undoable" and row.begun and not row.covered]
+    _same(run, None, "exposed", run._exposed, len(exposed))
     for row in run.rows.values():
         assert run._zombies >= (row.zombies or set()), f"{row.id} remembers attempts that have ended"
 
