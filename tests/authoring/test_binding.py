@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import threading
 from pathlib import Path
 from typing import Any
@@ -67,11 +66,11 @@ SIGNATURES = [
     st.lists(st.integers(), max_size=4),
     st.dictionaries(st.sampled_from("abcdefg"), st.integers(), max_size=4),
 )
-def test_the_quick_answer_whether_arguments_fit_is_that_of_inspect(
+def test_the_quick_answer_whether_arguments_fit_is_that_of_a_call(
     function: Any, args: list[int], kwargs: dict[str, int]
 ) -> None:
     try:
-        inspect.signature(function).bind(*args, **kwargs)
+        function(*args, **kwargs)
         fits = True
     except TypeError:
         fits = False

@@ -126,7 +126,7 @@ class Retiring(Settling):
             reader = above.pop()
             for parent, mask in reader.parents:
                 parts = {(parent.id, part) for part in range(mask.bit_length()) if mask >> part & 1}
-                if parent.retired or parent.fully_saved or (reader is row and parts <= carried):
+                if parent.fully_saved or (reader is row and parts <= carried):
                     continue
                 parent.pins += 1
                 row.pinned.append(parent)
