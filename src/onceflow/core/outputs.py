@@ -68,7 +68,7 @@ class Outputs(Expanding):
         if row.settled:
             self._retirable.append(row)
         for consumer, mask, _ in row.consumers:
-            if mask and not mask & ~before and mask & ~row.available:
+            if not mask & ~before and mask & ~row.available:
                 consumer.missing += 1
         self._note_loss(row)
 
