@@ -155,3 +155,62 @@ class UnusedNode(InvalidGraph):
 
 class NotANode(OnceflowError, TypeError):
     """Raised where a node is needed, as `.bind(...)` gives it, and something else was given."""
+
+
+class StorageError(OnceflowError):
+    """Raised when what is kept on disk cannot be read or written. `path` is where, `reason` what the system said.
+
+    Whatever was saved before is still saved. An engine that met this error writes nothing more; open it anew once the
+    cause is removed.
+    """
+
+    advice = "What was saved before is still there. Remove the cause, then start again."
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"cannot use {path}: {reason}. {self.advice}")
+
+
+class StorageFull(StorageError):
+    """Raised when there is no room left: the disk is full, or a quota or limit is reached."""
+
+    advice = "There is no room left. What was saved before is still there: make room, then resume."
+
+
+class StorageReadOnly(StorageError):
+    """Raised when the home directory, or a file in it, may not be written."""
+
+    advice = "It must be writable. Give write permission to it, or choose another home directory."
+
+
+class StorageDamaged(StorageError):
+    """Raised when something that was saved is not there any more, or is not what was saved."""
+
+    advice = "Somebody or something else changed it. Bring it back from a backup, or start the run anew."
+
+
+class StorageTooNew(StorageError):
+    """Raised when the home directory was written by a newer onceflow. `found` is the version of what it holds,
+    `known` the newest that this onceflow understands."""
+
+    advice = "Nothing was changed. Use a newer onceflow, or another home directory."
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        super().__init__(path, f"it has version {found}, and this onceflow knows versions up to {known}")
+        self.found = found
+        self.known = known
+
+
+class StorageClosed(StorageError):
+    """Raised when something is written through an engine that is closed, or that belongs to a parent process."""
+
+    advice = "Open it anew in this process."
+
+
+class NoSuchRun(OnceflowError, LookupError):
+    """Raised when there is no run of this id or name. `run` is what was asked for."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"there is no run {run!r}")

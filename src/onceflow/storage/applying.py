@@ -1,0 +1,246 @@
+"""What requests do to the rows of runs: the rules of epochs and names, without a database.
+
+A writer hands all batches of one transaction to an `Application`, which decides each of them against the rows as the
+batches before left them, and gathers what is to be written. So fencing happens inside the transaction (the writer holds
+the database's write lock and has looked the rows up), a batch that is refused leaves no trace, and a transaction needs
+a handful of statements however many batches share it. That matters twice: each statement gives up the interpreter's
+lock and may wait long to get it back from a busy engine thread.
+
+`Rows` is what the writer knows of the runs it has met. It outlives transactions as long as nobody else writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from onceflow.storage.journal import (
+    DONE,
+    MISSING,
+    SKIPPED,
+    AppendEntries,
+    Claim,
+    CreateRun,
+    DeleteRun,
+    Entry,
+    Fenced,
+    Outcome,
+    Request,
+    Result,
+    RunRow,
+    SetStatus,
+    Taken,
+)
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A run as the database has it, or will have it after this transaction."""
+
+    number: int
+    """The database's own short name for the run."""
+    row: RunRow
+    entries: int
+    """How many there are: the place of the next one."""
+
+
+class Rows:
+    """Runs by id and by name."""
+
+    MOST = 10_000
+    """Forgetting costs one more look at the database, remembering some 500 bytes a run."""
+
+    def __init__(self) -> None:
+        self.last_number = 0
+        self.by_id: dict[str, Known] = {}
+        self.by_name: dict[str, Known] = {}
+
+    def forget(self) -> None:
+        self.by_id.clear()
+        self.by_name.clear()
+
+    def learn(self, known: Known) -> None:
+        self.by_id[known.row.id] = known
+        if known.row.name is not None:
+            self.by_name[known.row.name] = known
+
+    def unlearn(self, known: Known) -> None:
+        self.by_id.pop(known.row.id, None)
+        if known.row.name is not None:
+            self.by_name.pop(known.row.name, None)
+
+    def unknown(self, batches: Iterable[Sequence[Request]]) -> tuple[set[str], set[str]]:
+        """The ids and names that must be looked up before these batches can be decided. Those of new runs are always
+        among them: nothing is remembered about what does not exist."""
+        if len(self.by_id) > self.MOST:
+            self.forget()
+        ids: set[str] = set()
+        names: set[str] = set()
+        for batch in batches:
+            for request in batch:
+                if isinstance(request, CreateRun):
+                    ids.add(request.id)
+                    if request.name is not None:
+                        names.add(request.name)
+                elif request.run not in self.by_id:
+                    ids.add(request.run)
+        return ids, names
+
+
+class Changes:
+    """What is to be written: rows first deleted, then written over; the rest is only ever added."""
+
+    def __init__(self) -> None:
+        self.deleted: dict[int, Known] = {}
+        self.runs: dict[int, Known] = {}
+        self.definitions: dict[int, CreateRun] = {}
+        self.entries: list[tuple[int, int, Entry]] = []
+        """Number of the run, place in the run, entry."""
+
+    def add(self, later: Changes) -> None:
+        for number, gone in later.deleted.items():
+            self.deleted[number] = gone
+            self.runs.pop(number, None)
+            self.definitions.pop(number, None)
+            self.entries = [item for item in self.entries if item[0] != number]
+        self.runs.update(later.runs)
+        self.definitions.update(later.definitions)
+        self.entries += later.entries
+
+
+class Application:
+    """Decides the batches of one transaction. `rows` must know everything that `Rows.unknown` asked for."""
+
+    def __init__(self, rows: Rows, now: float) -> None:
+        self.changes = Changes()
+        self.now = now
+        self._last_number = rows.last_number
+        self._by_id: dict[str, Known | None] = {}
+        self._by_name: dict[str, Known | None] = {}
+        self._rows = rows
+
+    def apply(self, batch: Sequence[Request]) -> Outcome:
+        draft = _Draft(self)
+        for index, request in enumerate(batch):
+            refusal = draft.carry_out(request)
+            if refusal is not None:
+                results: list[Result] = [SKIPPED] * len(batch)
+                results[index] = refusal
+                return Outcome(tuple(results), ok=False)
+        draft.keep()
+        return Outcome((DONE,) * len(batch), ok=True)
+
+    def finish(self) -> None:
+        """The transaction is committed: what it changed is known from now on."""
+        self._rows.last_number = self._last_number
+        for gone in self.changes.deleted.values():
+            self._rows.unlearn(gone)
+        for known in self._by_id.values():
+            if known is not None:
+                self._rows.learn(known)
+
+    def find(self, run: str) -> Known | None:
+        return self._by_id[run] if run in self._by_id else self._rows.by_id.get(run)
+
+    def find_name(self, name: str) -> Known | None:
+        return self._by_name[name] if name in self._by_name else self._rows.by_name.get(name)
+
+    def next_number(self) -> int:
+        self._last_number += 1
+        return self._last_number
+
+    def keep(self, touched: dict[str, Known | None], names: dict[str, Known | None], changes: Changes) -> None:
+        self._by_id.update(touched)
+        self._by_name.update(names)
+        self.changes.add(changes)
+
+
+class _Draft:
+    """One batch, until it is known whether all of it can be carried out."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._touched: dict[str, Known | None] = {}
+        self._names: dict[str, Known | None] = {}
+        self._changes = Changes()
+
+    def keep(self) -> None:
+        self._application.keep(self._touched, self._names, self._changes)
+
+    def carry_out(self, request: Request) -> Result | None:
+        """Does it, or says why not."""
+        if isinstance(request, CreateRun):
+            return self._create(request)
+        known = self._find(request.run)
+        if known is None:
+            return MISSING
+        if isinstance(request, (AppendEntries, SetStatus)):
+            if known.row.epoch != request.epoch:
+                return Fenced(known.row)
+            if isinstance(request, AppendEntries):
+                self._append(known, request.entries)
+            elif request.status != known.row.status:
+                self._write(known, replace(known.row, status=request.status, updated=self._application.now))
+            return None
+        if known.row.epoch != request.expected_epoch:
+            return Fenced(known.row)
+        if isinstance(request, Claim):
+            row = known.row
+            now = self._application.now
+            self._write(known, replace(row, owner=request.owner, epoch=row.epoch + 1, updated=now))
+        else:
+            self._delete(known, request)
+        return None
+
+    def _find(self, run: str) -> Known | None:
+        return self._touched[run] if run in self._touched else self._application.find(run)
+
+    def _find_name(self, name: str) -> Known | None:
+        return self._names[name] if name in self._names else self._application.find_name(name)
+
+    def _create(self, request: CreateRun) -> Result | None:
+        other = self._find(request.id)
+        if other is None and request.name is not None:
+            other = self._find_name(request.name)
+        if other is not None:
+            return Taken(other.row)
+        now = self._application.now
+        row = RunRow(
+            id=request.id,
+            name=request.name,
+            workflow=request.workflow,
+            status=request.status,
+            epoch=1,
+            owner=request.owner,
+            digest=request.digest,
+            created=now,
+            updated=now,
+        )
+        known = Known(self._application.next_number(), row, 0)
+        self._changes.runs[known.number] = known
+        self._changes.definitions[known.number] = request
+        self._remember(known)
+        return None
+
+    def _append(self, known: Known, entries: Sequence[Entry]) -> None:
+        self._changes.entries += [(known.number, place, entry) for place, entry in enumerate(entries, known.entries)]
+        self._remember(Known(known.number, known.row, known.entries + len(entries)))
+
+    def _write(self, known: Known, row: RunRow) -> None:
+        changed = Known(known.number, row, known.entries)
+        self._changes.runs[known.number] = changed
+        self._remember(changed)
+
+    def _delete(self, known: Known, request: DeleteRun) -> None:
+        gone = Changes()
+        gone.deleted[known.number] = known
+        self._changes.add(gone)
+        self._touched[request.run] = None
+        if known.row.name is not None:
+            self._names[known.row.name] = None
+
+    def _remember(self, known: Known) -> None:
+        self._touched[known.row.id] = known
+        if known.row.name is not None:
+            self._names[known.row.name] = known

@@ -1,0 +1,218 @@
+"""Blobs: values too large for the journal, each a file.
+
+A blob is written under a temporary name in its final folder, synced, renamed, and the folder synced. Only then is its
+reference handed out, for an entry of the journal to name; a blob that no entry names does not exist for anybody. So
+there are no half blobs, whatever happens when. It is never changed afterwards: readers may map it.
+
+`<folder>/<run>/<epoch>.<engine>.<size>.<name>` is the file, and from `<run>` on it is the reference. The size tells a
+blob that was damaged later from a whole one. Epoch and engine say who wrote it, which is what `orphans` needs to know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import pickle
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from onceflow.errors import StorageDamaged
+from onceflow.storage import failures
+
+Buffer = bytes | bytearray | memoryview | pickle.PickleBuffer
+
+TEMPORARY = "~"
+"""Names of files that are being written start so."""
+
+LONGEST_NAME = 120
+"""Characters. File systems take 255 bytes, with everything that is put before the name."""
+
+MOST_BUFFERS = os.sysconf("SC_IOV_MAX")
+"""In one system call."""
+
+
+class Author(msgspec.Struct, frozen=True):
+    """On whose behalf a blob is written: the engine that drives the run, in this epoch."""
+
+    run: str
+    epoch: int
+    engine: str
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file in the folder of a run: a blob, or what is left of one that was never finished."""
+
+    reference: str
+    epoch: int
+    engine: str
+    size: int
+    """Bytes it should have."""
+
+
+class Blobs:
+    """Thread-safe; any number of processes may use the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._synced: set[Path] = set()
+        """Folders of runs whose own names are known to be durable."""
+
+    def write(self, author: Author, name: str, buffers: Sequence[Buffer]) -> str:
+        """Writes the buffers one after the other. Returns the reference once the blob is durable."""
+        views = [view for buffer in buffers if (view := _view(buffer)).nbytes]
+        size = sum(view.nbytes for view in views)
+        folder = self._folder_of(author.run)
+        file = f"{author.epoch}.{author.engine}.{size}.{_shortened(_quoted(name))}"
+        with failures.told(folder):
+            temporary = folder / f"{TEMPORARY}{author.epoch}.{author.engine}.{size}.{secrets.token_hex(8)}"
+            descriptor = self._create(temporary)
+            try:
+                try:
+                    _write_all(descriptor, views)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                os.rename(temporary, folder / file)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+            _sync(folder)
+        return f"{folder.name}/{file}"
+
+    def open(self, reference: str) -> BinaryIO:
+        path = self._folder / reference
+        with failures.told(path):
+            try:
+                file = path.open("rb")
+            except FileNotFoundError:
+                raise StorageDamaged(str(path), "a saved value is missing") from None
+        try:
+            found = os.fstat(file.fileno()).st_size
+            parsed = _parse(reference)
+            if parsed is not None and found != parsed.size:
+                raise StorageDamaged(str(path), f"a saved value has {found} bytes instead of {parsed.size}")
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def read(self, reference: str) -> bytes:
+        with self.open(reference) as file, failures.told(self._folder / reference):
+            return file.read()
+
+    def map(self, reference: str) -> memoryview:
+        """The blob's bytes without a copy, read-only. They stay readable even if the blob is deleted meanwhile."""
+        with self.open(reference) as file, failures.told(self._folder / reference):
+            if not os.fstat(file.fileno()).st_size:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def delete(self, reference: str) -> None:
+        """Deleting what is not there is harmless."""
+        path = self._folder / reference
+        with failures.told(path):
+            path.unlink(missing_ok=True)
+
+    def delete_run(self, run: str) -> None:
+        """Deletes all blobs of a run. The journal must have forgotten the run before."""
+        folder = self._folder_of(run)
+        self._synced.discard(folder)
+        with failures.told(folder), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+    def folders(self) -> list[str]:
+        """The runs that have files here."""
+        with failures.told(self._folder):
+            return [unquote(name) for name in os.listdir(self._folder)]
+
+    def files(self, run: str) -> Iterator[File]:
+        folder = self._folder_of(run)
+        with failures.told(folder):
+            try:
+                names = os.listdir(folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+        for name in names:
+            file = _parse(f"{folder.name}/{name}")
+            if file is not None:
+                yield file
+
+    def remove_folder(self, run: str) -> None:
+        """If it is empty."""
+        folder = self._folder_of(run)
+        self._synced.discard(folder)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+    def _folder_of(self, run: str) -> Path:
+        return self._folder / _quoted(run)
+
+    def _create(self, path: Path) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        while True:
+            if path.parent not in self._synced:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                _sync(self._folder)
+                self._synced.add(path.parent)
+            try:
+                return os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                # Another process removed the folder, which was empty.
+                self._synced.discard(path.parent)
+                if not self._folder.is_dir():
+                    raise
+
+
+def _write_all(descriptor: int, views: list[memoryview]) -> None:
+    first = 0
+    while first < len(views):
+        written = os.writev(descriptor, views[first : first + MOST_BUFFERS])
+        while first < len(views) and written >= views[first].nbytes:
+            written -= views[first].nbytes
+            first += 1
+        if written:
+            views[first] = views[first][written:]
+
+
+def _sync(folder: Path) -> None:
+    """Makes the names in the folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _view(buffer: Buffer) -> memoryview:
+    if isinstance(buffer, pickle.PickleBuffer):
+        return buffer.raw()
+    view = memoryview(buffer)
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def _quoted(text: str) -> str:
+    """A file's name for any text, readable as far as possible."""
+    safe = quote(text, safe="").replace("~", "%7E")
+    return "%2E" + safe[1:] if safe.startswith(".") else safe
+
+
+def _shortened(name: str) -> str:
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 33]}-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
+
+
+def _parse(reference: str) -> File | None:
+    """None for a file that is not ours."""
+    parts = reference.rpartition("/")[2].removeprefix(TEMPORARY).split(".", 3)
+    if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()):
+        return None
+    return File(reference, int(parts[0]), parts[1], int(parts[2]))

@@ -1,0 +1,68 @@
+"""What the operating system and SQLite say, as errors of onceflow."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from onceflow.errors import StorageDamaged, StorageError, StorageFull, StorageReadOnly
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+PRIMARY = 0xFF
+"""SQLite's extended error codes hold the general one in their lowest byte."""
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Errors of the system that are raised in here become ours."""
+    try:
+        yield
+    except OSError as error:
+        raise from_system(error, path) from error
+    except sqlite3.Error as error:
+        raise from_sqlite(error, path) from error
+
+
+def from_system(error: OSError, path: Path) -> StorageError:
+    reason = error.strerror or str(error)
+    if error.errno in FULL:
+        return StorageFull(str(path), reason)
+    if error.errno in READ_ONLY:
+        return StorageReadOnly(str(path), reason)
+    return StorageError(str(path), reason)
+
+
+def from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & PRIMARY
+    reason = f"SQLite says: {error}"
+    if code == sqlite3.SQLITE_FULL:
+        return StorageFull(str(path), reason)
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return StorageReadOnly(str(path), reason)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StorageDamaged(str(path), reason)
+    if code == sqlite3.SQLITE_IOERR:
+        refused = _ask_for_room(path)
+        if refused is not None:
+            return from_system(refused, path)
+    return StorageError(str(path), reason)
+
+
+def _ask_for_room(path: Path) -> OSError | None:
+    """SQLite reports a quota or a limit on file size as an input/output error like any other. The file system tells
+    them apart if it is asked to write at the same place of another file."""
+    wal = Path(f"{path}-wal")
+    try:
+        end = max(file.stat().st_size for file in (path, wal) if file.exists())
+        with tempfile.TemporaryFile(dir=path.parent) as probe:
+            os.pwrite(probe.fileno(), b"\0" * 65_536, end)
+    except OSError as error:
+        return error
+    return None

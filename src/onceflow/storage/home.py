@@ -1,0 +1,82 @@
+"""The home directory: everything that engines of one host share.
+
+    journal.db (and -wal, -shm, -next, -turn)    the journal
+    blobs/<run>/...                               large values
+    engines/<id>                                  a locked file for each living engine
+
+Only its user may enter it: what lies here is unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from onceflow.errors import StorageError
+from onceflow.storage import failures, orphans
+from onceflow.storage.blobs import Blobs
+from onceflow.storage.journal import Durability
+from onceflow.storage.locks import Engines
+from onceflow.storage.sqlite import SqliteJournal
+
+JOURNAL = "journal.db"
+BLOBS = "blobs"
+ENGINES = "engines"
+
+
+class Home:
+    """An opened home directory, held by one engine. A context manager; `close` is what its end calls.
+
+    Opening creates what is missing and removes the locks of dead engines. It raises a `StorageError` that says what is
+    wrong: `StorageReadOnly`, `StorageFull`, `StorageTooNew`, `StorageDamaged`.
+    """
+
+    def __init__(self, path: Path, *, durability: Durability = "power") -> None:
+        self.path = path
+        with failures.told(path):
+            create_folder(path)
+            create_folder(path / BLOBS)
+            create_folder(path / ENGINES)
+        with contextlib.ExitStack() as opened:
+            self.engines = Engines(path / ENGINES)
+            self.engines.remove_dead()
+            self.lock = self.engines.hold()
+            opened.callback(self.lock.close)
+            self.journal = SqliteJournal(path / JOURNAL, durability=durability)
+            opened.callback(self.journal.close)
+            self.blobs = Blobs(path / BLOBS)
+            self._opened = opened.pop_all()
+
+    @property
+    def engine(self) -> str:
+        """The id of the engine that opened it."""
+        return self.lock.id
+
+    def collect_orphans(self) -> orphans.Collected:
+        return orphans.collect(self.blobs, self.journal, self.engines)
+
+    def close(self) -> None:
+        """The lock goes last: whoever sees this engine dead finds everything it wrote."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def create_folder(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        if not path.is_dir():
+            raise StorageError(str(path), "it is not a directory") from None
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))

@@ -1,0 +1,226 @@
+"""The journal: what is known about every run, in the order in which it became true.
+
+A run is a row (who drives it, how it stands), a definition (graph and settings) and a list of entries. All of them are
+opaque bytes and words here. Whoever drives a run holds its *epoch*, a number that grows with every claim; a write that
+carries an older one is refused, so a driver that lost its run without noticing can do no harm.
+
+Writing is asynchronous. A *batch* of requests is submitted and answered later, from the journal's own thread; whatever
+waits when that thread is free shares one commit. A batch is atomic: if one of its requests is refused, none of it
+happened. Batches are carried out, and answered, in the order of submission. An answer means: durable.
+
+Reading is synchronous, from any thread, and sees everything that was answered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol
+
+import msgspec
+
+from onceflow.errors import OnceflowError
+
+Durability = Literal["power", "process"]
+"""What an answered write survives: loss of power (and anything less), or only the death of processes."""
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """What is known about a run without reading its entries."""
+
+    id: str
+    name: str | None
+    workflow: str
+    status: str
+    epoch: int
+    owner: str | None
+    """The id of the engine that claimed the run last, if any."""
+    digest: str
+    """Of the definition: equal for graphs that count as the same under one name."""
+    created: float
+    updated: float
+    """Seconds since 1970, as all times. Of the last change of this row; entries do not change it."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One record of a run. A small value stands beside it, a large one is a blob of that reference."""
+
+    kind: str
+    node: str
+    body: bytes
+    value: bytes | None = None
+    blob: str | None = None
+
+
+class CreateRun(msgspec.Struct, frozen=True):
+    """A new run, in epoch 1. Answered by `Taken` if its id or its name belongs to another one."""
+
+    id: str
+    name: str | None
+    workflow: str
+    digest: str
+    graph: bytes
+    settings: bytes
+    owner: str | None = None
+    status: str = "pending"
+
+
+class AppendEntries(msgspec.Struct, frozen=True):
+    run: str
+    epoch: int
+    entries: Sequence[Entry]
+
+
+class SetStatus(msgspec.Struct, frozen=True):
+    run: str
+    epoch: int
+    status: str
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Makes `owner` the driver of the run, in epoch `expected_epoch + 1`. Answered by `Fenced` if somebody else was
+    quicker."""
+
+    run: str
+    owner: str
+    expected_epoch: int
+
+
+class DeleteRun(msgspec.Struct, frozen=True):
+    """Forgets the run with all its entries. Its blobs are the caller's to delete, afterwards."""
+
+    run: str
+    expected_epoch: int
+
+
+Request = CreateRun | AppendEntries | SetStatus | Claim | DeleteRun
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The request was carried out and is durable."""
+
+
+class Fenced(msgspec.Struct, frozen=True):
+    """Refused: the run has another epoch than the request says. `run` is how it stands."""
+
+    run: RunRow
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """Refused: the id or the name of the new run belongs to `run`."""
+
+    run: RunRow
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Refused: there is no such run."""
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Not carried out, because another request of the same batch was refused."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Not carried out, and nothing else of its batch. If the storage itself failed, the journal writes nothing more
+    until it is opened anew, and everything submitted meanwhile is answered with the same error."""
+
+    error: OnceflowError
+
+
+Result = Done | Fenced | Taken | Missing | Skipped | Failed
+
+DONE = Done()
+MISSING = Missing()
+SKIPPED = Skipped()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The answer to a batch: a result for each request, in their order."""
+
+    results: tuple[Result, ...]
+    ok: bool
+    """Whether the batch was carried out."""
+
+    @property
+    def refusal(self) -> Result | None:
+        """What kept the batch from being carried out."""
+        return next((result for result in self.results if result not in (DONE, SKIPPED)), None)
+
+
+Answer = Callable[[Outcome], None]
+"""Called from the journal's thread: it must be quick, and thread-safe."""
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """What a journal has written since it was opened."""
+
+    commits: int
+    batches: int
+    entries: int
+    bytes: int
+    """Of definitions and entries, without what the database adds."""
+    commit_seconds: float
+    """In transactions, from their begin until they were durable."""
+    turn_seconds: float
+    """Waited for other processes that write to the same journal."""
+
+    @property
+    def batches_per_commit(self) -> float:
+        return self.batches / self.commits if self.commits else 0.0
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A run as it stood at one moment. `entries` are read while they are iterated over."""
+
+    run: RunRow
+    graph: bytes
+    settings: bytes
+    entries: Iterator[Entry]
+
+
+class Journal(Protocol):
+    def submit(self, requests: Sequence[Request], answer: Answer) -> None:
+        """Hands over a batch. Returns at once; raises `StorageClosed` after `close`."""
+
+    def get_run(self, run: str) -> RunRow | None: ...
+
+    def find_name(self, name: str) -> RunRow | None: ...
+
+    def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
+        """Runs whose id starts so, newest first. Two are enough to know that a prefix is ambiguous."""
+
+    def list_runs(
+        self,
+        *,
+        statuses: Sequence[str] | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        limit: int = 100,
+    ) -> list[RunRow]:
+        """Runs that fit, newest first. `name` is the beginning of a name."""
+
+    def load(self, run: str) -> AbstractContextManager[Loaded]:
+        """Everything about a run, as one consistent view that lasts until the context ends. Raises `NoSuchRun`."""
+
+    def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
+        """The run and the references of all blobs that its entries name, as one consistent view."""
+
+    def statistics(self) -> Statistics: ...
+
+    def close(self) -> None:
+        """Commits what was submitted before, then lets go of everything. Closing twice is harmless."""
+
+
+def commit(journal: Journal, requests: Sequence[Request]) -> Outcome:
+    """Submits a batch and waits for the answer: for callers without a loop of their own."""
+    outcomes: list[Outcome] = []
+    answered = threading.Event()
+
+    def answer(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        answered.set()
+
+    journal.submit(requests, answer)
+    answered.wait()
+    return outcomes[0]

@@ -1,0 +1,98 @@
+"""Proof of death: each engine holds a lock for life, and a lock that can be taken says that its holder is no more.
+
+An engine has a random id, and a file of that name under `engines/`, which it keeps locked with `flock`. The kernel
+releases the lock when the process ends, however it ends, so take-over needs no waiting. Process ids play no part:
+their reuse is harmless. An engine that closed in peace has removed its file, which counts as dead as well.
+
+To ask is to try for a *shared* lock: it is refused while the engine lives, and any number may ask at once without
+taking each other for the engine. Each question opens the file anew, because a lock belongs to an opening of a file;
+so an engine may be asked about from its own process too. Forked children let go of the lock (see `forks`).
+
+Files of the dead are removed by whoever opens the home directory next. The one race is a remover that finds a file just
+made and not yet locked. It holds its shared lock while it removes, so the maker gets its own lock only afterwards, sees
+that its file has gone, and makes another.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+from onceflow.storage import failures, forks
+
+
+class EngineLock:
+    """Held until closed, or until this process ends."""
+
+    def __init__(self, id: str, path: Path, descriptor: int) -> None:
+        self.id = id
+        self._path = path
+        self._descriptor: int | None = descriptor
+        forks.watch(self)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def leave_to_parent(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class Engines:
+    """The engines that share a home directory, by their locks in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def hold(self) -> EngineLock:
+        """A lock for a new engine, under a new id."""
+        with failures.told(self._folder):
+            while True:
+                id = secrets.token_hex(8)
+                path = self._folder / id
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if os.fstat(descriptor).st_nlink:
+                    return EngineLock(id, path, descriptor)
+                os.close(descriptor)
+
+    def is_alive(self, id: str) -> bool:
+        with failures.told(self._folder):
+            descriptor = self._open_if_dead(id)
+        if descriptor is None:
+            return (self._folder / id).exists()
+        os.close(descriptor)
+        return False
+
+    def remove_dead(self) -> list[str]:
+        """Removes the files of engines that ended without doing so. Returns their ids."""
+        removed = []
+        with failures.told(self._folder):
+            for id in os.listdir(self._folder):
+                descriptor = self._open_if_dead(id)
+                if descriptor is not None:
+                    try:
+                        (self._folder / id).unlink(missing_ok=True)
+                    finally:
+                        os.close(descriptor)
+                    removed.append(id)
+        return removed
+
+    def _open_if_dead(self, id: str) -> int | None:
+        """The opened file of a dead engine, under a shared lock. None if the engine lives or has left nothing."""
+        try:
+            descriptor = os.open(self._folder / id, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return descriptor

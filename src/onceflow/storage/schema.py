@@ -1,0 +1,186 @@
+"""The tables of the SQLite journal, every statement on them, and how older files are brought up to date.
+
+`entry.key` is the number of the run times 2³² plus the place in the run. So the entries of a run lie side by side in
+the one tree of the table, in order, and a commit that appends to a run usually writes a single page.
+
+Writing is done with statements of many rows: a transaction needs few statements, whatever it carries (see `applying`).
+Statements are named here and nowhere else. Each is prepared once a connection, which keeps it by its text.
+"""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from onceflow.errors import StorageDamaged, StorageTooNew
+
+Migration = Callable[[sqlite3.Connection], None]
+Row = TypeVar("Row")
+
+PLACES = 2**32
+"""The most entries a run can have."""
+
+MOST_ROWS = 512
+"""In one statement. Every power of two up to here is a statement of its own."""
+
+TABLES = (
+    """
+    CREATE TABLE run (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        name TEXT UNIQUE,
+        workflow TEXT NOT NULL,
+        status TEXT NOT NULL,
+        epoch INTEGER NOT NULL,
+        owner TEXT,
+        digest TEXT NOT NULL,
+        created REAL NOT NULL,
+        updated REAL NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX run_status ON run (status)",
+    "CREATE TABLE definition (number INTEGER PRIMARY KEY, graph BLOB NOT NULL, settings BLOB NOT NULL) STRICT",
+    """
+    CREATE TABLE entry (
+        key INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,
+        node TEXT NOT NULL,
+        body BLOB NOT NULL,
+        value BLOB,
+        blob TEXT
+    ) STRICT
+    """,
+)
+
+COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated"
+
+GET_VERSION = "PRAGMA user_version"
+GET_MODE = "PRAGMA journal_mode"
+SET_WAL = "PRAGMA journal_mode = WAL"
+SET_POWER = "PRAGMA synchronous = FULL"
+SET_PROCESS = "PRAGMA synchronous = NORMAL"
+NO_AUTOMATIC_CHECKPOINT = "PRAGMA wal_autocheckpoint = 0"
+SET_BUSY = "PRAGMA busy_timeout = 60000"
+"""Milliseconds. Writers of onceflow never wait here; strangers (a backup, the sqlite3 shell) may hold the lock."""
+
+BEGIN_READING = "BEGIN"
+BEGIN_WRITING = "BEGIN IMMEDIATE"
+COMMIT = "COMMIT"
+ROLLBACK = "ROLLBACK"
+DATA_VERSION = "PRAGMA data_version"
+"""Changes when another connection has committed."""
+CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+
+# One row with one text, because each row is another wait for the interpreter's lock.
+LOOK_UP = f"""
+    SELECT json_object(
+        'last', (SELECT max(number) FROM run),
+        'runs', (
+            SELECT json_group_array(json_array(
+                number,
+                (SELECT max(key) FROM entry WHERE key >= number * {PLACES} AND key < (number + 1) * {PLACES}),
+                {COLUMNS}
+            ))
+            FROM run
+            WHERE id IN (SELECT value FROM json_each(:ids)) OR name IN (SELECT value FROM json_each(:names))
+        )
+    )
+"""
+
+WRITE_RUNS = f"INSERT INTO run (number, {COLUMNS}) VALUES "
+OVER_OLD_RUNS = """
+    ON CONFLICT (number) DO UPDATE SET
+        status = excluded.status, epoch = excluded.epoch, owner = excluded.owner, updated = excluded.updated
+"""
+WRITE_DEFINITIONS = "INSERT INTO definition (number, graph, settings) VALUES "
+WRITE_ENTRIES = "INSERT INTO entry (key, kind, node, body, value, blob) VALUES "
+DELETE_ENTRIES = "DELETE FROM entry WHERE key >= ? AND key < ?"
+DELETE_DEFINITION = "DELETE FROM definition WHERE number = ?"
+DELETE_RUN = "DELETE FROM run WHERE number = ?"
+
+GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = ?"
+FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = ?"
+FIND_PREFIX = f"SELECT {COLUMNS} FROM run WHERE id >= :prefix AND id < :end ORDER BY number DESC LIMIT :limit"
+LIST_RUNS = f"""
+    SELECT {COLUMNS} FROM run
+    WHERE (:name IS NULL OR (name >= :name AND name < :end)) AND (:workflow IS NULL OR workflow = :workflow)
+    ORDER BY number DESC LIMIT :limit
+"""
+LIST_RUNS_BY_STATUS = f"""
+    SELECT {COLUMNS} FROM run
+    WHERE status IN (SELECT value FROM json_each(:statuses))
+        AND (:name IS NULL OR (name >= :name AND name < :end)) AND (:workflow IS NULL OR workflow = :workflow)
+    ORDER BY number DESC LIMIT :limit
+"""
+LOAD_RUN = f"""
+    SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number) WHERE id = ?
+"""
+LOAD_ENTRIES = "SELECT kind, node, body, value, blob FROM entry WHERE key >= ? AND key < ? ORDER BY key"
+NUMBER_OF_RUN = f"SELECT number, {COLUMNS} FROM run WHERE id = ?"
+NAMED_BLOBS = "SELECT DISTINCT blob FROM entry WHERE key >= ? AND key < ? AND blob IS NOT NULL"
+
+
+@functools.cache
+def of_rows(statement: str, rows: int, columns: int, end: str = "") -> str:
+    """The statement for this many rows."""
+    row = f"({', '.join('?' * columns)})"
+    return statement + ", ".join([row] * rows) + end
+
+
+def in_statements(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Cuts rows into as few pieces as there are statements for. No piece is longer than the one before it."""
+    start, size = 0, MOST_ROWS
+    while start < len(rows):
+        while size > len(rows) - start:
+            size //= 2
+        yield rows[start : start + size]
+        start += size
+
+
+def keys_of(number: int) -> tuple[int, int]:
+    """The first key of a run, and the first one after it."""
+    return number * PLACES, (number + 1) * PLACES
+
+
+def after_prefix(prefix: str) -> str:
+    """Above every text that starts so."""
+    return prefix + "\U0010ffff"
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    for statement in TABLES:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables,)
+"""Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
+
+
+def bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] | None = None) -> None:
+    """Runs the migrations that the file lacks, each in a transaction of its own. The caller holds the turn, so nobody
+    else does the same."""
+    migrations = MIGRATIONS if migrations is None else migrations
+    found = version(connection)
+    if found > len(migrations):
+        raise StorageTooNew(str(path), found, len(migrations))
+    if found == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        raise StorageDamaged(str(path), "it is a database, but not a journal of onceflow")
+    for number in range(found, len(migrations)):
+        connection.execute(BEGIN_WRITING)
+        try:
+            migrations[number](connection)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+            connection.execute(COMMIT)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute(ROLLBACK)
+            raise
+
+
+def version(connection: sqlite3.Connection) -> int:
+    found = connection.execute(GET_VERSION).fetchone()[0]
+    assert isinstance(found, int)
+    return found

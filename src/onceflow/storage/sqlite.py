@@ -1,0 +1,189 @@
+"""The journal in one SQLite file, shared by all engines of a host.
+
+Write-ahead log: readers and the writer do not wait for each other. `durability="power"` syncs the log with every commit
+(`synchronous=FULL`); `"process"` leaves that to the system, so that a loss of power may take the last commits, though
+never the middle of one. Whatever changes the file as a whole (opening, migrating, closing) happens in turn, as
+writes do.
+
+The file must not be opened by anything else in this process: POSIX locks, which SQLite uses, are released when any
+descriptor of the file is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from onceflow.errors import NoSuchRun, StorageClosed, StorageError
+from onceflow.storage import failures, forks, schema
+from onceflow.storage.journal import Answer, Durability, Entry, Loaded, Request, RunRow, Statistics
+from onceflow.storage.turns import Turns
+from onceflow.storage.writer import Writer
+
+CHUNK = 256
+"""Entries that are read at once."""
+
+MOST_IDLE = 4
+"""Connections for reading that are kept for the next reader."""
+
+
+class SqliteJournal:
+    """A `Journal`. Opening it creates the file, or brings an older one up to date."""
+
+    def __init__(self, path: Path, *, durability: Durability = "power", clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._closed: str | None = None
+        with failures.told(path):
+            turns = Turns(path)
+            try:
+                with turns.take():
+                    connection = connect(path)
+                    try:
+                        prepare(connection, path, durability)
+                    except BaseException:
+                        connection.close()
+                        raise
+            except BaseException:
+                turns.close()
+                raise
+        self._writer = Writer(connection, turns, path, clock)
+        forks.watch(self)
+
+    def submit(self, requests: Sequence[Request], answer: Answer) -> None:
+        self._writer.submit(requests, answer)
+
+    def statistics(self) -> Statistics:
+        return self._writer.statistics()
+
+    def close(self) -> None:
+        """Not while somebody reads."""
+        if self._closed is None:
+            self._closed = "it was closed"
+            with self._lock:
+                while self._idle:
+                    self._idle.pop().close()
+            self._writer.close()
+
+    def leave_to_parent(self) -> None:
+        self._closed = "it was opened by the process that this one was forked from"
+        _left_to_parent.extend(self._idle)
+        self._idle = []
+        self._writer.leave_to_parent()
+
+    def get_run(self, run: str) -> RunRow | None:
+        return self._one(schema.GET_RUN, (run,))
+
+    def find_name(self, name: str) -> RunRow | None:
+        return self._one(schema.FIND_NAME, (name,))
+
+    def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
+        wanted = {"prefix": prefix, "end": schema.after_prefix(prefix), "limit": limit}
+        return self._many(schema.FIND_PREFIX, wanted)
+
+    def list_runs(
+        self,
+        *,
+        statuses: Sequence[str] | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        limit: int = 100,
+    ) -> list[RunRow]:
+        wanted = {"name": name, "end": schema.after_prefix(name or ""), "workflow": workflow, "limit": limit}
+        if statuses is None:
+            return self._many(schema.LIST_RUNS, wanted)
+        return self._many(schema.LIST_RUNS_BY_STATUS, wanted | {"statuses": json.dumps(list(statuses))})
+
+    @contextlib.contextmanager
+    def load(self, run: str) -> Iterator[Loaded]:
+        with self._reading() as connection:
+            with failures.told(self._path):
+                connection.execute(schema.BEGIN_READING)
+                row = connection.execute(schema.LOAD_RUN, (run,)).fetchone()
+                if row is None:
+                    raise NoSuchRun(run)
+                number, graph, settings, *columns = row
+                entries = connection.execute(schema.LOAD_ENTRIES, schema.keys_of(number))
+            try:
+                yield Loaded(RunRow(*columns), graph, settings, self._entries(entries))
+            finally:
+                entries.close()
+                connection.execute(schema.COMMIT)
+
+    def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
+        with self._reading() as connection, failures.told(self._path):
+            connection.execute(schema.BEGIN_READING)
+            row = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone()
+            number, *columns = row or (0,)
+            named = connection.execute(schema.NAMED_BLOBS, schema.keys_of(number)).fetchall()
+            connection.execute(schema.COMMIT)
+        return RunRow(*columns) if row else None, {reference for (reference,) in named}
+
+    def _entries(self, cursor: sqlite3.Cursor) -> Iterator[Entry]:
+        while True:
+            with failures.told(self._path):
+                chunk = cursor.fetchmany(CHUNK)
+            if not chunk:
+                return
+            for row in chunk:
+                yield Entry(*row)
+
+    def _one(self, statement: str, wanted: tuple[str, ...]) -> RunRow | None:
+        with self._reading() as connection, failures.told(self._path):
+            row = connection.execute(statement, wanted).fetchone()
+        return None if row is None else RunRow(*row)
+
+    def _many(self, statement: str, wanted: dict[str, Any]) -> list[RunRow]:
+        with self._reading() as connection, failures.told(self._path):
+            return [RunRow(*row) for row in connection.execute(statement, wanted).fetchall()]
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise StorageClosed(str(self._path), self._closed)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one reader. After an error it is not used again."""
+        self._check_open()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            with failures.told(self._path):
+                connection = connect(self._path)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            if self._closed is None and len(self._idle) < MOST_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+_left_to_parent: list[sqlite3.Connection] = []
+"""In a forked child: connections that must not be closed."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute(schema.SET_BUSY)
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, path: Path, durability: Durability) -> None:
+    """Makes a connection fit for writing. The caller holds the turn."""
+    (mode,) = connection.execute(schema.SET_WAL).fetchone()
+    if mode != "wal":
+        raise StorageError(str(path), f"SQLite cannot keep a write-ahead log here (its mode is {mode!r})")
+    connection.execute(schema.SET_POWER if durability == "power" else schema.SET_PROCESS)
+    connection.execute(schema.NO_AUTOMATIC_CHECKPOINT)
+    schema.bring_up_to_date(connection, path)

@@ -1,0 +1,62 @@
+"""Fair turns between processes that write to the same file.
+
+SQLite lets writers fight for its lock: whoever asks at the right moment wins, and a process that commits without pause
+can starve another one for good. So writers queue with two locks. Take *next* (there is one place at the head of the
+queue), take *turn*, release *next*, write, release *turn*. Whoever has just written finds the head of the queue taken
+by someone who waits, and comes after it. No two writers ever meet at SQLite's own lock.
+
+Both are `flock`s: the kernel wakes the waiting, and releases what a killed process held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from onceflow.storage import forks
+
+
+class Turns:
+    """Two lock files, `<path>-next` and `<path>-turn`. For one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptors: list[int] = []
+        forks.watch(self)
+        try:
+            for part in ("next", "turn"):
+                name = f"{path}-{part}"
+                self._descriptors.append(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError:
+            self.close()
+            raise
+        self.seconds_waited = 0.0
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[None]:
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def acquire(self) -> None:
+        started = time.perf_counter()
+        following, turn = self._descriptors
+        fcntl.flock(following, fcntl.LOCK_EX)
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(following, fcntl.LOCK_UN)
+        self.seconds_waited += time.perf_counter() - started
+
+    def release(self) -> None:
+        fcntl.flock(self._descriptors[1], fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def leave_to_parent(self) -> None:
+        self.close()

@@ -1,0 +1,273 @@
+"""The thread that commits. It owns the one connection of a journal that writes.
+
+It sleeps until a batch arrives, takes its turn among the processes, and puts everything that is queued by then into one
+transaction: the busier it is, the more shares a commit. What each batch does is decided by `applying`, inside the
+transaction; here is only how the decision reaches the disk.
+
+The log is copied into the database (a *checkpoint*) here as well, after the answers are given, instead of by SQLite in
+the middle of some unlucky commit. It is done while the turn is held: nothing is appended meanwhile, so the whole log is
+copied, and the next commit starts it from the beginning instead of making it longer.
+
+When the storage fails, the transaction is rolled back, everything in it is answered with the error, and so is all that
+comes later, until the journal is opened anew: what follows a lost write must not be written. A batch that itself cannot
+be written (a text that is none, a value beyond SQLite's limits) fails alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from onceflow.errors import StorageClosed, StorageError
+from onceflow.storage import failures, schema
+from onceflow.storage.applying import Application, Changes, Known, Rows
+from onceflow.storage.journal import Answer, Entry, Failed, Outcome, Request, RunRow, Statistics
+from onceflow.storage.turns import Turns
+
+CHECKPOINT_BYTES = 4 * 2**20
+"""How much is written between two checkpoints, about."""
+
+PAGES_OF_COMMIT = 2
+PAGE = 4096
+
+DIGITS = 5
+"""Of a second's fraction. SQLite's JSON, through which rows are looked up, keeps no more."""
+
+logger = logging.getLogger(__name__)
+
+Batch = tuple[Sequence[Request], Answer]
+
+
+class Writer:
+    """Start it with a connection, which it closes in the end. All methods but `leave_to_parent` are thread-safe."""
+
+    def __init__(self, connection: sqlite3.Connection, turns: Turns, path: Path, clock: Callable[[], float]) -> None:
+        self._turns = turns
+        self._path = path
+        self._clock = clock
+        self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed: str | None = None
+        """Why nothing can be submitted any more."""
+        self._failure: StorageError | None = None
+        self._rows = Rows()
+        self._data_version: int | None = None
+        self._since_checkpoint = 0
+        self._commits = self._batches = self._entries = self._bytes = 0
+        self._commit_seconds = 0.0
+        # The connection lives in that thread's frame only. A forked child has the frame but not the thread, so it can
+        # neither use nor close the connection, as SQLite demands.
+        self._thread = threading.Thread(
+            target=self._work, args=(connection,), name=f"onceflow journal {path}", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, requests: Sequence[Request], answer: Answer) -> None:
+        if self._closed is not None:
+            raise StorageClosed(str(self._path), self._closed)
+        with self._lock:
+            if self._closed is not None:
+                raise StorageClosed(str(self._path), self._closed)
+            self._queue.put((requests, answer))
+
+    def close(self) -> None:
+        """Commits what was submitted before. Not to be called by an answer."""
+        if self._closed is None:
+            with self._lock:
+                if self._closed is None:
+                    self._closed = "it was closed"
+                    self._queue.put(None)
+        self._thread.join()
+
+    def leave_to_parent(self) -> None:
+        self._closed = "it was opened by the process that this one was forked from"
+
+    def statistics(self) -> Statistics:
+        return Statistics(
+            commits=self._commits,
+            batches=self._batches,
+            entries=self._entries,
+            bytes=self._bytes,
+            commit_seconds=self._commit_seconds,
+            turn_seconds=self._turns.seconds_waited,
+        )
+
+    def _work(self, connection: sqlite3.Connection) -> None:
+        ending = False
+        while not ending:
+            first = self._queue.get()
+            if first is None:
+                break
+            if self._failure is None:
+                self._take_turn()
+            group, ending = self._drain(first)
+            if self._failure is not None:
+                self._answer(group, [self._failed(requests, self._failure) for requests, _ in group])
+                continue
+            outcomes = self._commit(connection, [requests for requests, _ in group])
+            if self._since_checkpoint < CHECKPOINT_BYTES:
+                self._turns.release()
+                self._answer(group, outcomes)
+            else:
+                self._answer(group, outcomes)
+                self._checkpoint(connection)
+                self._turns.release()
+        self._take_turn()
+        with contextlib.suppress(sqlite3.Error):
+            connection.close()
+        self._turns.close()
+
+    def _take_turn(self) -> None:
+        try:
+            self._turns.acquire()
+        except OSError as error:
+            self._fail(failures.from_system(error, self._path))
+
+    def _fail(self, error: StorageError) -> None:
+        self._failure = error
+        logger.error("the journal writes nothing more: %s", error)
+
+    def _drain(self, first: Batch) -> tuple[list[Batch], bool]:
+        """What is queued now, and whether the journal ends after it."""
+        group = [first]
+        for _ in range(self._queue.qsize()):
+            batch = self._queue.get()
+            if batch is None:
+                return group, True
+            group.append(batch)
+        return group, False
+
+    def _answer(self, group: list[Batch], outcomes: list[Outcome]) -> None:
+        for (_, answer), outcome in zip(group, outcomes, strict=True):
+            try:
+                answer(outcome)
+            except Exception:
+                logger.exception("an answer of the journal %s was not taken", self._path)
+
+    def _commit(self, connection: sqlite3.Connection, batches: list[Sequence[Request]]) -> list[Outcome]:
+        try:
+            return self._transact(connection, batches)
+        except sqlite3.DatabaseError as error:
+            self._roll_back(connection)
+            if not _is_about_values(error):
+                failure = failures.from_sqlite(error, self._path)
+                self._fail(failure)
+                return [self._failed(requests, failure) for requests in batches]
+            reason: Exception = error
+        except Exception as error:
+            self._roll_back(connection)
+            reason = error
+        if len(batches) > 1:
+            return list(itertools.chain.from_iterable(self._commit(connection, [batch]) for batch in batches))
+        return [self._failed(batches[0], StorageError(str(self._path), f"this cannot be written: {reason}"))]
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        self._rows.forget()
+        with contextlib.suppress(sqlite3.Error):
+            if connection.in_transaction:
+                connection.execute(schema.ROLLBACK)
+
+    def _failed(self, requests: Sequence[Request], error: StorageError) -> Outcome:
+        return Outcome((Failed(error),) * len(requests), ok=False)
+
+    def _transact(self, connection: sqlite3.Connection, batches: list[Sequence[Request]]) -> list[Outcome]:
+        if self._failure is not None:
+            return [self._failed(requests, self._failure) for requests in batches]
+        started = time.perf_counter()
+        connection.execute(schema.BEGIN_WRITING)
+        (version,) = connection.execute(schema.DATA_VERSION).fetchone()
+        if version != self._data_version:
+            self._rows.forget()
+            self._data_version = version
+        ids, names = self._rows.unknown(batches)
+        if ids:
+            self._look_up(connection, ids, names)
+        application = Application(self._rows, round(self._clock(), DIGITS))
+        outcomes = [application.apply(batch) for batch in batches]
+        size = _write(connection, application.changes)
+        connection.execute(schema.COMMIT)
+        application.finish()
+        self._commit_seconds += time.perf_counter() - started
+        self._commits += 1
+        self._batches += len(batches)
+        self._entries += len(application.changes.entries)
+        self._bytes += size
+        self._since_checkpoint += size + PAGES_OF_COMMIT * PAGE
+        return outcomes
+
+    def _look_up(self, connection: sqlite3.Connection, ids: set[str], names: set[str]) -> None:
+        wanted = {"ids": json.dumps(sorted(ids)), "names": json.dumps(sorted(names))}
+        (text,) = connection.execute(schema.LOOK_UP, wanted).fetchone()
+        found = json.loads(text)
+        self._rows.last_number = max(self._rows.last_number, found["last"] or 0)
+        for number, last_key, *columns in found["runs"]:
+            entries = 0 if last_key is None else last_key - number * schema.PLACES + 1
+            self._rows.learn(Known(number, RunRow(*columns), entries))
+
+    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+        """If it fails, nothing is lost; but neither will the next commit succeed for long."""
+        self._since_checkpoint = 0
+        try:
+            connection.execute(schema.CHECKPOINT).fetchall()
+        except sqlite3.Error as error:
+            self._fail(failures.from_sqlite(error, self._path))
+
+
+def _is_about_values(error: sqlite3.DatabaseError) -> bool:
+    """Whether SQLite refused what was to be written, rather than being unable to write."""
+    if isinstance(error, sqlite3.OperationalError):
+        return False
+    return isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError))
+
+
+def _write(connection: sqlite3.Connection, changes: Changes) -> int:
+    """Carries the changes out, in few statements. Returns how many bytes were handed over."""
+    for number in changes.deleted:
+        connection.execute(schema.DELETE_ENTRIES, schema.keys_of(number))
+        connection.execute(schema.DELETE_DEFINITION, (number,))
+        connection.execute(schema.DELETE_RUN, (number,))
+    size = 0
+    for runs in schema.in_statements(list(changes.runs.values())):
+        statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 10, schema.OVER_OLD_RUNS)
+        connection.execute(statement, [column for known in runs for column in _of_run(known)])
+    for definitions in schema.in_statements(list(changes.definitions.items())):
+        statement = schema.of_rows(schema.WRITE_DEFINITIONS, len(definitions), 3)
+        values = [column for number, run in definitions for column in (number, run.graph, run.settings)]
+        connection.execute(statement, values)
+        size += sum(len(run.graph) + len(run.settings) for _, run in definitions)
+    for entries in schema.in_statements(changes.entries):
+        statement = schema.of_rows(schema.WRITE_ENTRIES, len(entries), 6)
+        columns: list[int | str | bytes | None] = []
+        for number, place, entry in entries:
+            columns += (number * schema.PLACES + place, entry.kind, entry.node, entry.body, entry.value, entry.blob)
+            size += _size(entry)
+        connection.execute(statement, columns)
+    return size
+
+
+def _of_run(known: Known) -> tuple[int | float | str | None, ...]:
+    row = known.row
+    return (
+        known.number,
+        row.id,
+        row.name,
+        row.workflow,
+        row.status,
+        row.epoch,
+        row.owner,
+        row.digest,
+        row.created,
+        row.updated,
+    )
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.body) + (0 if entry.value is None else len(entry.value))

@@ -1,0 +1,59 @@
+"""What the tests of storage share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import onceflow
+from onceflow.storage import journal
+from onceflow.storage.journal import AppendEntries, CreateRun, Entry, Journal, Outcome, Request
+from onceflow.storage.sqlite import SqliteJournal
+
+SOURCES = Path(onceflow.__file__).parent.parent
+PROJECT = Path(__file__).parent.parent.parent
+
+
+def create(id: str, name: str | None = None, **others: str) -> CreateRun:
+    settings = {"workflow": "trip", "digest": "d"} | others
+    return CreateRun(id=id, name=name, graph=b"graph", settings=b"settings", **settings)  # type: ignore[arg-type]
+
+
+def append(run: str, *bodies: bytes, epoch: int = 1) -> AppendEntries:
+    return AppendEntries(run, epoch, [Entry("saved", "node", body) for body in bodies])
+
+
+def commit(store: Journal, *requests: Request) -> Outcome:
+    return journal.commit(store, requests)
+
+
+def commit_all(store: Journal, batches: Sequence[Sequence[Request]]) -> list[Outcome]:
+    """Submits all batches at once and waits for their answers, which come in order."""
+    outcomes: list[Outcome] = []
+    for batch in batches:
+        store.submit(batch, outcomes.append)
+    journal.commit(store, [])
+    return outcomes
+
+
+def bodies(store: Journal, run: str) -> list[bytes]:
+    with store.load(run) as loaded:
+        return [entry.body for entry in loaded.entries]
+
+
+def quick(path: Path) -> SqliteJournal:
+    """A journal that does not wait for the disk."""
+    return SqliteJournal(path / "journal.db", durability="process")
+
+
+def python(script: str, *arguments: object) -> subprocess.Popen[bytes]:
+    """Runs a script in another process, with pipes to and from it."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), str(PROJECT)])},
+    )

@@ -1,0 +1,315 @@
+"""The journal in a SQLite file: what is written is what is read."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from onceflow.errors import NoSuchRun, StorageClosed, StorageDamaged, StorageError
+from onceflow.storage.journal import AppendEntries, Claim, DeleteRun, Entry, Failed, Fenced, SetStatus, Taken
+from onceflow.storage.sqlite import SqliteJournal
+from tests.storage.common import append, bodies, commit, commit_all, create, quick
+
+
+def test_a_run_is_loaded_as_it_was_written(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    entries = [
+        Entry("begun", "a", b"1"),
+        Entry("saved", "a/b~2", b"", b"value"),
+        Entry("saved", "c", b"2", None, "ref"),
+    ]
+
+    assert commit(store, create("r", "monday", owner="me"), AppendEntries("r", 1, entries)).ok
+    assert commit(store, append("r", b"later")).ok
+
+    with store.load("r") as loaded:
+        assert (loaded.graph, loaded.settings) == (b"graph", b"settings")
+        assert list(loaded.entries) == [*entries, Entry("saved", "node", b"later")]
+        assert loaded.run == store.get_run("r")
+    assert loaded.run.owner == "me"
+    assert store.find_name("monday") == loaded.run
+    store.close()
+
+
+def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
+    with_times = iter([10.25, 20.5])
+    store = SqliteJournal(tmp_path / "journal.db", clock=lambda: next(with_times))
+    commit(store, create("r", "monday"))
+    commit(store, Claim("r", "me", 1), SetStatus("r", 2, "running"), append("r", b"1", epoch=2))
+    store.close()
+
+    store = quick(tmp_path)
+    row = store.get_run("r")
+
+    assert row is not None
+    assert (row.epoch, row.owner, row.status, row.created, row.updated) == (2, "me", "running", 10.25, 20.5)
+    assert commit(store, append("r", b"2", epoch=2)).ok
+    assert bodies(store, "r") == [b"1", b"2"]
+    store.close()
+
+
+def test_batches_submitted_together_share_commits_and_are_answered_in_order(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+    hold, held = threading.Event(), threading.Event()
+    store.submit([append("r", b"first")], lambda _: (held.set(), hold.wait()))  # the writer is busy answering
+    held.wait()
+    order: list[int] = []
+    before = store.statistics()
+
+    for number in range(1_500):
+        store.submit([append("r", b"%d" % number)], lambda _, number=number: order.append(number))  # type: ignore[misc]
+    hold.set()
+    commit(store, append("r", b"last"))
+
+    after = store.statistics()
+    assert order == list(range(1_500))
+    assert bodies(store, "r") == [b"first", *(b"%d" % number for number in range(1_500)), b"last"]
+    assert after.commits - before.commits <= 3
+    assert after.entries - before.entries == 1_501
+    assert after.batches_per_commit > 100
+    store.close()
+
+
+def test_a_refused_batch_does_not_disturb_its_neighbours(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r", "monday"))
+
+    outcomes = commit_all(
+        store,
+        [
+            [append("r", b"1")],
+            [append("r", b"lost"), append("r", b"fenced", epoch=7)],
+            [create("other", "monday")],
+            [append("r", b"2")],
+        ],
+    )
+
+    row = store.get_run("r")
+    assert row is not None
+    assert [outcome.ok for outcome in outcomes] == [True, False, False, True]
+    assert outcomes[1].refusal == Fenced(row)
+    assert outcomes[2].refusal == Taken(row)
+    assert bodies(store, "r") == [b"1", b"2"]
+    assert store.get_run("other") is None
+    store.close()
+
+
+def test_a_claim_through_another_connection_fences_at_once(tmp_path: Path) -> None:
+    first, second = quick(tmp_path), quick(tmp_path)
+    commit(first, create("r", owner="first"), append("r", b"1"))
+
+    assert commit(second, Claim("r", "second", 1)).ok
+    refused = commit(first, append("r", b"late"))
+    assert commit(second, append("r", b"2", epoch=2)).ok
+
+    assert refused.refusal == Fenced(second.get_run("r"))  # type: ignore[arg-type]
+    assert bodies(first, "r") == [b"1", b"2"]
+    first.close()
+    second.close()
+
+
+def test_places_go_on_where_another_writer_of_the_run_ended(tmp_path: Path) -> None:
+    first, second = quick(tmp_path), quick(tmp_path)
+    commit(first, create("r"), append("r", b"1"))
+    commit(second, append("r", b"2"))
+    commit(first, append("r", b"3"))
+
+    assert bodies(second, "r") == [b"1", b"2", b"3"]
+    first.close()
+    second.close()
+
+
+def test_a_deleted_run_leaves_nothing_and_its_name_is_free(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("a", "monday"), append("a", b"1", b"2"))
+    commit(store, create("b"), append("b", b"3"))
+
+    assert commit(store, DeleteRun("a", 1)).ok
+    assert commit(store, create("c", "monday"), append("c", b"4")).ok
+
+    assert store.get_run("a") is None
+    with pytest.raises(NoSuchRun), store.load("a"):
+        pass
+    assert bodies(store, "b") == [b"3"]
+    assert bodies(store, "c") == [b"4"]
+    store.close()
+
+
+def test_a_run_is_read_as_of_one_moment_while_others_write(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"), append("r", *(b"%d" % number for number in range(1_000))))
+
+    with store.load("r") as loaded:
+        first = next(loaded.entries)
+        commit(store, append("r", b"later"), SetStatus("r", 1, "failed"))
+        rest = list(loaded.entries)
+
+    assert first.body == b"0"
+    assert len(rest) == 999
+    assert loaded.run.status == "pending"
+    assert len(bodies(store, "r")) == 1_001
+    store.close()
+
+
+def test_entries_cannot_be_read_after_their_moment_is_over(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"), append("r", b"1"))
+
+    with store.load("r") as loaded:
+        pass
+
+    with pytest.raises(StorageError):
+        next(loaded.entries)
+    store.close()
+
+
+def test_an_error_of_the_reader_stays_what_it_is(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+
+    with pytest.raises(FileNotFoundError), store.load("r"):
+        raise FileNotFoundError
+
+    assert store.get_run("r") is not None
+    store.close()
+
+
+def test_runs_are_listed_newest_first_by_status_name_and_workflow(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    for number in range(6):
+        workflow = "trip" if number % 2 else "bill"
+        commit(store, create(f"r{number}", f"day-{number}" if number else None, workflow=workflow))
+    commit(store, SetStatus("r1", 1, "failed"))
+    commit(store, SetStatus("r4", 1, "running"))
+
+    def ids(**wanted: object) -> list[str]:
+        return [row.id for row in store.list_runs(**wanted)]  # type: ignore[arg-type]
+
+    assert ids() == ["r5", "r4", "r3", "r2", "r1", "r0"]
+    assert ids(limit=2) == ["r5", "r4"]
+    assert ids(statuses=["running", "failed"]) == ["r4", "r1"]
+    assert ids(statuses=[]) == []
+    assert ids(workflow="trip") == ["r5", "r3", "r1"]
+    assert ids(name="day-") == ["r5", "r4", "r3", "r2", "r1"]
+    assert ids(name="day-3", workflow="trip", statuses=["pending"]) == ["r3"]
+    store.close()
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("abc"), create("abd"), create("b%"), create("ab"))
+
+    assert [row.id for row in store.find_prefix("abc")] == ["abc"]
+    assert [row.id for row in store.find_prefix("ab", limit=9)] == ["ab", "abd", "abc"]
+    assert [row.id for row in store.find_prefix("%")] == []
+    store.close()
+
+
+def test_what_cannot_be_written_fails_alone(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+
+    good, bad, also_good = commit_all(store, [[append("r", b"1")], [create("x", "\ud800")], [append("r", b"2")]])
+
+    assert good.ok
+    assert also_good.ok
+    assert isinstance(bad.refusal, Failed)
+    assert bodies(store, "r") == [b"1", b"2"]
+    store.close()
+
+
+def test_an_answer_that_raises_does_not_stop_the_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = quick(tmp_path)
+
+    store.submit([create("r")], lambda _: 1 / 0)  # type: ignore[arg-type, return-value]
+
+    assert commit(store, append("r", b"1")).ok
+    assert "was not taken" in caplog.text
+    store.close()
+
+
+def test_closing_commits_what_was_submitted_and_takes_nothing_more(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    answers: list[bool] = []
+    for number in range(20):
+        store.submit([create(f"r{number}")], lambda outcome: answers.append(outcome.ok))
+
+    store.close()
+    store.close()
+
+    assert answers == [True] * 20
+    with pytest.raises(StorageClosed):
+        store.submit([create("late")], answers.append)  # type: ignore[arg-type]
+    with pytest.raises(StorageClosed):
+        store.get_run("r1")
+
+
+def test_many_threads_write_and_read_at_once(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    errors: list[BaseException] = []
+
+    def work(run: str) -> None:
+        try:
+            assert commit(store, create(run)).ok
+            for number in range(20):
+                assert commit(store, append(run, b"%d" % number)).ok
+                assert len(bodies(store, run)) == number + 1
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(f"r{number}",)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    assert store.statistics().entries == 160
+    store.close()
+
+
+def test_the_log_does_not_grow_without_end(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+    for _ in range(200):
+        commit(store, append("r", bytes(64 * 1024)))
+
+    # After about 4 MiB the log starts again from its beginning; 13 MB were written.
+    assert (tmp_path / "journal.db-wal").stat().st_size < 8 * 2**20
+    store.close()
+
+
+def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StorageDamaged):
+        quick(tmp_path)
+    assert path.read_bytes() == b"not a database at all" * 100
+
+    path.unlink()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(StorageDamaged, match="not a journal"):
+        quick(tmp_path)
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("power", 2), ("process", 1)])
+def test_durability_decides_when_the_log_is_synced(
+    tmp_path: Path, durability: str, synchronous: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onceflow.storage import sqlite
+
+    connections: list[sqlite3.Connection] = []
+    original = sqlite.connect
+    monkeypatch.setattr(sqlite, "connect", lambda path: connections.append(original(path)) or connections[-1])
+
+    store = SqliteJournal(tmp_path / "journal.db", durability=durability)  # type: ignore[arg-type]
+
+    assert connections[0].execute("PRAGMA synchronous").fetchone() == (synchronous,)
+    assert connections[0].execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
