@@ -7,6 +7,8 @@ from onceflow.authoring.workflows import Workflow, workflow
 from onceflow.core.graph import Graph
 from onceflow.errors import (
     BrokenPromise,
+    ExceptionLost,
+    FunctionNotLoaded,
     IllegalEvent,
     InvalidGraph,
     InvalidOption,
@@ -25,14 +27,19 @@ from onceflow.errors import (
     StorageReadOnly,
     StorageTooNew,
     UnpicklableArgument,
+    UnpicklableOutput,
     UnsafeGraph,
     UnusedNode,
+    WorkersUnavailable,
     WrongArguments,
+    WrongParts,
 )
 
 __all__ = [
     "AsyncTask",
     "BrokenPromise",
+    "ExceptionLost",
+    "FunctionNotLoaded",
     "Graph",
     "IllegalEvent",
     "InvalidGraph",
@@ -54,10 +61,13 @@ __all__ = [
     "StorageTooNew",
     "Task",
     "UnpicklableArgument",
+    "UnpicklableOutput",
     "UnsafeGraph",
     "UnusedNode",
+    "WorkersUnavailable",
     "Workflow",
     "WrongArguments",
+    "WrongParts",
     "check",
     "task",
     "workflow",

@@ -169,7 +169,7 @@ class StorageError(OnceflowError):
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
         self.reason = reason
-        super().__init__(f"cannot use {path}: {reason}. {self.advice}")
+        super().__init__(f"cannot use {path}: {reason.rstrip('.')}. {self.advice}")
 
 
 class StorageFull(StorageError):
@@ -214,3 +214,47 @@ class NoSuchRun(OnceflowError, LookupError):
     def __init__(self, run: str) -> None:
         self.run = run
         super().__init__(f"there is no run {run!r}")
+
+
+class ExceptionLost(OnceflowError):
+    """Stands for an exception of user code that could not be sent from the process that raised it. `kind` is the name
+    of its class and `text` what it said."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.kind = kind
+        self.text = text
+        super().__init__(f"{kind}: {text} (the exception itself could not be sent from its worker)")
+
+
+class UnpicklableOutput(OnceflowError, TypeError):
+    """Raised for a task whose output cannot be turned into bytes. `task` is its name, `part` the part of the output."""
+
+    def __init__(self, task: str, part: int, kind: str, reason: str) -> None:
+        self.task = task
+        self.part = part
+        super().__init__(
+            f"{task}: part {part} of its output, a {kind}, cannot leave the worker: {reason}. Return what is needed to "
+            "make it again (a path, a URL, settings)."
+        )
+
+
+class WrongParts(OnceflowError, TypeError):
+    """Raised for a task that does not return as many parts as its `num_returns` says. `task` is its name."""
+
+    def __init__(self, task: str, expected: int, got: str) -> None:
+        self.task = task
+        self.expected = expected
+        super().__init__(f"{task}: num_returns={expected} asks for a tuple of {expected}, but it returned {got}")
+
+
+class FunctionNotLoaded(OnceflowError):
+    """Raised for a task whose function, or an argument of it, cannot be loaded in a worker: mostly because of a module
+    that is not installed there. `task` is its name."""
+
+    def __init__(self, task: str, reason: str) -> None:
+        self.task = task
+        super().__init__(f"{task}: a worker cannot load it or its arguments: {reason}")
+
+
+class WorkersUnavailable(OnceflowError):
+    """Raised when no worker can be started."""

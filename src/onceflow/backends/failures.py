@@ -1,0 +1,133 @@
+"""Failures: exceptions of user code on their way to another process.
+
+An exception travels with its type, arguments, attributes, notes, cause and context. Traceback objects cannot travel;
+their text does, as a note, which every printed traceback then shows. What cannot be pickled is replaced by an
+`ExceptionLost` that names its type and text; the others of the chain stay what they are.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any
+
+import msgspec
+
+from onceflow.errors import ExceptionLost
+from onceflow.values import functions
+
+_LONGEST = 50
+"""Exceptions of a chain that travel. A loop that handles errors can make chains without end."""
+
+
+class _Link(msgspec.Struct, array_like=True):
+    pickled: bytes
+    text: str
+    cause: int | None
+    context: int | None
+    suppress: bool
+
+
+def dump(error: BaseException, where: str) -> bytes:
+    """The exception as bytes. `where` says in its note where it was raised."""
+    chain: list[BaseException] = [error]
+    numbers = {id(error): 0}
+    for member in chain:
+        for other in (member.__cause__, member.__context__):
+            if other is not None and id(other) not in numbers and len(chain) < _LONGEST:
+                numbers[id(other)] = len(chain)
+                chain.append(other)
+    return msgspec.msgpack.encode(
+        [
+            _Link(
+                _pickled(member),
+                _traceback(member, where),
+                numbers.get(id(member.__cause__)),
+                numbers.get(id(member.__context__)),
+                member.__suppress_context__,
+            )
+            for member in chain
+        ]
+    )
+
+
+def load(failure: bytes) -> BaseException:
+    """The exception, with its causes, made of classes of this process."""
+    links = msgspec.msgpack.decode(failure, type=list[_Link])
+    chain = [_unpickled(link) for link in links]
+    for error, link in zip(chain, links, strict=True):
+        error.__cause__ = None if link.cause is None else chain[link.cause]
+        error.__context__ = None if link.context is None else chain[link.context]
+        error.__suppress_context__ = link.suppress
+        if link.text:
+            error.add_note(link.text)
+    return chain[0]
+
+
+def _pickled(error: BaseException) -> bytes:
+    """In the first way of three that leads back to an exception of the same type."""
+    for value in (error, _Bare(error)):
+        try:
+            pickled = functions.dump(value)
+            if type(pickle.loads(pickled)) is type(error):
+                return pickled
+        except Exception:  # whatever user code raises while it is pickled: the next way may do
+            continue
+    return pickle.dumps(_stand_in(error))
+
+
+class _Bare:
+    """An exception reduced to type, arguments and what of its attributes can be pickled. For classes whose constructor
+    does not take what `args` holds, or that hold a connection or a lock."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        attributes = {name: value for name, value in vars(self._error).items() if _can_travel(value)}
+        return _rebuild, (type(self._error), self._error.args, attributes)
+
+
+def _rebuild(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+def _can_travel(value: object) -> bool:
+    try:
+        pickle.loads(functions.dump(value))
+    except Exception:
+        return False
+    return True
+
+
+def _stand_in(error: BaseException) -> ExceptionLost:
+    kind = type(error)
+    try:
+        text = str(error)
+    except Exception:
+        text = "its text cannot be told"
+    return ExceptionLost(f"{kind.__module__}.{kind.__qualname__}", text)
+
+
+def _unpickled(link: _Link) -> BaseException:
+    try:
+        error = pickle.loads(link.pickled)
+    except Exception as problem:  # a class that this process does not have
+        return ExceptionLost("an exception", f"it cannot be loaded here: {type(problem).__name__}: {problem}")
+    assert isinstance(error, BaseException)
+    return error
+
+
+def _traceback(error: BaseException, where: str) -> str:
+    if error.__traceback__ is None:
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_OWN)]
+    return f"raised in {where}:\n{''.join(traceback.format_list(own or frames)).rstrip()}"
+
+
+_OWN = __file__.removesuffix("failures.py")
+"""Frames of the backends themselves tell the user nothing."""

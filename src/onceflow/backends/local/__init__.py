@@ -1,0 +1,26 @@
+"""The embedded backend: worker processes on this host, driven from one selector loop.
+
+Three kinds of processes:
+
+- The **engine's process** holds a `Pool`. The pool has no thread: it registers its descriptors with the engine's
+  selector and is called when they are ready.
+- The **fork server** is started as a subprocess that never sees the user's script. It forks workers, reaps them, and
+  tells the pool of both. It watches the engine through a pidfd; when the engine is gone it ends its workers, then
+  itself.
+- A **worker** runs user code. It is killed by the kernel when the fork server dies (`PR_SET_PDEATHSIG`).
+
+Fork server and workers share one open file description that holds an flock (`workers.lock`). It is released when
+the last of them is gone, which proves to whoever takes over a run that nothing of it runs any more (design 2.6).
+
+A worker has two Unix sockets, both `SOCK_SEQPACKET`: one packet is one batch of messages, and it is received whole or
+not at all, by one receiver.
+
+- The **lane** carries jobs that run one at a time in the worker's main thread, several queued ahead if they are short,
+  and their outcomes, in batches.
+- The **side** is read by a thread of its own, which sleeps unless there is something to do while the main thread runs
+  user code: to give back jobs that have not started, to start async jobs and threads, to cancel.
+
+Exactly once: a job that is in a worker either starts there or is given back, decided by who takes it out of one deque
+under the interpreter lock. Before a job starts, the main thread writes its place in the lane to a page that it shares
+with the pool (`mark`). If the worker dies, what was sent to it after that place has never started.
+"""

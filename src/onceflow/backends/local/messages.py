@@ -1,0 +1,202 @@
+"""What pool and workers say to each other, and how a message becomes a packet.
+
+Messages are msgspec structs. A packet is small enough to be sent in one piece; what is larger travels in a `memfd`
+whose descriptor rides on an empty packet.
+"""
+
+from __future__ import annotations
+
+import array
+import mmap
+import os
+import socket
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from onceflow.values.functions import Shipped
+
+T = TypeVar("T")
+
+PACKET = 96 * 1024
+"""Bytes of the largest packet. The kernel's default limit for all unread packets of a socket is about twice that."""
+
+_DESCRIPTORS = 4
+"""How many a packet may carry."""
+
+
+class Job(msgspec.Struct, array_like=True, gc=False):
+    """A call of a function. Of a job that was started, the pool tells exactly once what became of it."""
+
+    token: int
+    """Chosen by whoever starts it; positive, unique in the life of a pool."""
+    function: str
+    """The hash of a function that was given to `Pool.ship`."""
+    task: str
+    """What errors call it."""
+    arguments: bytes
+    """The pickled pair (positional arguments, keyword arguments)."""
+    inputs: list[bytes] = []
+    """Pickled values for the placeholders in `arguments` (`snapshot.load`) and for `holes`."""
+    holes: list[tuple[int | str, int]] = []
+    """(position or keyword, number of the input that goes there), as in `Template.holes`."""
+    buffers: list[bytes] = []
+    """The large buffers of `arguments`, in the snapshot's order."""
+    parts: int = 1
+    """With n > 1 the function must return a tuple of n, which are pickled apart."""
+    is_async: bool = False
+    """The function returns a coroutine. Many of them run at once in a worker."""
+    threads: bool = False
+    """It runs in a thread of its own, beside others in the same worker."""
+    context: dict[str, str | int] = {}
+    """What the function can learn about its attempt (`onceflow.backends.context`)."""
+
+
+class Outcome(msgspec.Struct, array_like=True, gc=False):
+    """What became of a job, as its worker tells it."""
+
+    token: int
+    started: float
+    ended: float
+    parts: list[bytes]
+    """The output; empty if it raised or was cancelled."""
+    failure: bytes | None = None
+    """What it raised (`onceflow.backends.failures`)."""
+    permanent: bool = False
+    cancelled: bool = False
+
+
+class Batch(msgspec.Struct, tag=1, array_like=True):
+    """To a worker: functions it does not know yet, and jobs. `first` is the place of the first job among all that were
+    sent to this lane, counting from 1; the others follow. `path` is the caller's `sys.path`, if that has changed."""
+
+    functions: list[Shipped]
+    jobs: list[Job]
+    first: int = 0
+    path: list[str] | None = None
+
+
+class Recall(msgspec.Struct, tag=2, array_like=True):
+    """To a worker: give back what has not started, and tell what has ended."""
+
+
+class Cancel(msgspec.Struct, tag=3, array_like=True):
+    """To a worker: cancel this async job."""
+
+    token: int
+
+
+class Definition(msgspec.Struct, tag=4, array_like=True):
+    """To a worker: what the caller's `__main__` has under this name."""
+
+    name: str
+    payload: bytes | None
+
+
+class Outcomes(msgspec.Struct, tag=5, array_like=True):
+    outcomes: list[Outcome]
+
+
+class Returned(msgspec.Struct, tag=6, array_like=True):
+    """From a worker: these jobs have not been started and will not be."""
+
+    tokens: list[int]
+
+
+class Wanted(msgspec.Struct, tag=7, array_like=True):
+    """From a worker: it needs what the caller's `__main__` has under this name."""
+
+    name: str
+
+
+class Spawn(msgspec.Struct, tag=8, array_like=True):
+    """To the fork server: start a worker."""
+
+
+class Ready(msgspec.Struct, tag=9, array_like=True):
+    """From the fork server: everything is loaded. `missing` are the modules to be preloaded that raised, and what."""
+
+    missing: list[tuple[str, str]]
+
+
+class Born(msgspec.Struct, tag=10, array_like=True):
+    """From the fork server: a worker. The packet carries its lane, side, pidfd and page."""
+
+    pid: int
+
+
+class Gone(msgspec.Struct, tag=11, array_like=True):
+    """From the fork server: this worker has ended, with this exit status (negative: the signal) and was reaped."""
+
+    pid: int
+    status: int
+
+
+ToWorker = Batch | Recall | Cancel | Definition
+FromWorker = Outcomes | Returned | Wanted
+FromServer = Ready | Born | Gone
+
+encode = msgspec.msgpack.Encoder().encode
+
+
+def send(connection: socket.socket, message: Any, descriptors: tuple[int, ...] = ()) -> None:
+    """Sends one packet, or raises (`BlockingIOError` if the receiver lags behind) and has sent nothing."""
+    body = encode(message)
+    if not descriptors and len(body) <= PACKET:
+        connection.send(body)
+        return
+    if descriptors:
+        connection.sendmsg([body], [_rights(descriptors)])
+        return
+    memory = os.memfd_create("onceflow", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(body)
+        while view:
+            view = view[os.write(memory, view) :]
+        connection.sendmsg([b"\0"], [_rights((memory,))])
+    finally:
+        os.close(memory)
+
+
+class Receiver(Generic[T]):
+    """Receives the messages of one socket. Not to be shared between threads."""
+
+    __slots__ = ("_buffer", "_decode", "_view", "connection")
+
+    def __init__(self, connection: socket.socket, kinds: Any) -> None:
+        self.connection = connection
+        self._decode = msgspec.msgpack.Decoder(kinds).decode
+        self._buffer = bytearray(PACKET)
+        self._view = memoryview(self._buffer)
+
+    def receive(self, flags: int = 0) -> tuple[T, tuple[int, ...]] | None:
+        """The next message and the descriptors that came with it; None if the other end is closed."""
+        size, ancillary, _, _ = self.connection.recvmsg_into(
+            [self._buffer], _ANCILLARY, flags | socket.MSG_CMSG_CLOEXEC
+        )
+        if size == 0:
+            return None
+        if not ancillary:
+            return self._decode(self._view[:size]), ()
+        descriptors = array.array("i")
+        for _, _, data in ancillary:
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+        if size > 1:
+            return self._decode(self._view[:size]), tuple(descriptors)
+        memory = descriptors[0]
+        try:
+            with mmap.mmap(memory, 0, prot=mmap.PROT_READ) as content:
+                return self._decode(content), ()
+        finally:
+            os.close(memory)
+
+
+_ANCILLARY = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
+
+
+def _rights(descriptors: tuple[int, ...]) -> tuple[int, int, array.array[int]]:
+    return socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors)
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,0 +1,375 @@
+"""The pool: jobs in, reports out, from one selector loop and without a thread of its own.
+
+The loop that owns the selector does this and nothing else for the pool:
+
+    while True:
+        timeout = pool.turn()
+        for key, _ in selector.select(timeout):
+            key.data()
+
+A pool is used from one thread. `start` and `stop` only note what is wanted; `turn` sends it, everything for a worker
+in one packet. Reports are delivered from `turn` and from the callbacks, never from `start` or `stop`.
+
+Where a job is: queued here → given to a worker → reported. A worker may give back what it has not started; it is then
+queued again, before all others. A worker that dies gives back what it has not started, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from onceflow.backends.local.dispatch import Dispatcher
+from onceflow.backends.local.messages import (
+    Born,
+    Cancel,
+    Definition,
+    FromWorker,
+    Gone,
+    Job,
+    Outcome,
+    Outcomes,
+    Ready,
+    Receiver,
+    Returned,
+    Wanted,
+)
+from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report, Statistics
+from onceflow.backends.local.server import Server
+from onceflow.backends.local.workers import Worker
+from onceflow.errors import WorkersUnavailable
+from onceflow.values import functions
+from onceflow.values.functions import Shipped
+
+log = logging.getLogger(__name__)
+
+OVERDUE = 0.010
+"""Seconds. A worker that has been silent for this long, and four times as long as its jobs should take, is asked to
+give back those that wait behind the one that runs."""
+
+UNRESPONSIVE = 0.1
+"""Seconds that a worker has to give back what it has not started, if one of its jobs is to be stopped. Code that does
+not release the interpreter lock keeps it from doing so; then it is killed."""
+
+CONGESTED = 0.005
+"""Seconds until a worker that had too much in its socket is tried again."""
+
+
+class Pool:
+    """Worker processes on this host.
+
+    `directory` must exist; it gets the lock that proves the end of all workers (`locks`). `workers` defaults to the
+    number of usable cores. `preload` names modules that are imported once, before workers are forked.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        workers: int | None = None,
+        *,
+        selector: selectors.BaseSelector,
+        report: Callable[[Report], None],
+        preload: Sequence[str] = (),
+    ) -> None:
+        self.size = workers or len(os.sched_getaffinity(0))
+        self._directory = directory
+        self._selector = selector
+        self._report = report
+        self._preload = tuple(preload)
+        self._dispatcher = Dispatcher()
+        self._workers: dict[int, Worker] = {}
+        """Process id → worker, until its end is proved."""
+        self._due: list[Report] = []
+        """Reports to be delivered with the next turn."""
+        self._failure: WorkersUnavailable | None = None
+        self._returned = self._deaths = 0
+        self._servers: list[Server] = []
+        """The last one forks; those before it are closed when their last worker is gone."""
+        self._open_server()
+
+    def ship(self, shipped: Shipped) -> None:
+        """Makes a function known. It is sent to each worker once, with the first job that needs it."""
+        self._dispatcher.ship(shipped)
+        if self._servers[-1].versions.get(shipped.module, shipped.version) != shipped.version:
+            for worker in self._workers.values():
+                worker.retired = True
+            self._open_server()  # a fork of the present one would begin with the older state
+
+    def start(self, job: Job) -> None:
+        """Its function must have been shipped, its token never used before."""
+        assert job.function in self._dispatcher.shipped
+        self._dispatcher.add(job)
+
+    def stop(self, token: int) -> None:
+        """Ends a job. Answered by `Ended`, or by another report if that was quicker. Unknown tokens are ignored.
+
+        A running job is ended by killing its worker; others in that lane are started elsewhere, and others that share
+        the worker are reported with `Died`. An async job is cancelled instead; if that does not help, stop it again.
+        """
+        if self._dispatcher.remove(token):
+            self._due.append(Ended(token, started=False))
+            return
+        worker = self._dispatcher.holders.get(token)
+        if worker is None:
+            return
+        again = token in worker.stopping
+        worker.stopping.add(token)
+        if token in worker.queue:
+            if worker.recalled is None:
+                worker.recall(time.monotonic())
+            self._end_running(worker)
+        elif worker.shared[token].job.is_async and not again:
+            worker.tell(Cancel(token))
+        else:
+            worker.kill()
+
+    def turn(self) -> float | None:
+        """Delivers what is due, sends what is queued. To be called before every wait; returns the seconds after which
+        it has to be called again at the latest. Raises `WorkersUnavailable` if there is no way to get a worker."""
+        if self._failure is not None:
+            raise self._failure
+        due, self._due = self._due, []
+        for report in due:
+            self._report(report)
+        now = time.monotonic()
+        if len(self._dispatcher):
+            self._dispatcher.fill(self._workers.values(), now)
+        self._let_go_of_retired()
+        return 0 if self._due else self._look_after(now)
+
+    def close(self) -> None:
+        """Ends all workers at once and waits for that. What they ran is not reported."""
+        for worker in self._workers.values():
+            self._forget(worker)
+        self._workers.clear()
+        for server in self._servers:
+            self._unwatch(server.connection)
+            server.close()
+        self._servers.clear()
+
+    def statistics(self) -> Statistics:
+        return Statistics(
+            workers=sum(worker.usable for worker in self._workers.values()),
+            starting=self._servers[-1].starting if self._servers else 0,
+            queued=len(self._dispatcher),
+            taken=len(self._dispatcher.holders),
+            dispatched=self._dispatcher.dispatched,
+            returned=self._returned,
+            deaths=self._deaths,
+        )
+
+    def _look_after(self, now: float) -> float | None:
+        """Sees to workers that do not get on. Returns the seconds until there may be more to do."""
+        deadlines = [deadline for worker in self._workers.values() if (deadline := self._see_to(worker, now))]
+        if self._dispatcher.congested:
+            deadlines.append(now + CONGESTED)
+        return max(0.0, min(deadlines) - now) if deadlines else None
+
+    def _see_to(self, worker: Worker, now: float) -> float | None:
+        """Asks a worker to give back what waits too long, kills one that has to answer and does not. Returns when to
+        look at it again."""
+        if worker.killed:
+            return None
+        if worker.owed:
+            worker.catch_up()
+        if worker.recalled is None and len(worker.queue) > 1:
+            deadline = worker.heard + max(OVERDUE, 4 * worker.load.seconds)
+            if now < deadline:
+                return deadline
+            worker.recall(now)
+            return now + CONGESTED
+        if worker.recalled is not None and worker.stopping and not worker.answered:
+            deadline = worker.recalled + UNRESPONSIVE
+            if now < deadline:
+                return deadline
+            worker.kill()
+        return now + CONGESTED if worker.owed else None
+
+    def _end_running(self, worker: Worker) -> None:
+        """Kills the worker if the job that runs in its lane is to be stopped.
+
+        It is certain which one that is when the worker has given back the others, or has no others. A job before the
+        mark has ended, and its outcome is on its way."""
+        if not worker.answered and len(worker.queue) > 1:
+            return
+        mark = worker.mark
+        if any(token in worker.queue and worker.queue[token].place >= mark for token in worker.stopping):
+            worker.kill()
+
+    def _heard_from(self, worker: Worker, way: Receiver[FromWorker]) -> None:
+        if way.connection.fileno() < 0:  # closed by another callback of the same turn of the loop
+            return
+        try:
+            received = way.receive()
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            received = None
+        if received is None:
+            # It is dying, or user code closed its sockets. Its end is proved when the fork server has reaped it.
+            self._unwatch(way.connection)
+            worker.kill()
+        else:
+            self._handle(worker, received[0])
+
+    def _handle(self, worker: Worker, message: FromWorker) -> None:
+        match message:
+            case Outcomes(outcomes):
+                worker.heard = time.monotonic()
+                for outcome in outcomes:
+                    self._ended(worker, outcome)
+            case Returned(tokens):
+                worker.answered = worker.recalled is not None
+                self._returned += len(tokens)
+                for token in tokens:
+                    self._give_back(worker, token)
+                if worker.stopping:
+                    self._end_running(worker)
+            case Wanted(name):
+                try:
+                    payload = functions.definition(name)
+                except Exception:
+                    log.exception("%r of __main__ cannot be sent to a worker", name)
+                    payload = None
+                worker.tell(Definition(name, payload))
+
+    def _ended(self, worker: Worker, outcome: Outcome) -> None:
+        token = outcome.token
+        given = worker.take(token)
+        del self._dispatcher.holders[token]
+        assert given is not None
+        if given.place:
+            self._dispatcher.estimates.learn(given.job.function, outcome.ended - outcome.started)
+        if outcome.cancelled:
+            self._report(Ended(token, started=True))
+        elif outcome.failure is None:
+            self._report(Finished(token, outcome.parts, outcome.started, outcome.ended, worker.pid))
+        else:
+            self._report(Raised(token, outcome.failure, outcome.permanent, outcome.started, outcome.ended, worker.pid))
+
+    def _give_back(self, worker: Worker, token: int) -> None:
+        """The worker has not started this job and will not."""
+        stopped = token in worker.stopping
+        given = worker.take(token)
+        del self._dispatcher.holders[token]
+        assert given is not None
+        if stopped:
+            self._report(Ended(token, started=False))
+        else:
+            self._dispatcher.put_back(given.job)
+
+    def _gone(self, worker: Worker, status: int | None) -> None:
+        """The worker's end is proved."""
+        for message in worker.remaining():
+            self._handle(worker, message)
+        if not worker.killed and not worker.retired:
+            self._deaths += 1
+            log.warning("worker %s died with status %s", worker.pid, status)
+        mark = worker.mark
+        for token in [token for token, given in worker.queue.items() if given.place > mark]:
+            self._give_back(worker, token)
+        started = [*worker.queue, *worker.shared]
+        for token in started:
+            del self._dispatcher.holders[token]
+        del self._workers[worker.pid]
+        self._forget(worker)
+        for token in started:
+            if token in worker.stopping:
+                self._report(Ended(token, started=True))
+        died = tuple([token for token in started if token not in worker.stopping])
+        if died:
+            self._report(Died(died, worker.pid, status))
+        self._spawn_missing()
+        self._close_old_servers()
+
+    def _forget(self, worker: Worker) -> None:
+        for descriptor in (*worker.connections, worker.pidfd):
+            self._unwatch(descriptor)
+        worker.close()
+
+    def _let_go_of_retired(self) -> None:
+        for worker in self._workers.values():
+            if worker.retired and not worker.queue and not worker.shared and worker.lane.connection.fileno() >= 0:
+                for connection in worker.connections:
+                    self._unwatch(connection)
+                worker.disconnect()
+        self._spawn_missing()
+
+    def _open_server(self) -> None:
+        server = Server(self._directory, self._preload)
+        self._servers.append(server)
+        self._selector.register(server.connection, selectors.EVENT_READ, lambda: self._heard_from_server(server))
+        self._spawn_missing()
+
+    def _spawn_missing(self) -> None:
+        if self._failure is not None:
+            return
+        server = self._servers[-1]
+        there = sum(worker.usable for worker in self._workers.values())
+        for _ in range(self.size - there - server.starting):
+            server.spawn()
+
+    def _heard_from_server(self, server: Server) -> None:
+        if server not in self._servers:
+            return
+        try:
+            received = server.receive()
+        except BlockingIOError:
+            return
+        if received is None:
+            self._server_gone(server)
+            return
+        message, descriptors = received
+        match message:
+            case Ready(missing):
+                server.ready = True
+                for module, problem in missing:
+                    log.warning("%s could not be preloaded: %s", module, problem)
+            case Born(pid):
+                self._born(Worker(pid, server, descriptors))
+            case Gone(pid, status):
+                self._gone(self._workers[pid], status)
+
+    def _born(self, worker: Worker) -> None:
+        worker.server.starting -= 1
+        worker.retired = worker.server is not self._servers[-1]
+        self._workers[worker.pid] = worker
+        for way in (worker.lane, worker.side):
+            self._selector.register(way.connection, selectors.EVENT_READ, lambda way=way: self._heard_from(worker, way))
+
+    def _server_gone(self, server: Server) -> None:
+        """Somebody killed it. Its workers die with it, and nobody can tell their exit status any more."""
+        self._unwatch(server.connection)
+        self._servers.remove(server)
+        status = server.close()
+        log.warning("the fork server %s died with status %s", server.pid, status)
+        for worker in self._workers.values():
+            if worker.server is server:
+                worker.killed = True
+                self._selector.register(
+                    worker.pidfd, selectors.EVENT_READ, lambda worker=worker: self._gone(worker, None)
+                )
+        if self._servers:
+            return
+        if server.ready:
+            self._open_server()
+        else:
+            self._failure = WorkersUnavailable(f"the process that starts workers ended at once, with status {status}")
+
+    def _close_old_servers(self) -> None:
+        used = {id(worker.server) for worker in self._workers.values()}
+        for server in self._servers[:-1]:
+            if id(server) not in used and not server.starting:
+                self._servers.remove(server)
+                self._unwatch(server.connection)
+                server.close()
+
+    def _unwatch(self, descriptor: int | socket.socket) -> None:
+        with contextlib.suppress(KeyError, ValueError):  # it is not watched, or is closed already
+            self._selector.unregister(descriptor)

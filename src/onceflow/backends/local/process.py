@@ -1,0 +1,170 @@
+"""The worker process: its main thread runs the jobs of the lane, another thread serves the side.
+
+What the two threads share is the deque of jobs that have not started (each is taken out by one of them), the list of
+outcomes that have not been sent (taken whole), and the table of functions. Each of these operations is one step under
+the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from typing import NoReturn
+
+from onceflow.backends.local.messages import (
+    Batch,
+    Cancel,
+    Definition,
+    Job,
+    Outcome,
+    Outcomes,
+    Recall,
+    Receiver,
+    Returned,
+    ToWorker,
+    Wanted,
+    send,
+)
+from onceflow.backends.local.running import Functions, execute
+from onceflow.backends.local.sharing import Shared
+from onceflow.values.functions import Main
+
+FLUSH = 0.001
+"""Seconds after which outcomes are sent although more jobs wait. Without more jobs they are sent at once."""
+
+FLUSH_BYTES = 32 * 1024
+
+
+def run(lane: socket.socket, side: socket.socket, page: int) -> None:
+    """Everything a worker does. Does not return."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a killed worker loses what is buffered
+    worker = _Worker(lane, side, page)
+    sys.modules["__main__"] = worker.main
+    threading.Thread(target=worker.serve_side, name="onceflow-side", daemon=True).start()
+    worker.serve_lane()
+
+
+class _Worker:
+    def __init__(self, lane: socket.socket, side: socket.socket, page: int) -> None:
+        self._lane: Receiver[Batch] = Receiver(lane, Batch)
+        self._rest_of_lane: Receiver[Batch] = Receiver(lane, Batch)
+        """The side's own receiver, to give back what the main thread has not received yet."""
+        self._side: Receiver[ToWorker] = Receiver(side, ToWorker)
+        self._mark = memoryview(mmap.mmap(page, 0)).cast("Q")
+        os.close(page)
+        self._waiting: deque[tuple[int, Job]] = deque()
+        """Jobs that have not started, each with its place in the lane."""
+        self._outcomes: deque[Outcome] = deque()
+        self._answers: dict[str, threading.Event] = {}
+        self._definitions: dict[str, bytes | None] = {}
+        self.main = Main(self._ask)
+        self._functions = Functions(self.main)
+        self._shared = Shared(self._functions, self._send_outcomes)
+
+    def serve_lane(self) -> None:
+        waiting, functions, mark = self._waiting, self._functions, self._mark
+        while True:
+            received = self._lane.receive()
+            if received is None:
+                _leave()
+            batch, _ = received
+            functions.add(batch)
+            waiting.extend(enumerate(batch.jobs, batch.first))
+            sent = time.monotonic()
+            size = 0
+            while waiting:
+                try:
+                    place, job = waiting.popleft()
+                except IndexError:  # the side was quicker
+                    break
+                mark[0] = place
+                outcome = execute(job, functions)
+                self._outcomes.append(outcome)
+                size += sum(map(len, outcome.parts))
+                if size > FLUSH_BYTES or time.monotonic() - sent > FLUSH:
+                    self._flush(self._lane.connection)
+                    sent = time.monotonic()
+                    size = 0
+            self._flush(self._lane.connection)
+
+    def serve_side(self) -> None:
+        while True:
+            received = self._side.receive()
+            if received is None:
+                _leave()
+            message, _ = received
+            match message:
+                case Batch():
+                    self._functions.add(message)
+                    for job in message.jobs:
+                        self._shared.start(job)
+                case Recall():
+                    self._give_back()
+                case Cancel(token):
+                    self._shared.cancel(token)
+                case Definition(name, payload):
+                    self._definitions[name] = payload
+                    self._answers.pop(name).set()
+
+    def _give_back(self) -> None:
+        """First takes what has not started, then sends what has ended: so if a job that the pool asks for is not among
+        those given back, the outcomes of all jobs before it have been sent, and no job after it will start."""
+        returned: list[int] = []
+        while self._waiting:
+            try:
+                returned.append(self._waiting.pop()[1].token)
+            except IndexError:  # the main thread was quicker
+                break
+        while True:
+            try:
+                received = self._rest_of_lane.receive(socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            if received is None:
+                _leave()
+            batch, _ = received
+            self._functions.add(batch)
+            returned += [job.token for job in batch.jobs]
+        self._flush(self._side.connection)
+        self._send(Returned(returned))
+
+    def _flush(self, connection: socket.socket) -> None:
+        taken = []
+        while self._outcomes:
+            try:
+                taken.append(self._outcomes.popleft())
+            except IndexError:  # the other thread was quicker
+                break
+        if taken:
+            self._send(Outcomes(taken), connection)
+
+    def _send_outcomes(self, outcomes: list[Outcome]) -> None:
+        self._send(Outcomes(outcomes))
+
+    def _send(self, message: Outcomes | Returned | Wanted, connection: socket.socket | None = None) -> None:
+        try:
+            send(connection or self._side.connection, message)
+        except (BrokenPipeError, ConnectionResetError):
+            _leave()
+
+    def _ask(self, name: str) -> bytes | None:
+        """What the caller's `__main__` has under this name. Called by whichever thread loads something."""
+        mine = threading.Event()
+        answered = self._answers.setdefault(name, mine)
+        if answered is mine:
+            self._send(Wanted(name))
+        answered.wait()
+        return self._definitions[name]
+
+
+def _leave() -> NoReturn:
+    """The engine is gone, or has closed this worker. Nobody waits for anything that still runs here."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)

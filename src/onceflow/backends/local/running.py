@@ -1,0 +1,110 @@
+"""Running one job in a worker: load the function, fill the arguments, call, pickle what comes back."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from onceflow.backends import failures
+from onceflow.backends.context import running
+from onceflow.backends.local.messages import Batch, Job, Outcome
+from onceflow.errors import FunctionNotLoaded, OnceflowError, UnpicklableOutput, WrongParts
+from onceflow.values import functions, snapshot
+from onceflow.values.functions import Main, Shipped
+
+
+class Functions:
+    """The functions a worker knows, each loaded when it is first called."""
+
+    def __init__(self, main: Main) -> None:
+        self._main = main
+        self._shipped: dict[str, Shipped] = {}
+        self._loaded: dict[str, Callable[..., Any]] = {}
+        self._loading = threading.Lock()
+
+    def add(self, batch: Batch) -> None:
+        if batch.path is not None:
+            sys.path[:] = batch.path
+        for shipped in batch.functions:
+            if shipped.payload and shipped.hash not in self._shipped:
+                self._main.forget()
+            self._shipped[shipped.hash] = shipped
+
+    def get(self, key: str) -> Callable[..., Any]:
+        """Raises whatever loading it raises."""
+        function = self._loaded.get(key)
+        if function is None:
+            with self._loading:
+                function = self._loaded[key] = functions.load(self._shipped[key])
+        return function
+
+
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+def prepare(job: Job, known: Functions) -> Call:
+    """Function and arguments of a job. Raises `FunctionNotLoaded`."""
+    try:
+        function = known.get(job.function)
+        inputs = [pickle.loads(value) for value in job.inputs]
+        if not inputs and not job.buffers:
+            args, kwargs = pickle.loads(job.arguments)
+        else:
+            args, kwargs = snapshot.load(job.arguments, inputs, job.buffers)
+        if job.holes:
+            positions = list(args)
+            for place, number in job.holes:
+                if isinstance(place, int):
+                    positions[place] = inputs[number]
+                else:
+                    kwargs[place] = inputs[number]
+            args = positions
+    except Exception as error:
+        raise FunctionNotLoaded(job.task, f"{type(error).__name__}: {error}") from error
+    return function, args, kwargs
+
+
+def execute(job: Job, known: Functions) -> Outcome:
+    """Runs a job in this thread. Whatever happens, there is an outcome."""
+    started = time.time()
+    try:
+        function, args, kwargs = prepare(job, known)
+        token = running.set(job.context)
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            running.reset(token)
+        return Outcome(job.token, started, time.time(), pickle_parts(job, result))
+    except BaseException as error:  # also SystemExit and the like: user code does not end a worker by raising
+        return failed(job, started, error)
+
+
+def failed(job: Job, started: float, error: BaseException) -> Outcome:
+    permanent = isinstance(error, (FunctionNotLoaded, UnpicklableOutput, WrongParts))
+    failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
+    return Outcome(job.token, started, time.time(), [], failure, permanent)
+
+
+def pickle_parts(job: Job, result: Any) -> list[bytes]:
+    """The parts of an output. Raises `WrongParts` or `UnpicklableOutput`."""
+    if job.parts == 1:
+        return [_pickle_part(job, 0, result)]
+    if not isinstance(result, tuple) or len(result) != job.parts:
+        kind = type(result).__qualname__
+        raise WrongParts(job.task, job.parts, f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {kind}")
+    return [_pickle_part(job, number, part) for number, part in enumerate(result)]
+
+
+def _pickle_part(job: Job, number: int, part: Any) -> bytes:
+    try:
+        return functions.dump(part)
+    except OnceflowError:
+        raise
+    except Exception as error:
+        kind = type(part).__qualname__
+        raise UnpicklableOutput(job.task, number, kind, f"{type(error).__name__}: {error}") from error

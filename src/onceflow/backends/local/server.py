@@ -1,0 +1,92 @@
+"""The pool's side of a fork server: starts it, asks it for workers, and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from onceflow.backends.local import locks
+from onceflow.backends.local.messages import FromServer, Receiver, Spawn, pair, send
+from onceflow.values.functions import file_version
+
+_PROGRAM = """
+import sys
+control, lock, engine, count = map(int, sys.argv[1:5])
+preload = sys.argv[5:5 + count]
+sys.path[:] = sys.argv[5 + count:]
+del sys.argv[1:]
+from onceflow.backends.local.forkserver import main
+main(control, lock, engine, preload)
+"""
+
+_PATIENCE = 10.0
+"""Seconds that a fork server has to end its workers and itself. It is never busy, so this only runs out if somebody
+stopped it with a signal."""
+
+
+class Server:
+    """A fork server. Starting it takes some milliseconds here; until it is ready, requests wait in its socket."""
+
+    def __init__(self, directory: Path, preload: Sequence[str]) -> None:
+        self.ready = False
+        self.starting = 0
+        """Workers that were asked for and are not there yet."""
+        self.path = search_path()
+        """`sys.path` with which its workers begin."""
+        self.versions = {module: file_version(module) for module in preload}
+        """What its workers have in memory when they begin."""
+        self.connection, theirs = pair()
+        self.connection.setblocking(False)
+        self._receiver: Receiver[FromServer] = Receiver(self.connection, FromServer)
+        lock = locks.hold(directory)
+        try:
+            numbers = [theirs.fileno(), lock, os.getpid(), len(preload)]
+            self._process = subprocess.Popen(
+                [sys.executable, *_interpreter_flags(), "-c", _PROGRAM, *map(str, numbers), *preload, *self.path],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), lock),
+                process_group=0,  # an interrupt from the terminal is for the engine, which decides what it means
+            )
+        finally:
+            theirs.close()
+            os.close(lock)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def spawn(self) -> None:
+        self.starting += 1
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is about to be noticed
+            send(self.connection, Spawn())
+
+    def receive(self) -> tuple[FromServer, tuple[int, ...]] | None:
+        """The next message and its descriptors; None if the server is gone. Raises `BlockingIOError` if there is
+        none."""
+        try:
+            return self._receiver.receive()
+        except ConnectionResetError:
+            return None
+
+    def close(self) -> int:
+        """Ends it and all its workers, and waits for that. Returns its exit status."""
+        self.connection.close()
+        try:
+            return self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+
+def search_path() -> list[str]:
+    return list(sys.path)
+
+
+def _interpreter_flags() -> list[str]:
+    """`-W`, `-X` and the like, as this process was given them."""
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return flags

@@ -1,0 +1,92 @@
+"""Jobs that share a worker: async ones on an event loop in a thread of its own, and those that ask for threads.
+
+They start at once; how many a worker gets is the pool's business. Neither kind waits for the worker's main thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from onceflow.backends.context import running
+from onceflow.backends.local.messages import Job, Outcome
+from onceflow.backends.local.running import Functions, execute, failed, pickle_parts, prepare
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Shared:
+    """`tell` sends outcomes; it may be called from any thread."""
+
+    def __init__(self, known: Functions, tell: Callable[[list[Outcome]], None]) -> None:
+        self._known = known
+        self._tell = tell
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[int, asyncio.Task[Outcome]] = {}
+        """Token → task. Only the loop's thread touches it."""
+        self._cancelled: set[int] = set()
+        self._ended: list[Outcome] = []
+        """Outcomes of this turn of the loop, to be sent together."""
+
+    def start(self, job: Job) -> None:
+        if job.is_async:
+            self._running_loop().call_soon_threadsafe(self._start_task, job)
+        else:
+            threading.Thread(target=self._run_in_thread, args=(job,), name=f"onceflow-{job.token}", daemon=True).start()
+
+    def cancel(self, token: int) -> None:
+        """An async job that has ended already is left in peace: its outcome is on its way."""
+        self._running_loop().call_soon_threadsafe(self._cancel_task, token)
+
+    def _run_in_thread(self, job: Job) -> None:
+        self._tell([execute(job, self._known)])
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            import asyncio  # large, and most workers never need it
+
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="onceflow-loop", daemon=True).start()
+        return self._loop
+
+    def _start_task(self, job: Job) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(self._run(job), name=f"{job.task} {job.token}")
+        self._tasks[job.token] = task
+        # Not at the end of `_run`: a task that is cancelled at once never comes to its first line.
+        task.add_done_callback(lambda done: self._end_task(job.token, done))
+
+    def _cancel_task(self, token: int) -> None:
+        task = self._tasks.get(token)
+        if task is not None:
+            self._cancelled.add(token)
+            task.cancel()
+
+    async def _run(self, job: Job) -> Outcome:
+        import asyncio
+
+        started = time.time()
+        try:
+            function, args, kwargs = prepare(job, self._known)
+            running.set(job.context)  # each task of the loop has a context of its own
+            result = await function(*args, **kwargs)
+            return Outcome(job.token, started, time.time(), pickle_parts(job, result))
+        except BaseException as error:
+            if job.token in self._cancelled and isinstance(error, asyncio.CancelledError):
+                raise
+            return failed(job, started, error)
+
+    def _end_task(self, token: int, task: asyncio.Task[Outcome]) -> None:
+        del self._tasks[token]
+        self._cancelled.discard(token)
+        if not self._ended:
+            assert self._loop is not None
+            self._loop.call_soon(self._send_ended)
+        self._ended.append(Outcome(token, 0.0, 0.0, [], cancelled=True) if task.cancelled() else task.result())
+
+    def _send_ended(self) -> None:
+        ended, self._ended = self._ended, []
+        self._tell(ended)

@@ -1,0 +1,169 @@
+"""The pool's side of one worker: its sockets, what it was given, and what it knows."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+
+from onceflow.backends.local.messages import Batch, Cancel, Definition, FromWorker, Job, Recall, Receiver, send
+from onceflow.backends.local.server import Server
+from onceflow.backends.local.window import Load
+from onceflow.values.functions import Shipped
+
+
+class Given:
+    """A job that a worker has."""
+
+    __slots__ = ("expected", "job", "place")
+
+    def __init__(self, job: Job, place: int, expected: float) -> None:
+        self.job = job
+        self.place = place
+        """In the lane, counting from 1. 0 for jobs that share."""
+        self.expected = expected
+
+
+class Worker:
+    """A worker as the pool sees it. Sending to one that has died does nothing: its death is about to be noticed."""
+
+    def __init__(self, pid: int, server: Server, descriptors: Sequence[int]) -> None:
+        lane, side, self.pidfd, page = descriptors
+        self.pid = pid
+        self.server = server
+        self.lane: Receiver[FromWorker] = Receiver(socket.socket(fileno=lane), FromWorker)
+        self.side: Receiver[FromWorker] = Receiver(socket.socket(fileno=side), FromWorker)
+        for connection in self.connections:
+            connection.setblocking(False)
+        self._page = mmap.mmap(page, 0, prot=mmap.PROT_READ)
+        os.close(page)
+        self.queue: dict[int, Given] = {}
+        """Token → job of the lane, in the order in which they were sent, until the worker tells what became of it."""
+        self.shared: dict[int, Given] = {}
+        """Token → job that shares the worker with others, likewise."""
+        self.load = Load()
+        self.stopping: set[int] = set()
+        """Jobs of the lane, or shared, that are to be ended."""
+        self.heard = 0.0
+        """When it last told of an end in the lane, or the lane ceased to be empty."""
+        self.recalled: float | None = None
+        """When it was last asked to give back what has not started; None once the lane was empty since."""
+        self.answered = False
+        """Whether it has done so. From then on no further job of the lane starts."""
+        self.owed: list[Cancel | Definition] = []
+        """Messages that wait until the worker reads its side."""
+        self.killed = False
+        self.retired = False
+        """It gets no more jobs and is closed when it has none."""
+        self._places = 0
+        self._path = server.path
+        self._modules = dict(server.versions)
+        """Module → the state of its file that the worker has imported, or will."""
+        self._knows: dict[Receiver[FromWorker], set[str]] = {self.lane: set(), self.side: set()}
+
+    @property
+    def connections(self) -> tuple[socket.socket, socket.socket]:
+        return self.lane.connection, self.side.connection
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be given jobs that share it."""
+        return not self.killed and not self.retired
+
+    @property
+    def open(self) -> bool:
+        """Whether it may be given jobs for its lane."""
+        return self.recalled is None and not self.killed and not self.retired
+
+    @property
+    def mark(self) -> int:
+        """The place of the job that started last."""
+        return int.from_bytes(self._page[:8], sys.byteorder)
+
+    def is_stale(self, shipped: Shipped) -> bool:
+        """Whether it has imported another state of the function's module."""
+        return bool(shipped.module) and self._modules.get(shipped.module, shipped.version) != shipped.version
+
+    def give(
+        self, given: list[tuple[Job, float]], shipped: dict[str, Shipped], path: list[str], *, share: bool = False
+    ) -> bool:
+        """Sends these jobs, each with its expected duration, and the functions they need. False, and nothing was sent,
+        if the worker lags behind or is gone."""
+        way = self.side if share else self.lane
+        knows = self._knows[way]
+        unknown = {job.function: shipped[job.function] for job, _ in given if job.function not in knows}
+        changed = path if path is not self._path and path != self._path else None
+        first = 0 if share else self._places + 1
+        if not self._send(way, Batch(list(unknown.values()), [job for job, _ in given], first, changed)):
+            return False
+        self._path = path
+        knows.update(unknown)
+        self._modules.update({function.module: function.version for function in unknown.values() if function.module})
+        if share:
+            self.shared.update({job.token: Given(job, 0, 0.0) for job, _ in given})
+            return True
+        for place, (job, expected) in enumerate(given, first):
+            self.queue[job.token] = Given(job, place, expected)
+            self.load.add(expected)
+        self._places += len(given)
+        return True
+
+    def take(self, token: int) -> Given | None:
+        """Removes a job that it has no more."""
+        given = self.queue.pop(token, None)
+        if given is None:
+            given = self.shared.pop(token, None)
+        else:
+            self.load.remove(given.expected)
+            if not self.queue:
+                self.recalled = None
+                self.answered = False
+        self.stopping.discard(token)
+        return given
+
+    def recall(self, now: float) -> None:
+        if self._send(self.side, Recall()):
+            self.recalled = now
+            self.answered = False
+
+    def tell(self, message: Cancel | Definition) -> None:
+        """Sends this, if not now then when the worker has caught up (`catch_up`)."""
+        self.owed.append(message)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        while self.owed and self._send(self.side, self.owed[0]):
+            del self.owed[0]
+
+    def kill(self) -> None:
+        self.killed = True
+        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def remaining(self) -> Iterator[FromWorker]:
+        """What it sent before it ended."""
+        for way in (self.lane, self.side):
+            try:
+                while way.connection.fileno() >= 0 and (received := way.receive()) is not None:
+                    yield received[0]
+            except (BlockingIOError, ConnectionResetError):
+                pass
+
+    def disconnect(self) -> None:
+        """An idle worker that finds its sockets closed leaves."""
+        for connection in self.connections:
+            connection.close()
+
+    def close(self) -> None:
+        self.disconnect()
+        self._page.close()
+        os.close(self.pidfd)
+
+    def _send(self, way: Receiver[FromWorker], message: Batch | Recall | Cancel | Definition) -> bool:
+        try:
+            send(way.connection, message)
+        except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+            return False
+        return True

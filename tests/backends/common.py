@@ -1,0 +1,143 @@
+"""What the tests of the local backend share: a pool with a loop around it, and jobs that tests can hold and watch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import selectors
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from onceflow.backends import failures
+from onceflow.backends.local.messages import Job
+from onceflow.backends.local.pool import Pool
+from onceflow.backends.local.reports import Died, Finished, Raised, Report
+from onceflow.values import snapshot
+from onceflow.values.functions import ship
+
+
+class Loop:
+    """A pool, the loop that drives it, and the reports it gave, by token."""
+
+    def __init__(self, directory: Path, workers: int = 2, preload: tuple[str, ...] = ()) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.reports: dict[int, Report] = {}
+        self.count = 0
+        self.pool = Pool(directory, workers, selector=self.selector, report=self._note, preload=preload)
+
+    def _note(self, report: Report) -> None:
+        for token in report.tokens if isinstance(report, Died) else (report.token,):
+            assert token not in self.reports, "one report for each job"
+            self.reports[token] = report
+
+    def start(self, function: Callable[..., Any], *args: Any, **options: Any) -> int:
+        """Options are those of `Job`, and `kwargs`."""
+        shipped = ship(function)
+        self.pool.ship(shipped)
+        self.count += 1
+        arguments = snapshot.take((args, options.pop("kwargs", {}))).payload
+        self.pool.start(Job(self.count, shipped.hash, getattr(function, "__name__", "?"), arguments, **options))
+        return self.count
+
+    def turn(self) -> None:
+        for key, _ in self.selector.select(self.pool.turn()):
+            key.data()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self.turn()
+
+    def report(self, token: int) -> Report:
+        self.until(lambda: token in self.reports)
+        return self.reports[token]
+
+    def result(self, token: int) -> Any:
+        report = self.report(token)
+        if isinstance(report, Raised):
+            raise failures.load(report.failure)
+        assert isinstance(report, Finished)
+        values = tuple(pickle.loads(part) for part in report.parts)
+        return values[0] if len(values) == 1 else values
+
+    def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        return self.result(self.start(function, *args, **options))
+
+    def warm_up(self) -> list[int]:
+        """Waits until all workers are there. Returns their process ids."""
+        self.until(lambda: self.pool.statistics().workers == self.pool.size)
+        return [pid for pid, worker in self.pool._workers.items() if worker.usable]
+
+
+@contextlib.contextmanager
+def running_pool(directory: Path, workers: int = 2, preload: tuple[str, ...] = ()) -> Iterator[Loop]:
+    loop = Loop(directory, workers, preload)
+    try:
+        yield loop
+    finally:
+        loop.pool.close()
+        assert not loop.selector.get_map()
+        loop.selector.close()
+
+
+class Gate:
+    """A named pipe. A job that passes it waits for the test, which thereby knows that the job runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        os.mkfifo(path)
+        os.mkfifo(self.path + ".here")
+        self._here = os.open(self.path + ".here", os.O_RDWR | os.O_NONBLOCK)
+        self._open = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
+
+    def wait(self, loop: Loop) -> int:
+        """Drives the loop until a job is at the gate. Returns the process it is in."""
+        arrived: list[bytes] = []
+        loop.selector.register(self._here, selectors.EVENT_READ, lambda: arrived.append(os.read(self._here, 8)))
+        loop.until(lambda: bool(arrived))
+        loop.selector.unregister(self._here)
+        return int(arrived[0])
+
+    def let_through(self, count: int = 1) -> None:
+        os.write(self._open, b"." * count)
+
+    def close(self) -> None:
+        os.close(self._here)
+        os.close(self._open)
+
+
+@contextlib.contextmanager
+def gate(path: Path) -> Iterator[Gate]:
+    made = Gate(path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def pass_gate(path: str) -> str:
+    """A job: says that it is there, waits until it is let through."""
+    with open(path + ".here", "wb", buffering=0) as here:
+        here.write(b"%8d" % os.getpid())
+    with open(path, "rb", buffering=0) as opened:
+        opened.read(1)
+    return "through"
+
+
+def write_line(path: str, line: str) -> str:
+    """A job: leaves a trace."""
+    with open(path, "a") as file:
+        file.write(line + "\n")
+    return line
+
+
+def nothing() -> None:
+    """A job."""
+
+
+def wait_for_end(pidfd: int) -> None:
+    """Returns when the process is gone (or a zombie)."""
+    select.select([pidfd], [], [])
+    os.close(pidfd)
