@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import onceflow
 from onceflow.storage import journal
@@ -49,11 +50,40 @@ def quick(path: Path) -> SqliteJournal:
     return SqliteJournal(path / "journal.db", durability="process")
 
 
-def python(script: str, *arguments: object) -> subprocess.Popen[bytes]:
-    """Runs a script in another process, with pipes to and from it."""
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), str(PROJECT)])},
-    )
+class Child:
+    """Another process that runs a script, with pipes to and from it. The end of the context kills it."""
+
+    def __init__(self, script: str, *arguments: object) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", script, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), str(PROJECT)])},
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._to.close()
+        self._from.close()
+
+    def read(self) -> str:
+        """The next line it says, empty if it has ended."""
+        return self._from.readline().decode().strip()
+
+    def go_on(self) -> None:
+        self._to.write(b"\n")
+        self._to.flush()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def wait(self) -> int:
+        return self._process.wait()
