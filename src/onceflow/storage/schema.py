@@ -58,7 +58,8 @@ TABLES = (
 COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated"
 
 GET_VERSION = "PRAGMA user_version"
-GET_MODE = "PRAGMA journal_mode"
+SET_VERSION = "PRAGMA user_version"
+COUNT_TABLES = "SELECT count(*) FROM sqlite_schema"
 SET_WAL = "PRAGMA journal_mode = WAL"
 SET_POWER = "PRAGMA synchronous = FULL"
 SET_PROCESS = "PRAGMA synchronous = NORMAL"
@@ -159,25 +160,25 @@ MIGRATIONS: tuple[Migration, ...] = (create_tables,)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 
-def bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] | None = None) -> None:
-    """Runs the migrations that the file lacks, each in a transaction of its own. The caller holds the turn, so nobody
-    else does the same."""
-    migrations = MIGRATIONS if migrations is None else migrations
-    found = version(connection)
-    if found > len(migrations):
-        raise StorageTooNew(str(path), found, len(migrations))
-    if found == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise StorageDamaged(str(path), "it is a database, but not a journal of onceflow")
-    for number in range(found, len(migrations)):
-        connection.execute(BEGIN_WRITING)
-        try:
-            migrations[number](connection)
-            connection.execute(f"PRAGMA user_version = {number + 1}")
-            connection.execute(COMMIT)
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute(ROLLBACK)
-            raise
+def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
+    """Runs the migrations that the file lacks, all or none. The caller holds the turn, so nobody else does the same.
+    Even where there is nothing to do it writes, and takes it back: SQLite is silent about a file that may only be read
+    until somebody does."""
+    connection.execute(BEGIN_WRITING)
+    try:
+        found = version(connection)
+        if found > len(MIGRATIONS):
+            raise StorageTooNew(str(path), found, len(MIGRATIONS))
+        if found == 0 and connection.execute(COUNT_TABLES).fetchone() != (0,):
+            raise StorageDamaged(str(path), "it is a database, but not a journal of onceflow")
+        for migrate in MIGRATIONS[found:]:
+            migrate(connection)
+        connection.execute(f"{SET_VERSION} = {len(MIGRATIONS)}")
+        connection.execute(COMMIT if found < len(MIGRATIONS) else ROLLBACK)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute(ROLLBACK)
+        raise
 
 
 def version(connection: sqlite3.Connection) -> int:
