@@ -42,13 +42,14 @@ class Loop:
         self.pool.start(Job(self.count, shipped.hash, getattr(function, "__name__", "?"), arguments, **options))
         return self.count
 
-    def turn(self) -> None:
-        for key, _ in self.selector.select(self.pool.turn()):
-            key.data()
-
     def until(self, condition: Callable[[], bool]) -> None:
+        """Drives the pool until it is so."""
         while not condition():
-            self.turn()
+            timeout = self.pool.turn()
+            if condition():
+                return
+            for key, _ in self.selector.select(timeout):
+                key.data()
 
     def report(self, token: int) -> Report:
         self.until(lambda: token in self.reports)
@@ -64,6 +65,12 @@ class Loop:
 
     def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return self.result(self.start(function, *args, **options))
+
+    def learn_that_it_is_short(self, function: Callable[..., Any], *args: Any) -> None:
+        """Runs it until the pool sends many of it ahead."""
+        key = ship(function).hash
+        while self.pool._dispatcher.estimates.expected(key) > 100e-6:
+            self.call(function, *args)
 
     def warm_up(self) -> list[int]:
         """Waits until all workers are there. Returns their process ids."""

@@ -157,8 +157,7 @@ def _opened(door: Gate) -> str:
 
 def test_jobs_behind_one_that_is_unexpectedly_long_are_given_back_and_run_elsewhere(loop: Loop, door: Gate) -> None:
     loop.warm_up()
-    for _ in range(20):
-        loop.call(_sometimes_long, "")  # taken to be short, so many are sent ahead
+    loop.learn_that_it_is_short(_sometimes_long, "")
     tokens = [loop.start(_sometimes_long, door.path if number == 3 else "") for number in range(50)]
 
     others = [token for number, token in enumerate(tokens) if number != 3]

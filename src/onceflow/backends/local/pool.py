@@ -214,7 +214,9 @@ class Pool:
         if received is None:
             # It is dying, or user code closed its sockets. Its end is proved when the fork server has reaped it.
             self._unwatch(way.connection)
-            worker.kill()
+            if not worker.killed:
+                worker.broken = True
+                worker.kill()
         else:
             self._handle(worker, received[0])
 
@@ -268,7 +270,7 @@ class Pool:
         """The worker's end is proved."""
         for message in worker.remaining():
             self._handle(worker, message)
-        if not worker.killed and not worker.retired:
+        if worker.broken or not (worker.killed or worker.retired):
             self._deaths += 1
             log.warning("worker %s died with status %s", worker.pid, status)
         mark = worker.mark
@@ -351,7 +353,7 @@ class Pool:
         log.warning("the fork server %s died with status %s", server.pid, status)
         for worker in self._workers.values():
             if worker.server is server:
-                worker.killed = True
+                worker.killed = worker.broken = True
                 self._selector.register(
                     worker.pidfd, selectors.EVENT_READ, lambda worker=worker: self._gone(worker, None)
                 )

@@ -7,7 +7,7 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onceflow.backends import failures
@@ -44,36 +44,43 @@ class Functions:
         return function
 
 
-Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-
-
-def prepare(job: Job, known: Functions) -> Call:
-    """Function and arguments of a job. Raises `FunctionNotLoaded`."""
+def function_of(job: Job, known: Functions) -> Callable[..., Any]:
+    """Raises `FunctionNotLoaded`."""
     try:
-        function = known.get(job.function)
+        return known.get(job.function)
+    except Exception as error:
+        raise FunctionNotLoaded(job.task, f"{type(error).__name__}: {error}") from error
+
+
+def arguments_of(job: Job) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Raises `FunctionNotLoaded`."""
+    try:
         inputs = [pickle.loads(value) for value in job.inputs]
+        args: Sequence[Any]
+        kwargs: dict[str, Any]
         if not inputs and not job.buffers:
             args, kwargs = pickle.loads(job.arguments)
         else:
             args, kwargs = snapshot.load(job.arguments, inputs, job.buffers)
         if job.holes:
-            positions = list(args)
+            args = list(args)
             for place, number in job.holes:
                 if isinstance(place, int):
-                    positions[place] = inputs[number]
+                    args[place] = inputs[number]
                 else:
                     kwargs[place] = inputs[number]
-            args = positions
     except Exception as error:
         raise FunctionNotLoaded(job.task, f"{type(error).__name__}: {error}") from error
-    return function, args, kwargs
+    return args, kwargs
 
 
 def execute(job: Job, known: Functions) -> Outcome:
     """Runs a job in this thread. Whatever happens, there is an outcome."""
     started = time.time()
     try:
-        function, args, kwargs = prepare(job, known)
+        function = function_of(job, known)
+        started = time.time()  # the first call imports a module, which says nothing about how long calls take
+        args, kwargs = arguments_of(job)
         token = running.set(job.context)
         try:
             result = function(*args, **kwargs)

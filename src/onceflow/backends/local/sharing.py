@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from onceflow.backends.context import running
 from onceflow.backends.local.messages import Job, Outcome
-from onceflow.backends.local.running import Functions, execute, failed, pickle_parts, prepare
+from onceflow.backends.local.running import Functions, arguments_of, execute, failed, function_of, pickle_parts
 
 if TYPE_CHECKING:
     import asyncio
@@ -70,7 +70,8 @@ class Shared:
 
         started = time.time()
         try:
-            function, args, kwargs = prepare(job, self._known)
+            function = function_of(job, self._known)
+            args, kwargs = arguments_of(job)
             running.set(job.context)  # each task of the loop has a context of its own
             result = await function(*args, **kwargs)
             return Outcome(job.token, started, time.time(), pickle_parts(job, result))

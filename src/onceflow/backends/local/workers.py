@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import signal
@@ -56,6 +57,8 @@ class Worker:
         self.owed: list[Cancel | Definition] = []
         """Messages that wait until the worker reads its side."""
         self.killed = False
+        self.broken = False
+        """It died, or had to be killed because it could not be spoken to any more."""
         self.retired = False
         """It gets no more jobs and is closed when it has none."""
         self._places = 0
@@ -140,7 +143,8 @@ class Worker:
 
     def kill(self) -> None:
         self.killed = True
-        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has been reaped already
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def remaining(self) -> Iterator[FromWorker]:
         """What it sent before it ended."""

@@ -1,0 +1,189 @@
+"""Deaths: of a worker, of the fork server, of the engine. Nothing is lost, doubled or left behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onceflow.backends.local import locks
+from onceflow.backends.local.reports import Died, Finished
+from tests.backends.common import Gate, Loop, nothing, pass_gate, running_pool, wait_for_end, write_line
+
+
+def kill(pid: int) -> None:
+    """Kills a process that the test started, and waits until it is gone."""
+    pidfd = os.pidfd_open(pid)
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    wait_for_end(pidfd)
+
+
+def test_a_worker_that_is_killed_is_reported_with_what_it_ran(loop: Loop, door: Gate) -> None:
+    token = loop.start(pass_gate, door.path)
+    pid = door.wait(loop)
+
+    kill(pid)
+
+    assert loop.report(token) == Died((token,), pid, -signal.SIGKILL)
+    assert loop.pool.statistics().deaths == 1
+
+
+def test_a_worker_that_exits_is_reported_with_its_status(loop: Loop) -> None:
+    token = loop.start(os._exit, 7)
+
+    report = loop.report(token)
+
+    assert isinstance(report, Died)
+    assert report.status == 7
+
+
+def test_what_a_dead_worker_had_not_started_runs_elsewhere_once_each(tmp_path: Path, door: Gate) -> None:
+    trace = str(tmp_path / "trace")
+    with running_pool(tmp_path, workers=1) as loop:
+        loop.learn_that_it_is_short(_step, "", "", "")
+        held = loop.start(_step, door.path, trace, "held")
+        others = [loop.start(_step, "", trace, str(number)) for number in range(30)]
+        loop.pool.turn()  # everything is in the worker now
+        assert loop.pool.statistics().queued == 0
+
+        kill(door.wait(loop))
+
+        assert isinstance(loop.report(held), Died)
+        assert [loop.result(token) for token in others] == [str(number) for number in range(30)]
+    assert sorted(map(int, Path(trace).read_text().split())) == list(range(30))
+
+
+def _step(path: str, trace: str, line: str) -> str:
+    if path:
+        pass_gate(path)
+    return write_line(trace, line) if trace else line
+
+
+def test_a_worker_whose_sockets_user_code_closed_is_ended(loop: Loop) -> None:
+    token = loop.start(_close_everything)
+
+    report = loop.report(token)
+
+    assert isinstance(report, Died)
+    assert loop.call(nothing) is None
+
+
+def _close_everything() -> None:
+    os.closerange(3, 100)
+    signal.pause()
+
+
+def test_processes_that_a_killed_job_left_running_are_ended(loop: Loop, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "child")
+    alive = os.open(tmp_path / "child", os.O_RDONLY | os.O_NONBLOCK)
+    token = loop.start(_start_child_and_die, str(tmp_path / "child"))
+
+    assert isinstance(loop.report(token), Died)
+
+    assert select.select([alive], [], [])[0]  # the end of the pipe is closed: the child is gone
+    assert os.read(alive, 10) == b""
+    os.close(alive)
+
+
+def _start_child_and_die(path: str) -> None:
+    with open(path, "wb") as held:
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], pass_fds=(held.fileno(),))
+    os._exit(1)
+
+
+def test_when_the_fork_server_is_killed_its_workers_end_and_the_pool_goes_on(loop: Loop, door: Gate) -> None:
+    loop.warm_up()
+    token = loop.start(pass_gate, door.path)
+    pid = door.wait(loop)
+    other = loop.start(nothing)
+
+    kill(loop.pool._servers[-1].pid)
+
+    assert loop.report(token) == Died((token,), pid, None)
+    assert isinstance(loop.report(other), Finished | Died)
+    assert loop.call(nothing) is None
+
+
+def test_a_pool_that_cannot_start_workers_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from onceflow.errors import WorkersUnavailable
+
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with running_pool(tmp_path) as loop, pytest.raises(WorkersUnavailable):
+        loop.call(nothing)
+
+
+def test_a_closed_pool_leaves_nothing_behind(tmp_path: Path, door: Gate) -> None:
+    before = _descriptors()
+    with running_pool(tmp_path) as loop:
+        pids = [loop.pool._servers[0].pid, *loop.warm_up()]
+        pidfds = [os.pidfd_open(pid) for pid in pids]
+        loop.start(pass_gate, door.path)
+        door.wait(loop)
+
+    for pidfd in pidfds:
+        wait_for_end(pidfd)
+    assert _descriptors() == before
+    assert locks.all_gone(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {locks.NAME, "door", "door.here"}
+
+
+def test_deaths_leave_no_descriptors_behind(loop: Loop, door: Gate) -> None:
+    for pid in loop.warm_up():
+        kill(pid)
+    loop.until(lambda: loop.pool.statistics().deaths == 2)
+    loop.warm_up()
+    before = _descriptors()
+
+    for pid in loop.warm_up():
+        kill(pid)
+    loop.until(lambda: loop.pool.statistics().deaths == 4)
+    loop.warm_up()
+
+    assert len(_descriptors()) == len(before)
+
+
+def _descriptors() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
+
+
+ENGINE = """
+import os, sys
+from pathlib import Path
+from tests.backends.common import Gate, Loop, pass_gate
+loop = Loop(Path(sys.argv[1]))
+gate = Gate(Path(sys.argv[1]) / "door")
+pids = loop.warm_up()
+loop.start(pass_gate, gate.path)
+loop.start(pass_gate, gate.path, threads=True)
+gate.wait(loop), gate.wait(loop)
+print(loop.pool._servers[0].pid, *pids, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_when_the_engine_is_killed_everything_ends_and_the_lock_proves_it(tmp_path: Path) -> None:
+    engine = subprocess.Popen(
+        [sys.executable, "-c", ENGINE, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert engine.stdin is not None
+    assert engine.stdout is not None
+    pidfds = [os.pidfd_open(int(pid)) for pid in engine.stdout.readline().split()]
+    assert len(pidfds) == 3
+    assert not locks.all_gone(tmp_path)
+
+    engine.kill()
+    engine.wait()
+
+    assert locks.all_gone(tmp_path, wait=True)
+    for pidfd in pidfds:
+        wait_for_end(pidfd)
+    engine.stdin.close()
+    engine.stdout.close()
