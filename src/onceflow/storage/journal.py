@@ -13,7 +13,7 @@ Reading is synchronous, from any thread, and sees everything that was answered.
 
 from __future__ import annotations
 
-import threading
+import queue
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
@@ -214,13 +214,6 @@ class Journal(Protocol):
 
 def commit(journal: Journal, requests: Sequence[Request]) -> Outcome:
     """Submits a batch and waits for the answer: for callers without a loop of their own."""
-    outcomes: list[Outcome] = []
-    answered = threading.Event()
-
-    def answer(outcome: Outcome) -> None:
-        outcomes.append(outcome)
-        answered.set()
-
-    journal.submit(requests, answer)
-    answered.wait()
-    return outcomes[0]
+    answers: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    journal.submit(requests, answers.put)
+    return answers.get()

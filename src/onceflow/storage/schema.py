@@ -39,10 +39,10 @@ TABLES = (
         digest TEXT NOT NULL,
         created REAL NOT NULL,
         updated REAL NOT NULL
-    ) STRICT
+    )
     """,
     "CREATE INDEX run_status ON run (status)",
-    "CREATE TABLE definition (number INTEGER PRIMARY KEY, graph BLOB NOT NULL, settings BLOB NOT NULL) STRICT",
+    "CREATE TABLE definition (number INTEGER PRIMARY KEY, graph BLOB NOT NULL, settings BLOB NOT NULL)",
     """
     CREATE TABLE entry (
         key INTEGER PRIMARY KEY,
@@ -51,7 +51,7 @@ TABLES = (
         body BLOB NOT NULL,
         value BLOB,
         blob TEXT
-    ) STRICT
+    )
     """,
 )
 
@@ -59,7 +59,7 @@ COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated"
 
 GET_VERSION = "PRAGMA user_version"
 SET_VERSION = "PRAGMA user_version"
-COUNT_TABLES = "SELECT count(*) FROM sqlite_schema"
+COUNT_TABLES = "SELECT count(*) FROM sqlite_master"
 SET_WAL = "PRAGMA journal_mode = WAL"
 SET_POWER = "PRAGMA synchronous = FULL"
 SET_PROCESS = "PRAGMA synchronous = NORMAL"
