@@ -7,6 +7,7 @@ import os
 import pickle
 import select
 import selectors
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,13 @@ def write_line(path: str, line: str) -> str:
 
 def nothing() -> None:
     """A job."""
+
+
+def kill(pid: int) -> None:
+    """Kills a process that the test started and that has not been reaped, and waits until it is gone."""
+    pidfd = os.pidfd_open(pid)
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    wait_for_end(pidfd)
 
 
 def wait_for_end(pidfd: int) -> None:

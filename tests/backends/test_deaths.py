@@ -13,14 +13,8 @@ import pytest
 
 from onceflow.backends.local import locks
 from onceflow.backends.local.reports import Died, Finished
-from tests.backends.common import Gate, Loop, nothing, pass_gate, running_pool, wait_for_end, write_line
-
-
-def kill(pid: int) -> None:
-    """Kills a process that the test started, and waits until it is gone."""
-    pidfd = os.pidfd_open(pid)
-    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    wait_for_end(pidfd)
+from onceflow.errors import WorkersUnavailable
+from tests.backends.common import Gate, Loop, kill, nothing, pass_gate, running_pool, wait_for_end, write_line
 
 
 def test_a_worker_that_is_killed_is_reported_with_what_it_ran(loop: Loop, door: Gate) -> None:
@@ -110,8 +104,6 @@ def test_when_the_fork_server_is_killed_its_workers_end_and_the_pool_goes_on(loo
 
 
 def test_a_pool_that_cannot_start_workers_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from onceflow.errors import WorkersUnavailable
-
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with running_pool(tmp_path) as loop, pytest.raises(WorkersUnavailable):
         loop.call(nothing)
@@ -154,6 +146,7 @@ def _descriptors() -> set[int]:
 ENGINE = """
 import os, sys
 from pathlib import Path
+from onceflow.errors import WorkersUnavailable
 from tests.backends.common import Gate, Loop, pass_gate
 loop = Loop(Path(sys.argv[1]))
 gate = Gate(Path(sys.argv[1]) / "door")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from onceflow import task
 from onceflow.backends.context import running
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Finished, Raised
@@ -102,6 +103,33 @@ def test_an_output_that_cannot_be_pickled_is_a_permanent_error_that_names_the_ta
     report = loop.report(token)
     assert isinstance(report, Raised)
     assert report.permanent
+
+
+def test_a_job_that_returns_a_node_returns_its_graph(loop: Loop) -> None:
+    report = loop.report(loop.start(_plan, 3, parts=2))
+
+    assert isinstance(report, Finished)
+    assert report.graph
+    graph = pickle.loads(report.parts[0])
+    assert [node.task for node in graph.nodes] == ["step", "step", "step"]
+    assert graph.nodes[0].call.function is step.function
+
+
+@task
+def step(number: int) -> int:
+    return number + 1
+
+
+def _plan(steps: int) -> int:
+    number = 0
+    for _ in range(steps):
+        number = step.bind(number)
+    return number
+
+
+def test_a_node_inside_of_an_output_is_a_permanent_error(loop: Loop) -> None:
+    with pytest.raises(UnpicklableOutput, match="node"):
+        loop.call(lambda: [step.bind(1)])
 
 
 def test_a_module_that_a_worker_does_not_have_is_a_permanent_error_that_names_the_task(loop: Loop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,8 +163,6 @@ def _step(path: str, trace: str, line: str) -> str:
 
 def _announce(path: str) -> None:
     with open(path + ".here", "wb", buffering=0) as here:
-        import os
-
         here.write(b"%8d" % os.getpid())
 
 

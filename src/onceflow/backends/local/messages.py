@@ -64,6 +64,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """What it raised (`onceflow.backends.failures`)."""
     permanent: bool = False
     cancelled: bool = False
+    graph: bool = False
+    """The only part is a graph that the function returned."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):

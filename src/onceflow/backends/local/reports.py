@@ -7,13 +7,15 @@ import msgspec
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """It returned. `parts` are pickled; times are seconds since the epoch; `worker` is a process id."""
+    """It returned. `parts` are pickled; times are seconds since the epoch; `worker` is a process id. `graph`: it
+    returned a node, and the only part is the graph that leads to it."""
 
     token: int
     parts: list[bytes]
     started: float
     ended: float
     worker: int
+    graph: bool = False
 
 
 class Raised(msgspec.Struct, frozen=True, gc=False):

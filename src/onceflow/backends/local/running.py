@@ -13,9 +13,13 @@ from typing import Any
 from onceflow.backends import failures
 from onceflow.backends.context import running
 from onceflow.backends.local.messages import Batch, Job, Outcome
-from onceflow.errors import FunctionNotLoaded, OnceflowError, UnpicklableOutput, WrongParts
+from onceflow.errors import FunctionNotLoaded, InvalidGraph, UnpicklableArgument, UnpicklableOutput, WrongParts
 from onceflow.values import functions, snapshot
 from onceflow.values.functions import Main, Shipped
+from onceflow.values.handles import Handle
+
+PERMANENT = (FunctionNotLoaded, InvalidGraph, UnpicklableArgument, UnpicklableOutput, WrongParts)
+"""Errors that trying again can never help against."""
 
 
 class Functions:
@@ -86,18 +90,27 @@ def execute(job: Job, known: Functions) -> Outcome:
             result = function(*args, **kwargs)
         finally:
             running.reset(token)
-        return Outcome(job.token, started, time.time(), pickle_parts(job, result))
+        return finished(job, started, result)
     except BaseException as error:  # also SystemExit and the like: user code does not end a worker by raising
         return failed(job, started, error)
 
 
+def finished(job: Job, started: float, result: Any) -> Outcome:
+    """Raises one of `PERMANENT` if what the function returned cannot be sent."""
+    ended = time.time()
+    if isinstance(result, Handle):  # a node: the function returned a graph (design 2.9)
+        from onceflow.authoring.building import build_graph  # most workers never need it
+
+        return Outcome(job.token, started, ended, [_pickle_part(job, 0, build_graph(result))], graph=True)
+    return Outcome(job.token, started, ended, _pickle_parts(job, result))
+
+
 def failed(job: Job, started: float, error: BaseException) -> Outcome:
-    permanent = isinstance(error, (FunctionNotLoaded, UnpicklableOutput, WrongParts))
     failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
-    return Outcome(job.token, started, time.time(), [], failure, permanent)
+    return Outcome(job.token, started, time.time(), [], failure, isinstance(error, PERMANENT))
 
 
-def pickle_parts(job: Job, result: Any) -> list[bytes]:
+def _pickle_parts(job: Job, result: Any) -> list[bytes]:
     """The parts of an output. Raises `WrongParts` or `UnpicklableOutput`."""
     if job.parts == 1:
         return [_pickle_part(job, 0, result)]
@@ -110,8 +123,6 @@ def pickle_parts(job: Job, result: Any) -> list[bytes]:
 def _pickle_part(job: Job, number: int, part: Any) -> bytes:
     try:
         return functions.dump(part)
-    except OnceflowError:
-        raise
     except Exception as error:
         kind = type(part).__qualname__
         raise UnpicklableOutput(job.task, number, kind, f"{type(error).__name__}: {error}") from error

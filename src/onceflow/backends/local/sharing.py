@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from onceflow.backends.context import running
 from onceflow.backends.local.messages import Job, Outcome
-from onceflow.backends.local.running import Functions, arguments_of, execute, failed, function_of, pickle_parts
+from onceflow.backends.local.running import Functions, arguments_of, execute, failed, finished, function_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,7 +74,7 @@ class Shared:
             args, kwargs = arguments_of(job)
             running.set(job.context)  # each task of the loop has a context of its own
             result = await function(*args, **kwargs)
-            return Outcome(job.token, started, time.time(), pickle_parts(job, result))
+            return finished(job, started, result)
         except BaseException as error:
             if job.token in self._cancelled and isinstance(error, asyncio.CancelledError):
                 raise

@@ -1,0 +1,68 @@
+"""Kills and stops at random moments: every job is reported once, and none starts twice."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from onceflow.backends.local.reports import Died, Ended, Finished
+from tests.backends.common import Loop, kill, running_pool
+
+JOBS = 400
+
+
+def noted(trace: str, token: int, rounds: int) -> int:
+    """A job: writes when it starts and when it ends."""
+    file = os.open(trace, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, b"start %d\n" % token)
+    for _ in range(rounds):
+        os.stat(trace)
+    os.write(file, b"end %d\n" % token)
+    os.close(file)
+    return token
+
+
+def disturb(loop: Loop, chance: random.Random) -> None:
+    """Does harm, now and then."""
+    draw = chance.random()
+    if draw < 0.02:
+        kill(loop.pool._servers[-1].pid)
+    elif draw < 0.10 and loop.pool._workers:
+        chance.choice(list(loop.pool._workers.values())).kill()
+    elif draw < 0.40:
+        loop.pool.stop(chance.randrange(1, loop.count + 2))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_job_is_reported_once_and_none_starts_twice(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    trace = str(tmp_path / "trace")
+    with running_pool(tmp_path) as loop:
+        loop.warm_up()
+        while loop.count < JOBS:
+            for _ in range(chance.randrange(30)):
+                rounds = chance.choice((0, 0, 0, 10, 3_000))
+                loop.start(noted, trace, loop.count + 1, rounds, threads=chance.random() < 0.1)
+            if loop.pool._servers[-1].ready:
+                disturb(loop, chance)
+            seen = len(loop.reports)
+            loop.until(lambda seen=seen: len(loop.reports) > seen or len(loop.reports) == loop.count)  # type: ignore[misc]
+        loop.until(lambda: len(loop.reports) == loop.count)
+
+    started, ended = Counter(), Counter()  # type: tuple[Counter[int], Counter[int]]
+    for line in Path(trace).read_text().splitlines():
+        word, token = line.split()
+        (started if word == "start" else ended)[int(token)] += 1
+    assert max(started.values()) == 1
+    for token, report in loop.reports.items():
+        match report:
+            case Finished():
+                assert started[token] == ended[token] == 1
+            case Ended(started=False):
+                assert not started[token]
+            case _:
+                assert isinstance(report, Died | Ended)
