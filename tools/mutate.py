@@ -51,10 +51,14 @@ RULES: dict[str, tuple[str, ...]] = {
 
 WITNESS = "the witness that was set when it was saved settles it as well, only later"
 WORK = "saves work and nothing else"
+CRASH = "after a crash, whatever is not settled falls into R anyway; otherwise it is asked only after a loss"
 EQUIVALENT: dict[str, str] = {
     "core/settling.py:_note_done: mark is not None and mark.hinders without mark.hinders": WORK,
     "core/settling.py:_reconsider_row: row.unquiet == 0 and (row.saved == row.every_part or (row.unsettled == 0 and "
     "row.consumers)) without row.saved == row.every_part": WITNESS,
+    "core/outputs.py:_note_loss: row.state == 'done' and row.available != row.every_part and (row.checkpoint and (not "
+    "row.settled) and (not row.foreign) or any((mask & ~row.available and consumer.state == 'waiting' for consumer, "
+    "mask, _ in row.consumers))) without row.available != row.every_part": CRASH,
 }
 """Name of a mutant → why nobody can notice it."""
 

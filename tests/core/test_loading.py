@@ -317,3 +317,12 @@ def test_an_attempt_after_an_undo_waits_for_an_undo_that_still_straggles():
     again = drive.reload(2, straggling={"u": undo})
     assert again.begin() == []
     assert again.end("u") == ["+begun u", "start! u"]
+
+
+def test_changed_code_below_which_something_irrevocable_is_done_is_refused():
+    drive = Drive(graph("a pure; n default a; m kept a; z kept n m"))
+    drive.begin()
+    drive.complete("a", "n")
+    with pytest.raises(BrokenPromise) as refused:
+        drive.reload(changed=["a"]).begin()
+    assert (refused.value.node, refused.value.cause) == ("n", "a")

@@ -393,3 +393,35 @@ def test_parts_that_are_lost_one_after_the_other_are_made_again_once():
     assert drive.lose("a.1") == []
     assert drive.finish("a") == []
     assert drive.complete("k") == ["save k", "start z", "+saved k"]
+
+
+# -- R is the least set ----------------------------------------------------------------------------------------------
+
+
+def test_what_a_running_attempt_has_read_is_not_made_again_for_it():
+    """1. `x` runs again because `x.1` was lost. 2. Now `x.0` and `a` are lost: the attempt has read `a` already."""
+    drive = begun("a loose; x pure,parts=2 a; m kept; y pure x.0 m; w pure x.1 m; z kept y w", "a", "x")
+    assert drive.lose("x.1") == ["start x"]
+    assert drive.lose("x.0", "a") == []
+
+
+def test_a_task_that_waits_for_a_running_parent_does_not_ask_for_what_that_parent_has_read():
+    """1. `p` is lost and runs again for `y`, while `x` runs. 2. `a` is lost. 3. `x` is lost, and waits for `p`."""
+    drive = begun("a loose; p pure a; x pure p; m kept; y pure p m; z kept x y", "a", "p")
+    assert drive.lose("p") == ["start p"]
+    assert drive.lose("a") == []
+    assert drive.lose(attempts="x") == []
+
+
+def test_a_task_that_runs_again_does_not_ask_for_what_its_running_parent_has_read():
+    """1. `p` is lost and runs again for `y`. 2. `a` is lost. 3. `x`, which is done, is lost and needed by `w`."""
+    drive = begun("a loose; p pure a; x pure p; m kept; y pure p m; w pure x m; z kept w y", "a", "p", "x")
+    assert drive.lose("p") == ["start p"]
+    assert drive.lose("a") == []
+    assert drive.lose("x") == []
+
+
+def test_an_irrevocable_output_that_was_lost_before_it_was_saved_needs_no_record():
+    drive = begun("n default; z kept n")
+    drive.finish("n")
+    assert drive.lose("n") == ["stop z", "drop n", "drop z", "start! n"]

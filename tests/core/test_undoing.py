@@ -332,3 +332,50 @@ def test_after_a_crash_an_undoable_task_waits_until_its_old_attempt_is_known_to_
 
     assert run.begin() == []
     assert [type(command) for command in run.handle(events.Ended("u", old))] == [commands.Append, commands.Start]
+
+
+def rebuilding():
+    """A loaded run in which `u` must be undone and its input `a`, which was not carried, is made again twice: for
+    whoever runs next, and privately for the undo."""
+    drive = Drive(graph("a pure; u undoable a; z kept u"))
+    drive.begin()
+    drive.finish("a", small=False)
+    drive = drive.reload()
+    assert drive.begin() == ["start a", "start a privately"]
+    return drive
+
+
+def test_a_private_rebuild_that_nobody_needs_any_more_is_stopped():
+    drive = rebuilding()
+    assert drive.finish("a", small=False) == ["undo u"]
+    assert drive.undone("u") == ["+undone u", "+begun u", "start! u", "stop a"]
+
+
+def test_a_private_rebuild_that_waits_to_be_retried_needs_no_stop():
+    drive = rebuilding()
+    drive.tell(events.Raised("a", drive.rebuilding.pop("a")))
+    assert drive.finish("a", small=False) == ["undo u"]
+    assert drive.undone("u") == ["+undone u", "+begun u", "start! u"]
+    assert drive.elapse("a") == []
+
+
+def test_a_private_rebuild_that_is_parked_needs_no_stop():
+    drive = rebuilding()
+    for _ in range(undoing.EFFORT_TRIES - 1):
+        drive.tell(events.Raised("a", drive.rebuilding.pop("a")))
+        drive.elapse("a")
+    assert drive.tell(events.Raised("a", drive.rebuilding.pop("a"))) == ["+parked a", "park a"]
+    assert drive.finish("a", small=False) == ["undo u"]
+    assert drive.undone("u") == ["+undone u", "+begun u", "start! u"]
+
+
+def test_private_rebuilds_of_a_whole_chain_are_stopped():
+    drive = Drive(graph("a pure; b pure a; u undoable b; z kept u"))
+    drive.begin()
+    drive.finish("a", small=False)
+    drive.finish("b", small=False)
+    drive = drive.reload()
+    assert drive.begin() == ["start a", "start a privately"]
+    assert drive.finish("a", small=False) == ["start b", "start b privately"]
+    assert drive.finish("b", small=False) == ["undo u"]
+    assert drive.undone("u") == ["+undone u", "+begun u", "start! u", "stop b", "stop a"]

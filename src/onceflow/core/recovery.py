@@ -55,11 +55,11 @@ class Recovery(Undoing):
             if row.foreign:
                 self._ask_for(row)
                 continue
-            if cause is None and row.visible and not row.repeatable:
+            if cause is None and not row.repeatable:
                 cause = row
-            if cause is not None and cause is not row and row.begun and row.effect == "irrevocable":
+            if cause is not None and cause is not row and row.effect == "irrevocable":
                 raise BrokenPromise(row.id, cause.id)
-            if row in tainted or (cause is None and row in again):
+            if row in tainted:
                 continue
             if row not in again:
                 stack.extend((parent, None) for parent, mask in row.parents if _lost(parent, mask))
@@ -77,7 +77,7 @@ class Recovery(Undoing):
             return
         for row in rows:
             self._end_attempt(row)
-        if self._recovering or any(row.saved or (row.effect == "undoable" and row.begun) for row in rows):
+        if any(row.saved or row.effect == "undoable" for row in rows):
             self._begin_recovery(rows)
         else:
             self._drop(rows)
@@ -170,4 +170,4 @@ def readable_attempt(row: Row) -> int | None:
 
 
 def _lost(parent: Row, mask: int) -> bool:
-    return bool(mask & ~parent.available) and parent.visible and parent.state == "done"
+    return bool(mask & ~parent.available) and parent.state == "done"
