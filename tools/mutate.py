@@ -56,6 +56,9 @@ EQUIVALENT: dict[str, str] = {
     "core/settling.py:_note_done: mark is not None and mark.hinders without mark.hinders": WORK,
     "core/settling.py:_reconsider_row: row.unquiet == 0 and (row.saved == row.every_part or (row.unsettled == 0 and "
     "row.consumers)) without row.saved == row.every_part": WITNESS,
+    "core/stopping.py:_conclude: self._undo_all and (not self._undoing_all) without not self._undoing_all": (
+        "after the undo of the whole nothing is left that could be undone"
+    ),
     "core/outputs.py:_note_loss: row.state == 'done' and row.available != row.every_part and (row.checkpoint and (not "
     "row.settled) and (not row.foreign) or any((mask & ~row.available and consumer.state == 'waiting' for consumer, "
     "mask, _ in row.consumers))) without row.available != row.every_part": CRASH,
