@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from pathlib import Path
 
-from onceflow.storage.turns import Turns
 from tests.storage.common import Child, append, bodies, commit, create, quick
 
 SATURATE = """
@@ -115,17 +115,19 @@ def test_two_processes_that_saturate_a_file_commit_equally_often(tmp_path: Path)
 def test_a_killed_process_gives_its_turn_back(tmp_path: Path) -> None:
     with Child(HOLD, tmp_path / "journal.db") as holder:
         assert holder.read() == "held"
+        assert not is_free(tmp_path)
         holder.kill()
 
-    take_turn(tmp_path)
+    assert is_free(tmp_path)
 
 
 def test_a_forked_child_does_not_keep_the_turn_of_its_dead_parent(tmp_path: Path) -> None:
     with Child(HOLD_AND_FORK, tmp_path / "journal.db") as parent:
         assert (parent.read(), parent.read()) == ("held", "forked")
+        assert not is_free(tmp_path)
         parent.kill()
 
-        take_turn(tmp_path)
+        assert is_free(tmp_path)
 
 
 def test_a_journal_left_by_a_killed_writer_is_written_on_at_once(tmp_path: Path) -> None:
@@ -148,11 +150,13 @@ def test_a_forked_child_cannot_use_the_journal_of_its_parent(tmp_path: Path) -> 
         assert parent.wait() == 0
 
 
-def take_turn(path: Path) -> None:
-    turns = Turns(path / "journal.db")
-    with turns.take():
-        pass
-    turns.close()
+def is_free(path: Path) -> bool:
+    with (path / "journal.db-turn").open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ class Skipped(msgspec.Struct, frozen=True):
 
 class Failed(msgspec.Struct, frozen=True):
     """Not carried out, and nothing else of its batch. If the storage itself failed, the journal writes nothing more
-    until it is opened anew, and everything submitted meanwhile is answered with the same error."""
+    until it is opened anew, and everything submitted meanwhile is answered with the same error. A batch whose commit
+    failed in its very last step may then turn out to be there, as a whole: load the run again before going on."""
 
     error: OnceflowError
 

@@ -170,7 +170,6 @@ class Writer:
         return [self._failed(batches[0], StorageError(str(self._path), f"this cannot be written: {reason}"))]
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        self._rows.forget()
         with contextlib.suppress(sqlite3.Error):
             if connection.in_transaction:
                 connection.execute(schema.ROLLBACK)

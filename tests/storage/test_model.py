@@ -1,0 +1,106 @@
+"""The journal against the simplest model of it: any batches, in any groups, through two connections to one file."""
+
+from __future__ import annotations
+
+import tempfile
+from copy import deepcopy
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onceflow.storage.journal import (
+    AppendEntries,
+    Claim,
+    CreateRun,
+    DeleteRun,
+    Done,
+    Fenced,
+    Missing,
+    Outcome,
+    Request,
+    SetStatus,
+    Skipped,
+    Taken,
+)
+from tests.storage.common import append, bodies, commit_all, create, quick
+
+IDS = st.sampled_from(["a", "b", "c"])
+EPOCHS = st.sampled_from([1, 1, 1, 2, 2, 3])
+REQUESTS = st.one_of(
+    st.builds(create, IDS, st.sampled_from([None, "x", "y"])),
+    st.builds(lambda run, epoch, body: append(run, body, body, epoch=epoch), IDS, EPOCHS, st.binary(max_size=3)),
+    st.builds(SetStatus, IDS, EPOCHS, st.sampled_from(["running", "failed"])),
+    st.builds(Claim, IDS, st.sampled_from(["me", "you"]), EPOCHS),
+    st.builds(DeleteRun, IDS, EPOCHS),
+)
+GROUPS = st.lists(
+    st.tuples(st.integers(0, 1), st.lists(st.lists(REQUESTS, max_size=3), min_size=1, max_size=5)), max_size=8
+)
+"""Which connection, and the batches that are submitted to it at once."""
+
+Runs = dict[str, dict[str, object]]
+
+
+def carry_out(runs: Runs, request: Request) -> type:
+    if isinstance(request, CreateRun):
+        names = [run["name"] for run in runs.values() if run["name"] is not None]
+        if request.id in runs or request.name in names:
+            return Taken
+        runs[request.id] = {"name": request.name, "epoch": 1, "owner": None, "status": "pending", "bodies": []}
+        return Done
+    run = runs.get(request.run)
+    if run is None:
+        return Missing
+    if run["epoch"] != (request.epoch if isinstance(request, (AppendEntries, SetStatus)) else request.expected_epoch):
+        return Fenced
+    match request:
+        case AppendEntries():
+            run["bodies"] += [entry.body for entry in request.entries]  # type: ignore[operator]
+        case SetStatus():
+            run["status"] = request.status
+        case Claim():
+            run |= {"epoch": request.expected_epoch + 1, "owner": request.owner}
+        case DeleteRun():
+            del runs[request.run]
+    return Done
+
+
+def expect(runs: Runs, batch: list[Request]) -> tuple[Runs, list[type]]:
+    draft = deepcopy(runs)
+    kinds: list[type] = []
+    for request in batch:
+        kind = carry_out(draft, request)
+        if kind is not Done:
+            refused: list[type] = [Skipped] * len(batch)
+            refused[len(kinds)] = kind
+            return runs, refused
+        kinds.append(kind)
+    return draft, kinds
+
+
+@given(GROUPS)
+@settings(max_examples=30)
+def test_any_batches_do_what_the_model_says(groups: list[tuple[int, list[list[Request]]]]) -> None:
+    runs: Runs = {}
+    with tempfile.TemporaryDirectory() as folder:
+        stores = [quick(Path(folder)), quick(Path(folder))]
+        for index, batches in groups:
+            outcomes: list[Outcome] = commit_all(stores[index], batches)
+            for batch, outcome in zip(batches, outcomes, strict=True):
+                runs, kinds = expect(runs, batch)
+                assert [type(result) for result in outcome.results] == kinds
+
+        for store in stores:
+            found = {
+                row.id: {
+                    "name": row.name,
+                    "epoch": row.epoch,
+                    "owner": row.owner,
+                    "status": row.status,
+                    "bodies": bodies(store, row.id),
+                }
+                for row in store.list_runs()
+            }
+            assert found == runs
+            store.close()
