@@ -38,6 +38,9 @@ LONGEST_NAME = 120
 MOST_BUFFERS = os.sysconf("SC_IOV_MAX")
 """In one system call."""
 
+MOST_SYNCED = 10_000
+"""Folders that are remembered. Forgetting costs one more sync a folder."""
+
 
 class Author(msgspec.Struct, frozen=True):
     """On whose behalf a blob is written: the engine that drives the run, in this epoch."""
@@ -161,6 +164,8 @@ class Blobs:
             if path.parent not in self._synced:
                 path.parent.mkdir(mode=0o700, exist_ok=True)
                 _sync(self._folder)
+                if len(self._synced) >= MOST_SYNCED:
+                    self._synced.clear()
                 self._synced.add(path.parent)
             try:
                 return os.open(path, flags, 0o600)

@@ -35,8 +35,8 @@ from onceflow.storage.turns import Turns
 CHECKPOINT_BYTES = 4 * 2**20
 """How much is written between two checkpoints, about."""
 
-PAGES_OF_COMMIT = 2
-PAGE = 4096
+COMMIT_BYTES = 2 * 4096
+"""What a commit adds to the log besides what it carries: pages are logged whole."""
 
 DIGITS = 5
 """Of a second's fraction. SQLite's JSON, through which rows are looked up, keeps no more."""
@@ -199,7 +199,7 @@ class Writer:
         self._batches += len(batches)
         self._entries += len(application.changes.entries)
         self._bytes += size
-        self._since_checkpoint += size + PAGES_OF_COMMIT * PAGE
+        self._since_checkpoint += size + COMMIT_BYTES
         return outcomes
 
     def _look_up(self, connection: sqlite3.Connection, ids: set[str], names: set[str]) -> None:
@@ -222,8 +222,6 @@ class Writer:
 
 def _is_about_values(error: sqlite3.DatabaseError) -> bool:
     """Whether SQLite refused what was to be written, rather than being unable to write."""
-    if isinstance(error, sqlite3.OperationalError):
-        return False
     return isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError))
 
 
