@@ -20,6 +20,7 @@ import select
 import signal
 import socket
 import sys
+import traceback
 
 from onceflow.backends.local import process
 from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, pair, send
@@ -100,6 +101,8 @@ class _Server:
             try:
                 self._become_worker(parent, (lane, side))
                 process.run(workers_lane, workers_side, page)
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(70)  # a worker leaves by itself; whoever comes here failed to become one
         os.setpgid(pid, pid)  # the worker does so too: whoever is first

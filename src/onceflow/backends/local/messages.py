@@ -7,6 +7,7 @@ whose descriptor rides on an empty packet.
 from __future__ import annotations
 
 import array
+import contextlib
 import mmap
 import os
 import socket
@@ -173,9 +174,12 @@ class Receiver(Generic[T]):
 
     def receive(self, flags: int = 0) -> tuple[T, tuple[int, ...]] | None:
         """The next message and the descriptors that came with it; None if the other end is closed."""
-        size, ancillary, _, _ = self.connection.recvmsg_into(
-            [self._buffer], _ANCILLARY, flags | socket.MSG_CMSG_CLOEXEC
-        )
+        flags |= socket.MSG_CMSG_CLOEXEC
+        try:
+            size, ancillary, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY, flags)
+        except ConnectionResetError:
+            # The other end was closed with something unread in it. That is told once, before what it had sent.
+            size, ancillary, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY, flags)
         if size == 0:
             return None
         if not ancillary:
@@ -198,6 +202,13 @@ _ANCILLARY = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
 
 def _rights(descriptors: tuple[int, ...]) -> tuple[int, int, array.array[int]]:
     return socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors)
+
+
+def close(connection: socket.socket) -> None:
+    """Closes it so that the other end notices, even if a forked process still has it open."""
+    with contextlib.suppress(OSError):  # the other end was quicker
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 def pair() -> tuple[socket.socket, socket.socket]:

@@ -209,8 +209,6 @@ class Pool:
             received = way.receive()
         except BlockingIOError:
             return
-        except ConnectionResetError:
-            received = None
         if received is None:
             # It is dying, or user code closed its sockets. Its end is proved when the fork server has reaped it.
             self._unwatch(way.connection)
@@ -330,7 +328,6 @@ class Pool:
         message, descriptors = received
         match message:
             case Ready(missing):
-                server.ready = True
                 for module, problem in missing:
                     log.warning("%s could not be preloaded: %s", module, problem)
             case Born(pid):
@@ -340,6 +337,7 @@ class Pool:
 
     def _born(self, worker: Worker) -> None:
         worker.server.starting -= 1
+        worker.server.fruitful = True
         worker.retired = worker.server is not self._servers[-1]
         self._workers[worker.pid] = worker
         for way in (worker.lane, worker.side):
@@ -359,9 +357,9 @@ class Pool:
                 )
         if self._servers:
             return
-        if server.ready:
+        if server.fruitful:
             self._open_server()
-        else:
+        else:  # another one would fare no better
             self._failure = WorkersUnavailable(f"the process that starts workers ended at once, with status {status}")
 
     def _close_old_servers(self) -> None:

@@ -7,12 +7,15 @@ the interpreter lock.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import mmap
 import os
 import socket
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from typing import NoReturn
 
@@ -43,7 +46,8 @@ FLUSH_BYTES = 32 * 1024
 def run(lane: socket.socket, side: socket.socket, page: int) -> None:
     """Everything a worker does. Does not return."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a killed worker loses what is buffered
+        if isinstance(stream, io.TextIOWrapper):  # a program without a terminal may have closed them
+            stream.reconfigure(line_buffering=True)  # a killed worker loses what is buffered
     worker = _Worker(lane, side, page)
     sys.modules["__main__"] = worker.main
     threading.Thread(target=worker.serve_side, name="onceflow-side", daemon=True).start()
@@ -94,6 +98,13 @@ class _Worker:
             self._flush(self._lane.connection)
 
     def serve_side(self) -> None:
+        try:
+            self._serve_side()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(70)  # without this thread the worker would be deaf
+
+    def _serve_side(self) -> None:
         while True:
             received = self._side.receive()
             if received is None:
@@ -166,5 +177,7 @@ class _Worker:
 def _leave() -> NoReturn:
     """The engine is gone, or has closed this worker. Nobody waits for anything that still runs here."""
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more, or user code closed it
+                stream.flush()
     os._exit(0)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from onceflow.backends.local import locks
-from onceflow.backends.local.messages import FromServer, Receiver, Spawn, pair, send
+from onceflow.backends.local.messages import FromServer, Receiver, Spawn, close, pair, send
 from onceflow.values.functions import file_version
 
 _PROGRAM = """
@@ -32,7 +32,8 @@ class Server:
     """A fork server. Starting it takes some milliseconds here; until it is ready, requests wait in its socket."""
 
     def __init__(self, directory: Path, preload: Sequence[str]) -> None:
-        self.ready = False
+        self.fruitful = False
+        """Whether a worker of it has come to life."""
         self.starting = 0
         """Workers that were asked for and are not there yet."""
         self.path = search_path()
@@ -67,14 +68,11 @@ class Server:
     def receive(self) -> tuple[FromServer, tuple[int, ...]] | None:
         """The next message and its descriptors; None if the server is gone. Raises `BlockingIOError` if there is
         none."""
-        try:
-            return self._receiver.receive()
-        except ConnectionResetError:
-            return None
+        return self._receiver.receive()
 
     def close(self) -> int:
         """Ends it and all its workers, and waits for that. Returns its exit status."""
-        self.connection.close()
+        close(self.connection)
         try:
             return self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:

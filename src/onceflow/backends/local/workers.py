@@ -10,7 +10,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 
-from onceflow.backends.local.messages import Batch, Cancel, Definition, FromWorker, Job, Recall, Receiver, send
+from onceflow.backends.local.messages import Batch, Cancel, Definition, FromWorker, Job, Recall, Receiver, close, send
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.window import Load
 from onceflow.values.functions import Shipped
@@ -152,13 +152,13 @@ class Worker:
             try:
                 while way.connection.fileno() >= 0 and (received := way.receive()) is not None:
                     yield received[0]
-            except (BlockingIOError, ConnectionResetError):
+            except BlockingIOError:
                 pass
 
     def disconnect(self) -> None:
         """An idle worker that finds its sockets closed leaves."""
         for connection in self.connections:
-            connection.close()
+            close(connection)
 
     def close(self) -> None:
         self.disconnect()
