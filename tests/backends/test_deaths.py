@@ -143,6 +143,38 @@ def _descriptors() -> set[int]:
     return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
 
 
+FORKING = """
+import os, sys
+from pathlib import Path
+from tests.backends.common import nothing, running_pool
+with running_pool(Path(sys.argv[1])) as loop:
+    loop.call(nothing)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(0)
+    pids = [loop.pool._servers[0].pid, *loop.warm_up()]
+print(*pids, flush=True)
+os.close(writing)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_forked_child_of_the_engine_does_not_keep_a_closed_pool_alive(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 3
+    assert locks.all_gone(tmp_path)
+
+
 ENGINE = """
 import os, sys
 from pathlib import Path

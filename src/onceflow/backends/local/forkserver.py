@@ -41,7 +41,7 @@ def main(control: int, lock: int, engine: int, preload: list[str]) -> None:
         return
     if os.getppid() != engine:  # it died before it could be watched, and its id may belong to somebody else
         return
-    missing = _preload(preload)
+    missing = _preload([*preload, "cloudpickle"])  # what scripts ship needs it
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, the pages that it shares with its siblings
     _Server(connection, watched).serve(missing)

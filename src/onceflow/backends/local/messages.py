@@ -82,6 +82,8 @@ class Batch(msgspec.Struct, tag=1, array_like=True):
 class Recall(msgspec.Struct, tag=2, array_like=True):
     """To a worker: give back what has not started, and tell what has ended."""
 
+    number: int
+
 
 class Cancel(msgspec.Struct, tag=3, array_like=True):
     """To a worker: cancel this async job."""
@@ -101,8 +103,9 @@ class Outcomes(msgspec.Struct, tag=5, array_like=True):
 
 
 class Returned(msgspec.Struct, tag=6, array_like=True):
-    """From a worker: these jobs have not been started and will not be."""
+    """From a worker: these jobs have not been started and will not be. The answer to the recall with this number."""
 
+    number: int
     tokens: list[int]
 
 

@@ -224,8 +224,8 @@ class Pool:
                 worker.heard = time.monotonic()
                 for outcome in outcomes:
                     self._ended(worker, outcome)
-            case Returned(tokens):
-                worker.answered = worker.recalled is not None
+            case Returned(number, tokens):
+                worker.answered = worker.recalled is not None and number == worker.recalls
                 self._returned += len(tokens)
                 for token in tokens:
                     self._give_back(worker, token)

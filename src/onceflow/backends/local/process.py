@@ -115,15 +115,15 @@ class _Worker:
                     self._functions.add(message)
                     for job in message.jobs:
                         self._shared.start(job)
-                case Recall():
-                    self._give_back()
+                case Recall(number):
+                    self._give_back(number)
                 case Cancel(token):
                     self._shared.cancel(token)
                 case Definition(name, payload):
                     self._definitions[name] = payload
                     self._answers.pop(name).set()
 
-    def _give_back(self) -> None:
+    def _give_back(self, number: int) -> None:
         """First takes what has not started, then sends what has ended: so if a job that the pool asks for is not among
         those given back, the outcomes of all jobs before it have been sent, and no job after it will start."""
         returned: list[int] = []
@@ -143,7 +143,7 @@ class _Worker:
             self._functions.add(batch)
             returned += [job.token for job in batch.jobs]
         self._flush(self._side.connection)
-        self._send(Returned(returned))
+        self._send(Returned(number, returned))
 
     def _flush(self, connection: socket.socket) -> None:
         taken = []

@@ -50,10 +50,12 @@ class Worker:
         """Jobs of the lane, or shared, that are to be ended."""
         self.heard = 0.0
         """When it last told of an end in the lane, or the lane ceased to be empty."""
+        self.recalls = 0
+        """How often it was asked to give back what has not started."""
         self.recalled: float | None = None
-        """When it was last asked to give back what has not started; None once the lane was empty since."""
+        """When it was last asked; None once the lane was empty since."""
         self.answered = False
-        """Whether it has done so. From then on no further job of the lane starts."""
+        """Whether it has answered that. From then on no further job of the lane starts."""
         self.owed: list[Cancel | Definition] = []
         """Messages that wait until the worker reads its side."""
         self.killed = False
@@ -128,7 +130,8 @@ class Worker:
         return given
 
     def recall(self, now: float) -> None:
-        if self._send(self.side, Recall()):
+        if self._send(self.side, Recall(self.recalls + 1)):
+            self.recalls += 1
             self.recalled = now
             self.answered = False
 
