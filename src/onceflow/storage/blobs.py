@@ -11,12 +11,9 @@ blob that was damaged later from a whole one. Epoch and engine say who wrote it,
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import mmap
 import os
 import pickle
-import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -75,7 +72,7 @@ class Blobs:
         folder = self._folder_of(author.run)
         file = f"{author.epoch}.{author.engine}.{size}.{_shortened(_quoted(name))}"
         with failures.told(folder):
-            temporary = folder / f"{TEMPORARY}{author.epoch}.{author.engine}.{size}.{secrets.token_hex(8)}"
+            temporary = folder / f"{TEMPORARY}{author.epoch}.{author.engine}.{size}.{os.urandom(8).hex()}"
             descriptor = self._create(temporary)
             try:
                 try:
@@ -126,6 +123,8 @@ class Blobs:
 
     def delete_run(self, run: str) -> None:
         """Deletes all blobs of a run. The journal must have forgotten the run before."""
+        import shutil  # slow to import, seldom needed
+
         folder = self._folder_of(run)
         self._synced.discard(folder)
         with failures.told(folder), contextlib.suppress(FileNotFoundError):
@@ -212,6 +211,8 @@ def _quoted(text: str) -> str:
 def _shortened(name: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
+    import hashlib  # slow to import, seldom needed
+
     return f"{name[: LONGEST_NAME - 33]}-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +57,8 @@ def from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
 def _ask_for_room(path: Path) -> OSError | None:
     """SQLite reports a quota or a limit on file size as an input/output error like any other. The file system tells
     them apart if it is asked to write at the same place of another file."""
+    import tempfile  # slow to import, seldom needed
+
     wal = Path(f"{path}-wal")
     try:
         end = max(file.stat().st_size for file in (path, wal) if file.exists())

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 from pathlib import Path
 
 from onceflow.storage import failures, forks
@@ -54,7 +53,7 @@ class Engines:
         """A lock for a new engine, under a new id."""
         with failures.told(self._folder):
             while True:
-                id = secrets.token_hex(8)
+                id = os.urandom(8).hex()
                 path = self._folder / id
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
