@@ -154,7 +154,7 @@ class Loading(Stopping):
         done = [row for row in order if row.state == "done"]
         for row in done:
             self._gain(row, row.saved, first_time=True)
-            if row.fully_saved and not row.doomed:
+            if row.fully_saved:
                 self._set_reproducible(row)
         for row in done:
             if not row.doomed:
