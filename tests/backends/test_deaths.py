@@ -90,6 +90,27 @@ def _start_child_and_die(path: str) -> None:
     os._exit(1)
 
 
+def test_a_child_that_user_code_forked_does_not_become_a_second_worker(loop: Loop, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "child")
+    alive = os.open(tmp_path / "child", os.O_RDONLY | os.O_NONBLOCK)
+
+    child = loop.call(_fork_carelessly, str(tmp_path / "child"))
+
+    assert child > 0
+    select.select([alive], [], [])
+    assert os.read(alive, 10) == b""
+    os.close(alive)
+    assert loop.call(nothing) is None
+
+
+def _fork_carelessly(path: str) -> int:
+    held = os.open(path, os.O_WRONLY)
+    child = os.fork()
+    if child:
+        os.close(held)
+    return child
+
+
 def test_when_the_fork_server_is_killed_its_workers_end_and_the_pool_goes_on(loop: Loop, door: Gate) -> None:
     loop.warm_up()
     token = loop.start(pass_gate, door.path)

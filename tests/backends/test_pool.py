@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from onceflow import task
@@ -90,6 +91,16 @@ def test_arguments_and_outputs_may_be_larger_than_a_packet(loop: Loop) -> None:
     content = os.urandom(3_000_000)
 
     assert loop.call(bytes.fromhex, content.hex()) == content
+
+
+def test_large_buffers_of_arguments_are_put_back_in_their_places(loop: Loop) -> None:
+    numbers = numpy.arange(100_000)
+    content = os.urandom(100_000)
+
+    total, returned = loop.call(lambda array, data: (int(array.sum()), data), numbers, content, parts=2)
+
+    assert total == numbers.sum()
+    assert returned == content
 
 
 def test_an_output_that_cannot_be_pickled_is_a_permanent_error_that_names_the_task(loop: Loop) -> None:

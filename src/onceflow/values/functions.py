@@ -64,6 +64,8 @@ def load(shipped: Shipped) -> Callable[..., Any]:
     if shipped.payload:
         function: Callable[..., Any] = pickle.loads(shipped.payload)
         return function
+    if shipped.module not in sys.modules:
+        importlib.invalidate_caches()  # its file may be younger than what this process knows of the folder
     found: Any = importlib.import_module(shipped.module)
     for step in shipped.qualname.split("."):
         found = getattr(found, step)
@@ -90,6 +92,9 @@ def definition(name: str) -> bytes | None:
     return _by_value(value)
 
 
+_UNKNOWN = object()
+
+
 class Main(ModuleType):
     """Stands in a worker for the caller's `__main__`. `ask(name)` fetches a definition from the caller."""
 
@@ -101,10 +106,10 @@ class Main(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module '__main__' has no attribute {name!r}")
-        if name not in self._fetched:
+        value = self._fetched.get(name, _UNKNOWN)
+        if value is _UNKNOWN:
             payload = self._ask(name)
-            self._fetched[name] = None if payload is None else pickle.loads(payload)
-        value = self._fetched[name]
+            value = self._fetched[name] = None if payload is None else pickle.loads(payload)
         if value is None:
             raise AttributeError(f"the program that bound the task has no function or class {name!r} in its __main__")
         return value

@@ -339,12 +339,15 @@ class Pool:
         worker.server.starting -= 1
         worker.server.fruitful = True
         worker.retired = worker.server is not self._servers[-1]
+        if worker.pid in self._workers:  # its fork server died, so others may have reaped it and its id is in use again
+            self._gone(self._workers[worker.pid], None)
         self._workers[worker.pid] = worker
         for way in (worker.lane, worker.side):
             self._selector.register(way.connection, selectors.EVENT_READ, lambda way=way: self._heard_from(worker, way))
 
     def _server_gone(self, server: Server) -> None:
         """Somebody killed it. Its workers die with it, and nobody can tell their exit status any more."""
+        is_last = server is self._servers[-1]
         self._unwatch(server.connection)
         self._servers.remove(server)
         status = server.close()
@@ -355,11 +358,9 @@ class Pool:
                 self._selector.register(
                     worker.pidfd, selectors.EVENT_READ, lambda worker=worker: self._gone(worker, None)
                 )
-        if self._servers:
-            return
-        if server.fruitful:
+        if is_last and server.fruitful:
             self._open_server()
-        else:  # another one would fare no better
+        elif is_last:  # another one would fare no better
             self._failure = WorkersUnavailable(f"the process that starts workers ended at once, with status {status}")
 
     def _close_old_servers(self) -> None:

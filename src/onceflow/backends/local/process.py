@@ -70,6 +70,9 @@ class _Worker:
         self.main = Main(self._ask)
         self._functions = Functions(self.main)
         self._shared = Shared(self._functions, self._send_outcomes)
+        self._is_copy = False
+        """Whether this is a child that user code forked. It must not go on as if it were the worker."""
+        os.register_at_fork(after_in_child=self._become_copy)
 
     def serve_lane(self) -> None:
         waiting, functions, mark = self._waiting, self._functions, self._mark
@@ -89,6 +92,8 @@ class _Worker:
                     break
                 mark[0] = place
                 outcome = execute(job, functions)
+                if self._is_copy:
+                    os._exit(0)
                 self._outcomes.append(outcome)
                 size += sum(map(len, outcome.parts))
                 if size > FLUSH_BYTES or time.monotonic() - sent > FLUSH:
@@ -96,6 +101,9 @@ class _Worker:
                     sent = time.monotonic()
                     size = 0
             self._flush(self._lane.connection)
+
+    def _become_copy(self) -> None:
+        self._is_copy = True
 
     def serve_side(self) -> None:
         try:
