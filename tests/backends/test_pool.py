@@ -144,7 +144,7 @@ def test_a_node_inside_of_an_output_is_a_permanent_error(loop: Loop) -> None:
 
 
 def test_a_module_that_a_worker_does_not_have_is_a_permanent_error_that_names_the_task(loop: Loop) -> None:
-    shipped = Shipped("hash", "no_such_module", "", "function", 0, b"")
+    shipped = Shipped("hash", "no_such_module", "function", 0, b"")
     loop.pool.ship(shipped)
     loop.pool.start(Job(100, "hash", "lookup", pickle.dumps(((), {}))))
 

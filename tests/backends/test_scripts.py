@@ -217,3 +217,19 @@ with running_pool(Path(tempfile.mkdtemp(dir=".")), workers=1, preload={preload!r
         loop.until(lambda: len(loop.pool._servers) == 1)
 """,
     )
+
+
+def test_a_worker_with_an_older_state_of_a_module_that_a_task_only_uses_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("NUMBER = 1\n")
+    run_script(
+        tmp_path,
+        """
+import helper
+sys.dont_write_bytecode = True
+with running_pool(Path(tempfile.mkdtemp(dir=".")), workers=1) as loop:
+    assert loop.call(lambda: helper.NUMBER) == 1
+    Path("helper.py").write_text("NUMBER = 22")
+    assert loop.call(lambda: helper.NUMBER + 0) == 22
+    assert loop.pool.statistics().deaths == 0
+""",
+    )

@@ -1,7 +1,6 @@
 """Shipping functions: from the program that binds tasks to the workers that call them.
 
-A function that a worker can import goes by name, so that it finds its own module around it, and with the state of the
-module's file, so that a worker which imported an older state can be told from a fresh one. A function of a script, a
+A function that a worker can import goes by name, so that it finds its own module around it. A function of a script, a
 notebook, a lambda or a local function goes by value, with what it refers to.
 
 **Classes of the user's script.** A class of `__main__` reaches a worker by value as well, and its instances come back.
@@ -36,8 +35,6 @@ class Shipped(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hash: str
     module: str
     """The module from which a worker imports it; empty if it goes by value."""
-    version: str
-    """The state of the module's file when the function was shipped. Empty if there is none."""
     qualname: str
     wrappers: int
     """How many wrappers (a task is one) the name has around the function."""
@@ -52,11 +49,9 @@ def ship(function: Callable[..., Any]) -> Shipped:
     wrappers = _wrappers(function, module, qualname)
     if module is None or wrappers is None:
         payload = _by_value(function)
-        return Shipped(_digest(payload), "", "", qualname, 0, payload)
-    version = file_version(module)
-    return Shipped(
-        _digest(f"{module}\0{version}\0{qualname}\0{wrappers}".encode()), module, version, qualname, wrappers, b""
-    )
+        return Shipped(_digest(payload), "", qualname, 0, payload)
+    code = f"{module}\0{_file_version(module)}\0{qualname}\0{wrappers}"
+    return Shipped(_digest(code.encode()), module, qualname, wrappers, b"")
 
 
 def load(shipped: Shipped) -> Callable[..., Any]:
@@ -74,7 +69,7 @@ def load(shipped: Shipped) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def file_version(module: str) -> str:
+def _file_version(module: str) -> str:
     """The state of the file of a module that was imported. Empty if it has none or it is gone."""
     path = getattr(sys.modules.get(module), "__file__", None)
     try:

@@ -63,7 +63,7 @@ class Dispatcher:
         return any(queue.pop(token, None) for queue in (self._returned, self._lane, self._shared))
 
     def fill(self, workers: Collection[Worker], now: float) -> None:
-        """Gives what may be given. Marks workers as retired that have imported an older state of a module."""
+        """Gives what may be given."""
         self.congested = False
         if self._returned or self._lane:
             able = sorted((worker for worker in workers if worker.open), key=_load)
@@ -80,9 +80,6 @@ class Dispatcher:
             for job in queue.values():
                 expected = self.estimates.expected(job.function)
                 if len(given) == most or not admits(jobs, seconds, expected):
-                    break
-                if worker.is_stale(self.shipped[job.function]):
-                    worker.retired = True
                     break
                 given.append((job, expected))
                 jobs += 1
@@ -107,16 +104,13 @@ class Dispatcher:
             able = [
                 worker
                 for worker in workers
-                if not worker.retired and (threads[worker.pid] < THREADS if job.threads else counts[worker.pid] < ASYNC)
+                if (threads[worker.pid] < THREADS if job.threads else counts[worker.pid] < ASYNC)
             ]
-            for worker in sorted(able, key=lambda worker: (counts[worker.pid], len(worker.queue))):
-                if worker.is_stale(self.shipped[job.function]):
-                    worker.retired = True
-                    continue
+            if able:
+                worker = min(able, key=lambda worker: (counts[worker.pid], len(worker.queue)))
                 wanted.setdefault(worker.pid, []).append(job)
                 counts[worker.pid] += 1
                 threads[worker.pid] += job.threads
-                break
         for worker in workers:
             jobs = wanted.get(worker.pid)
             if not jobs:

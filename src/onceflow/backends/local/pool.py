@@ -42,6 +42,7 @@ from onceflow.backends.local.messages import (
 )
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report, Statistics
 from onceflow.backends.local.server import Server
+from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.workers import Worker
 from onceflow.errors import WorkersUnavailable
 from onceflow.values import functions
@@ -83,6 +84,7 @@ class Pool:
         self._report = report
         self._preload = tuple(preload)
         self._dispatcher = Dispatcher()
+        self._sources = Sources()
         self._workers: dict[int, Worker] = {}
         """Process id → worker, until its end is proved."""
         self._due: list[Report] = []
@@ -94,12 +96,15 @@ class Pool:
         self._open_server()
 
     def ship(self, shipped: Shipped) -> None:
-        """Makes a function known. It is sent to each worker once, with the first job that needs it."""
+        """Makes a function known. It is sent to each worker once, with the first job that needs it. If the user's
+        modules have changed since the last time, all workers are replaced by fresh ones; what they run is finished."""
+        is_new = shipped.hash not in self._dispatcher.shipped
         self._dispatcher.ship(shipped)
-        if self._servers[-1].versions.get(shipped.module, shipped.version) != shipped.version:
+        if self._sources.have_changed(now=is_new):
             for worker in self._workers.values():
                 worker.retired = True
-            self._open_server()  # a fork of the present one would begin with the older state
+            if self._preload:
+                self._open_server()  # a fork of the present one would begin with the older state
 
     def start(self, job: Job) -> None:
         """Its function must have been shipped, its token never used before."""

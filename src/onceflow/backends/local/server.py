@@ -11,7 +11,6 @@ from pathlib import Path
 
 from onceflow.backends.local import locks
 from onceflow.backends.local.messages import FromServer, Receiver, Spawn, close, pair, send
-from onceflow.values.functions import file_version
 
 _PROGRAM = """
 import sys
@@ -38,8 +37,6 @@ class Server:
         """Workers that were asked for and are not there yet."""
         self.path = search_path()
         """`sys.path` with which its workers begin."""
-        self.versions = {module: file_version(module) for module in preload}
-        """What its workers have in memory when they begin."""
         self.connection, theirs = pair()
         self.connection.setblocking(False)
         self._receiver: Receiver[FromServer] = Receiver(self.connection, FromServer)

@@ -65,8 +65,6 @@ class Worker:
         """It gets no more jobs and is closed when it has none."""
         self._places = 0
         self._path = server.path
-        self._modules = dict(server.versions)
-        """Module → the state of its file that the worker has imported, or will."""
         self._knows: dict[Receiver[FromWorker], set[str]] = {self.lane: set(), self.side: set()}
 
     @property
@@ -88,10 +86,6 @@ class Worker:
         """The place of the job that started last."""
         return int.from_bytes(self._page[:8], sys.byteorder)
 
-    def is_stale(self, shipped: Shipped) -> bool:
-        """Whether it has imported another state of the function's module."""
-        return bool(shipped.module) and self._modules.get(shipped.module, shipped.version) != shipped.version
-
     def give(
         self, given: list[tuple[Job, float]], shipped: dict[str, Shipped], path: list[str], *, share: bool = False
     ) -> bool:
@@ -106,7 +100,6 @@ class Worker:
             return False
         self._path = path
         knows.update(unknown)
-        self._modules.update({function.module: function.version for function in unknown.values() if function.module})
         if share:
             self.shared.update({job.token: Given(job, 0, 0.0) for job, _ in given})
             return True
