@@ -100,7 +100,7 @@ class Retiring(Settling):
         for row in news:
             row.covered = True
         for row in news:
-            if row.effect == "undoable" and row.begun:
+            if row.effect == "undoable":
                 self._exposed -= 1
             self._unpin(row)
             for parent, _ in row.parents:
