@@ -319,3 +319,31 @@ def test_an_unsaved_deterministic_expander_of_a_nondeterministic_graph_is_noted(
     assert drive.finish("e", graph=graph("x loose")) == ["+expanded e", "start e/x"]
     drive = begun("e pure; z kept e")
     assert drive.finish("e", graph=PAIR) == ["start e/x"]
+
+
+def test_an_undone_nested_task_keeps_its_count_of_undos_when_its_graph_is_dropped():
+    """1. `e/u` has happened. 2. `a`, above `e`, is lost and needed again: `e/u` is undone, its graph dropped. 3. The
+    next graph has an `e/u` again, and its key must be another one."""
+    nested = graph("u undoable; v kept u")
+    drive = Drive(graph("a loose; e kept a; m kept; y pure a m; z kept e y"))
+    drive.begin()
+    drive.complete("a")
+    drive.complete("e", graph=nested)
+    drive.complete("e/u")
+    drive.lose("a")
+    drive.undone("e/u")
+    assert "e/u" not in drive.run.rows
+    drive.complete("a")
+    drive.complete("e", graph=nested)
+    assert drive.run.undos == {"e/u": 1}
+    assert drive.reload().run.undos == {"e/u": 1}
+
+
+def test_an_undoable_task_waits_for_the_end_of_an_attempt_of_the_same_name_in_a_dropped_graph():
+    drive = Drive(graph("e kept; z kept e"))
+    drive.begin()
+    drive.finish("e", graph=graph("u kept; v kept u"))
+    drive.lose("e")
+    drive.finish("e", graph=graph("u undoable; v kept u"))
+    assert drive.save("e") == ["+saved e as graph"]
+    assert drive.end("e/u") == ["+begun e/u carrying e.0", "start! e/u"]

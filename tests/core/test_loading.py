@@ -212,7 +212,7 @@ def test_an_undone_run_starts_its_undone_tasks_afresh():
     again = drive.reload()
     again.begin()
     assert again.tell(events.Resume()) == ["+resumed", "+begun u", "start! u"]
-    assert again.run.rows["u"].undos == 1
+    assert again.run.undos["u"] == 1
     assert again.play().status == "succeeded"
 
 
@@ -326,3 +326,19 @@ def test_changed_code_below_which_something_irrevocable_is_done_is_refused():
     with pytest.raises(BrokenPromise) as refused:
         drive.reload(changed=["a"]).begin()
     assert (refused.value.node, refused.value.cause) == ("n", "a")
+
+
+def test_a_member_of_an_open_recovery_does_not_wait_for_its_retry():
+    drive = begun("b loose; s kept b; u undoable,retries=1 s; m kept; y pure b m; z kept u y", "b", "s")
+    drive.raises("u")
+    drive.undone("u")
+    assert "+recovering b s u" in drive.lose("b")
+    recovering = next(n for n, record in enumerate(drive.journal) if isinstance(record, records.Recovering))
+    assert "wait u 1" not in drive.reload(recovering + 1).begin()
+
+
+def test_nobody_waits_for_a_retry_in_a_run_that_is_being_stopped():
+    drive = begun("a kept,retries=1; c default; z kept a c")
+    drive.raises("a")
+    drive.cancel()
+    assert drive.reload().begin() == ["+finished cancelled", "finish cancelled uncertain=c"]

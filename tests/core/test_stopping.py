@@ -361,7 +361,7 @@ def test_a_save_that_can_never_succeed_makes_a_saga_undo():
     drive.finish("s")
     assert drive.save_fails("s", permanent=True)[-1] in ("stop z", "undo u with output")
     assert drive.play().status == "undone"
-    assert drive.run.rows["u"].undos == 1
+    assert drive.run.undos["u"] == 1
 
 
 def test_a_cancelled_run_with_a_parked_undo_waits_for_a_person():

@@ -41,9 +41,9 @@ def test_every_undo_changes_the_number_of_undos_that_keys_are_made_of():
     for undos in (1, 2, 3):
         drive.lose(attempts="u")
         drive.end("u")
-        assert drive.run.rows["u"].undos == undos - 1
+        assert drive.run.undos.get("u", 0) == undos - 1
         drive.undone("u")
-        assert drive.run.rows["u"].undos == undos
+        assert drive.run.undos["u"] == undos
 
 
 def test_the_attempt_after_an_undo_has_its_own_begun_record():

@@ -29,6 +29,7 @@ class Expanding(Starting):
             row.depth = expander.depth + 1
             rows.append(row)
             self.rows[row.id] = row
+            self._inherit_zombies(row)
         sink = rows[graph.sink]
         sink.prefix = (base, depth)
         sink.checkpoint = sink.checkpoint or expander.checkpoint
@@ -42,6 +43,11 @@ class Expanding(Starting):
         expander.every_part = 1  # what it returned, and what is saved, is the graph
         if expander is self._sink:
             self._sink = sink
+
+    def _inherit_zombies(self, row: Row) -> None:
+        """A node of this id may have been there before, in a graph that was dropped."""
+        if self._zombies:
+            row.zombies = {attempt for attempt, node in self._zombies.items() if node == row.id} or None
 
     def _expand_again(self, expander: Row, graph: Graph) -> None:
         """It returned this graph before a crash. If what reads the sink has left a trace, all of it was done."""

@@ -92,7 +92,7 @@ class Loading(Stopping):
                 row = self.rows[node]
                 row.begun = False
                 row.carried = ()
-                row.undos += 1
+                self.undos[node] = self.undos.get(node, 0) + 1
                 self._were_parked.discard(node)
             case records.Dropped(nodes):
                 self._replay_drop(self._known(nodes))
@@ -183,7 +183,7 @@ class Loading(Stopping):
             if row.state == "done" or row in self._recovering:
                 continue
             unfinished = row.effect == "undoable" and row.begun
-            if row.failures and row.id not in self._failed:
+            if row.failures:
                 row.state = "backoff"
                 row.attempt = self._new_attempt()
                 if not unfinished and self._stopping is None:

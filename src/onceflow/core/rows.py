@@ -57,7 +57,6 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     pins: int = 0
     """How many undoable rows have this one among their `pinned`."""
     failures: int = 0
-    undos: int = 0
     undo: Undo | None = None
     zombies: set[int] | None = None
     """Attempts and undos that will not report, but are not known to have ended."""

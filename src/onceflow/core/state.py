@@ -36,6 +36,8 @@ class RunState:
         self.on_failure = on_failure
         self.partial = members is not None
         self.rows: dict[str, Row] = {}
+        self.undos: dict[str, int] = {}
+        """How often the effect of a node was taken back. Part of its idempotency key, so it outlives the row."""
         self.final: commands.Status | None = None
         """How the run ended, once it has."""
 
@@ -62,8 +64,8 @@ class RunState:
         """How many rows are running."""
         self._saving = 0
         """How many saves are asked for and not answered."""
-        self._zombies: set[int] = set()
-        """Attempts that are stopped or lost and not known to have ended."""
+        self._zombies: dict[int, str] = {}
+        """Attempts that are stopped or lost and not known to have ended → the node."""
 
         self._build(graph, None if members is None else set(members))
         self._sink = self.rows.get(graph.nodes[graph.sink].id)
@@ -114,14 +116,14 @@ class RunState:
 
     def _bury(self, row: Row, attempt: int) -> None:
         """This attempt will not report any more, but may still be alive."""
-        self._zombies.add(attempt)
+        self._zombies[attempt] = row.id
         if row.zombies is None:
             row.zombies = set()
         row.zombies.add(attempt)
 
     def _prove_ended(self, row: Row | None, attempt: int) -> None:
         """`row` is None if the run has forgotten it."""
-        self._zombies.discard(attempt)
+        self._zombies.pop(attempt, None)
         if row is not None and row.zombies is not None:
             row.zombies.discard(attempt)
             if not row.zombies:

@@ -131,7 +131,7 @@ class Undoing(Outputs):
         row.undo = None
         row.begun = False
         row.carried = ()
-        row.undos += 1
+        self.undos[row.id] = self.undos.get(row.id, 0) + 1
         if not row.covered:
             self._exposed -= 1
         self._unpin(row)

@@ -82,7 +82,7 @@ def validate(run: Run) -> None:
     exposed = [row for row in run.rows.values() if row.effect == "undoable" and row.begun and not row.covered]
     _same(run, None, "exposed", run._exposed, len(exposed))
     for row in run.rows.values():
-        assert run._zombies >= (row.zombies or set()), f"{row.id} remembers attempts that have ended"
+        assert run._zombies.keys() >= (row.zombies or set()), f"{row.id} remembers attempts that have ended"
 
 
 def _same(run: Run, row: Row | None, what: str, kept: object, defined: object) -> None:
