@@ -129,3 +129,14 @@ def test_a_saga_undoes_nested_effects_after_a_crash():
     third = again.reload()
     third.begin()
     assert third.tell(events.Resume())[-2:] == ["+begun e/u", "start! e/u"]
+
+
+def test_a_nested_task_whose_graph_a_crash_took_waits_for_the_end_of_its_old_attempt():
+    drive = Drive(graph("e kept; z kept e"))
+    drive.begin()
+    nested = graph("u undoable; v kept u")
+    drive.complete("e", graph=nested)
+    drive = drive.reload(0, straggling={"e/u": drive.running["e/u"]})
+    drive.begin()
+    assert drive.complete("e", graph=nested) == ["save e", "+saved e as graph"]
+    assert drive.end("e/u") == ["+begun e/u carrying e.0", "start! e/u"]

@@ -50,6 +50,7 @@ class Loading(Stopping):
         for record in history:
             run._replay(record)
         for node, attempt in straggling:
+            run._zombies[attempt] = node  # its row may come back with the graph that a crash took
             for row in run._known([node]):
                 run._bury(row, attempt)
         for row in run._known(changed):
