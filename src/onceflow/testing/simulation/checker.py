@@ -174,6 +174,8 @@ class Checker:
         reason = _taken_back(facts, again)
         if reason is not None:
             raise Violation(f"the recovery of {sorted(nodes)}: {reason}")
+        # What already runs again is a member of an earlier R, and not done until it has finished.
+        facts.done &= ~shape.set_of(id for id, row in driver.rows.items() if row.runs_again)
         allowed = rerun(facts, failed=shape.everyone & ~facts.done)
         cancelled = driver.appended.cancelled
         if (cancelled and cancelled.undo) or (driver.appended.failed and driver.on_failure == "undo"):

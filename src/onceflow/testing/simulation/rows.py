@@ -21,6 +21,11 @@ class Row:
     current: Attempt | None = None
     """The latest attempt whose end would count."""
 
+    @property
+    def runs_again(self) -> bool:
+        """It has an output, and an attempt that will make it anew."""
+        return self.version is not None and self.current not in (None, self.version)
+
 
 @dataclass(slots=True)
 class Waiting:
