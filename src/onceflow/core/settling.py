@@ -215,6 +215,7 @@ class Settling(RunState):
                 verdict = verdicts[witness]
                 break
             passed.append(witness)
+            verdicts[witness] = False  # a chain that comes back to itself proves nothing
             witness = witness.why
         verdicts.update(dict.fromkeys(passed, verdict))
         return verdict
