@@ -178,7 +178,9 @@ class Settling(RunState):
             return NEVER
         plain = _plain_obstacle(mark)
         if plain is not None:
-            if plain.row.state != "done" or (plain.why is not None and self._stands(plain.why, assumed)):
+            if plain.row.state != "done" or self._verdicts.get(plain):
+                return plain
+            if plain.why is not None and self._stands(plain.why, assumed):
                 return plain
             deeper = _plain_obstacle(plain) if plain.row.consumers else NEVER
             if deeper is not None and deeper.row.state != "done" and plain not in assumed:
@@ -194,7 +196,9 @@ class Settling(RunState):
         if mark in assumed:
             assumed[mark].append(relying)
             return False
-        if not mark.open or mark.row.foreign or (mark.why is not None and self._stands(mark.why, assumed)):
+        if not mark.open or mark.row.foreign or self._verdicts.get(mark):
+            return True
+        if mark.why is not None and self._stands(mark.why, assumed):
             return True
         assumed[mark] = [relying]
         stack.append(mark)
