@@ -5,7 +5,9 @@ import random
 import pytest
 
 from onceflow.core import definitions
-from onceflow.core.check import check
+from onceflow.core.check import DryRun, check
+from onceflow.core.effects import Options
+from onceflow.core.graph import Graph, Node
 from onceflow.errors import UnsafeGraph
 from tests.core.building import Drive, graph
 from tests.core.random_graphs import random_graph, shape_of
@@ -172,3 +174,23 @@ def test_safe_random_graphs_run_to_their_end_in_any_order():
             else:
                 drive.save(f"{pick[0]}.{pick[1]}")
         assert drive.status == "succeeded"
+
+
+def test_a_claim_that_was_refuted_is_not_assumed_again():
+    """The dry run of this graph once never ended: claims were assumed and refuted in turn."""
+    loose = Options(checkpoint=False, effect="none")
+    nodes = [
+        Node(id="a", task="a", options=Options(checkpoint=False, effect="undoable"), parts=2),
+        Node(id="b", task="b", options=loose, edges=((0, 3),)),
+        Node(id="c", task="c", options=loose, edges=((0, 0),)),
+        Node(id="d", task="d", options=loose, edges=((0, 3),)),
+        Node(id="e", task="e", options=Options(False, True, "none"), edges=((0, 2), (1, 1)), parts=2),
+        Node(id="f", task="f", options=Options(effect="none"), edges=((0, 3), (1, 1))),
+        Node(
+            id="g",
+            task="g",
+            options=Options(deterministic=True, effect="undoable"),
+            edges=((2, 1), (3, 1), (4, 3), (5, 1)),
+        ),
+    ]
+    assert [row.id for row in DryRun(Graph(nodes), saved=["c", "d"]).blocked] == ["g"]
