@@ -91,7 +91,16 @@ class NotDeterministic(OnceflowError):
 
 
 class NameTaken(OnceflowError):
-    """Raised when a name is used for a run whose graph differs from the one that already has it."""
+    """Raised when a name is used for a run whose graph differs from the one that already has it. `run` is the id of
+    the run that has it."""
+
+    def __init__(self, name: str, run: str) -> None:
+        self.name = name
+        self.run = run
+        super().__init__(
+            f"the name {name!r} belongs to run {run}, which has another graph (other tasks, options or arguments). "
+            "A name stands for one piece of work: choose another one, or delete that run."
+        )
 
 
 class InvalidOption(OnceflowError, TypeError):
@@ -258,3 +267,136 @@ class FunctionNotLoaded(OnceflowError):
 
 class WorkersUnavailable(OnceflowError):
     """Raised when no worker can be started."""
+
+
+class NotInTask(OnceflowError, RuntimeError):
+    """Raised when `current()` is called by code that does not run as a task of a run."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "current() is only known while a task runs as part of a run; a task that is called as a plain function has none"
+        )
+
+
+class InsideTask(OnceflowError, RuntimeError):
+    """Raised when a task tries to start or resume a run. `task` is its id."""
+
+    def __init__(self, task: str) -> None:
+        self.task = task
+        super().__init__(
+            f"{task} is a task and cannot start a run of its own: that run would not be part of this one. Return the "
+            "node instead, and its result becomes the task's."
+        )
+
+
+class TaskFailed(OnceflowError):
+    """Raised when a run failed because one of its tasks did. The task's own exception is the `__cause__`.
+
+    `run` is the run's id, `task` the id of the task that failed first, `failed` all that failed. If the failed run was
+    to be undone, `undone` says whether all of it was; `kept` lists effects that were not taken back because something
+    irrevocable stands on them. `uncertain` lists irrevocable tasks that were begun and did not finish: their effects
+    may have happened.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        failed: tuple[str, ...],
+        *,
+        name: str | None = None,
+        reason: str = "",
+        undone: bool = False,
+        kept: tuple[str, ...] = (),
+        uncertain: tuple[str, ...] = (),
+    ) -> None:
+        self.run = run
+        self.task = failed[0] if failed else ""
+        self.failed = failed
+        self.undone = undone
+        self.kept = kept
+        self.uncertain = uncertain
+        others = f" (and {', '.join(failed[1:])})" if len(failed) > 1 else ""
+        text = f"task {self.task}{others} of run {name or run} failed{f': {reason}' if reason else ''}."
+        if undone:
+            text += " Everything it had done outside was taken back."
+        if kept:
+            text += f" Not taken back, because something irrevocable stands on it: {', '.join(kept)}."
+        if uncertain:
+            text += f" May or may not have happened: {', '.join(uncertain)}."
+        again = "start it afresh" if undone else "go on from what is saved"
+        super().__init__(f"{text} When the cause is removed, resume({name or run!r}) will {again}.")
+
+
+class RunCancelled(OnceflowError):
+    """Raised when the result of a run is asked for that was cancelled. `run` is its id."""
+
+    def __init__(self, run: str, kept: tuple[str, ...] = (), uncertain: tuple[str, ...] = ()) -> None:
+        self.run = run
+        self.kept = kept
+        self.uncertain = uncertain
+        text = f"run {run} was cancelled."
+        if kept:
+            text += f" Not taken back, because something irrevocable stands on it: {', '.join(kept)}."
+        if uncertain:
+            text += f" May or may not have happened: {', '.join(uncertain)}."
+        super().__init__(f"{text} resume({run!r}) would go on with it.")
+
+
+class RunPaused(OnceflowError):
+    """Raised when the result of a run is asked for that waits for a person, because an undo keeps failing. `task` is
+    the task that cannot be undone; what its rollback function raised last is the `__cause__`."""
+
+    def __init__(self, run: str, task: str) -> None:
+        self.run = run
+        self.task = task
+        super().__init__(
+            f"run {run} is paused: the effect of task {task} cannot be taken back, its rollback function keeps failing. "
+            f"Remove the cause, then call resume({run!r})."
+        )
+
+
+class RunInterrupted(OnceflowError):
+    """Raised when the result of a run is asked for whose engine was closed before the run ended. `run` is its id."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        self.run = run
+        super().__init__(
+            f"run {run} was interrupted: {reason}. Nothing that was saved is lost; resume({run!r}) goes on."
+        )
+
+
+class RunActive(OnceflowError):
+    """Raised when something is asked for that must not happen while a run goes on. `run` is its id."""
+
+    def __init__(self, run: str, problem: str) -> None:
+        self.run = run
+        super().__init__(f"run {run} is still going on: {problem}")
+
+
+class NoOutput(OnceflowError, LookupError):
+    """Raised by `get_output` when there is nothing (yet) that could be handed out. `run` and `task` are ids."""
+
+    def __init__(self, run: str, task: str, reason: str) -> None:
+        self.run = run
+        self.task = task
+        super().__init__(f"there is no output of {task} of run {run} to hand out: {reason}")
+
+
+class WorkerDied(OnceflowError):
+    """Raised for a task whose worker died again and again while it ran. `task` is its id, `status` the last exit status
+    of the worker process, negative for a signal."""
+
+    def __init__(self, task: str, status: int | None) -> None:
+        self.task = task
+        self.status = status
+        if status is None:
+            how = "for an unknown reason"
+        elif status < 0:
+            how = f"by signal {-status}" + (" (SIGKILL: often the system is out of memory)" if status == -9 else "")
+        else:
+            how = f"with exit status {status}"
+        super().__init__(f"the worker that ran {task} died {how}, more often than chance explains")
+
+
+class EngineClosed(OnceflowError):
+    """Raised when something is asked of an engine that is closed or has failed."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from onceflow.backends import failures
+from onceflow.values import failures
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.reports import Died, Finished, Raised, Report

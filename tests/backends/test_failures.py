@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from onceflow.backends import failures
+from onceflow.values import failures
 from onceflow.errors import ExceptionLost
 from tests.backends.common import Loop
 

@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 from onceflow import task
-from onceflow.backends.context import running
+from onceflow.values.context import running
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Finished, Raised
 from onceflow.errors import FunctionNotLoaded, UnpicklableOutput, WrongParts

@@ -50,7 +50,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     threads: bool = False
     """It runs in a thread of its own, beside others in the same worker."""
     context: dict[str, str | int] = {}
-    """What the function can learn about its attempt (`onceflow.backends.context`)."""
+    """What the function can learn about its attempt (`onceflow.values.context`)."""
 
 
 class Outcome(msgspec.Struct, array_like=True, gc=False):
@@ -62,7 +62,7 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     parts: list[bytes]
     """The output; empty if it raised or was cancelled."""
     failure: bytes | None = None
-    """What it raised (`onceflow.backends.failures`)."""
+    """What it raised (`onceflow.values.failures`)."""
     permanent: bool = False
     cancelled: bool = False
     graph: bool = False

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onceflow.backends import failures
-from onceflow.backends.context import running
+from onceflow.values import failures
+from onceflow.values.context import running
 from onceflow.backends.local.messages import Batch, Job, Outcome
 from onceflow.errors import FunctionNotLoaded, InvalidGraph, UnpicklableArgument, UnpicklableOutput, WrongParts
 from onceflow.values import functions, snapshot

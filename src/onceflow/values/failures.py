@@ -129,5 +129,5 @@ def _traceback(error: BaseException, where: str) -> str:
     return f"raised in {where}:\n{''.join(traceback.format_list(own or frames)).rstrip()}"
 
 
-_OWN = __file__.removesuffix("failures.py")
+_OWN = __file__.removesuffix("values/failures.py") + "backends/"
 """Frames of the backends themselves tell the user nothing."""
