@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, TypedDict
 
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
@@ -22,9 +25,12 @@ class PureOptions(TypedDict, total=False):
     """Options of `@task.pure`."""
 
     checkpoint: bool
+    cpus: float
+    memory: int | str
     name: str
     num_returns: int
     retry: int | Retry
+    threads: bool
 
 
 class TaskOptions(PureOptions, total=False):
@@ -55,6 +61,11 @@ class Settings:
     rollback: Callable[..., Any] | None = None
     num_returns: int = 1
     retry: Retry = dataclasses.field(default_factory=lambda: Retry(0))
+    threads: bool = False
+    cpus: float | None = None
+    """None if nothing was said: one core, but nothing for functions that share a process."""
+    memory: int = 0
+    """Bytes."""
 
     @property
     def effect(self) -> Effect:
@@ -85,12 +96,12 @@ def _known(options: type) -> set[str]:
     return set(options.__required_keys__ | options.__optional_keys__)  # type: ignore[attr-defined]
 
 
-def settle(given: Mapping[str, Any], default_name: str, shape: Shape) -> Settings:
+def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_async: bool) -> Settings:
     """The settings that follow from the options given. Refuses contradictions."""
     name = given.get("name", default_name)
     if not isinstance(name, str) or not name:
         raise InvalidOption(default_name, f"name must be a text that is not empty, not {name!r}")
-    for option in ("checkpoint", "deterministic", "can_rollback"):
+    for option in ("checkpoint", "deterministic", "can_rollback", "threads"):
         if not isinstance(given.get(option, False), bool):
             raise InvalidOption(name, f"{option} must be True or False, not {given[option]!r}")
     rollback = given.get("rollback")
@@ -101,6 +112,8 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape) -> Setting
                 name, "it has a rollback function but also says can_rollback=False; leave one out (rollback=None)"
             )
         _check_rollback(rollback, name, shape)
+    if is_async and given.get("threads"):
+        raise InvalidOption(name, "threads=True is for ordinary functions; async functions share a process anyway")
     return Settings(
         name=name,
         checkpoint=given.get("checkpoint", True),
@@ -109,6 +122,9 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape) -> Setting
         rollback=rollback,
         num_returns=_num_returns(given.get("num_returns", 1), name),
         retry=_retry(given.get("retry", 0), name),
+        threads=given.get("threads", False),
+        cpus=_cpus(given["cpus"], name) if "cpus" in given else None,
+        memory=_memory(given.get("memory", 0), name),
     )
 
 
@@ -134,6 +150,29 @@ def _retry(value: Any, task: str) -> Retry:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidOption(task, f"retry must be a count that is not negative, or a Retry, not {value!r}")
     return Retry(value)
+
+
+def _cpus(value: Any, task: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
+        raise InvalidOption(task, f"cpus must be a number that is not negative, not {value!r}")
+    return float(value)
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMG]i?)?B", re.ASCII | re.IGNORECASE)
+
+_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
+
+
+def _memory(value: Any, task: str) -> int:
+    count = value
+    if isinstance(value, str) and (size := _SIZE.fullmatch(value)):
+        count = int(Decimal(size[1]) * _UNITS[(size[2] or "").lower()])
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**63:
+        raise InvalidOption(
+            task,
+            f"memory must be a number of bytes from 0 to 2**63, or a text such as '512MB' or '2GiB', not {value!r}",
+        )
+    return count
 
 
 def _check_rollback(rollback: Any, task: str, shape: Shape) -> None:

@@ -50,7 +50,8 @@ class AnyTask(Wrapper, Generic[P, R]):
         self._after: tuple[TaskNode, ...] = ()
         self._plain: AnyTask[P, R] = self
         """This task without `after`: graphs must not hold on to handles."""
-        self.settings: Settings = settle(given, getattr(self.function, "__name__", ""), self._shape)
+        name = getattr(self.function, "__name__", "")
+        self.settings: Settings = settle(given, name, self._shape, is_async=self.is_async)
         self.core_options = self.settings.for_core()
 
     @property
@@ -227,6 +228,11 @@ class TaskDecorator:
     - `retry=3` or `retry=Retry(...)`: how often and how late it is repeated when it raises (never, by default).
     - `num_returns=2`: it returns a tuple of two, whose parts can be passed on apart: `a, b = split.bind(text)`.
     - `name="..."`: how people see it. By default the function's name.
+    - `threads=True`: it runs in a thread, in a process that it shares with others: for functions that mostly wait, or
+      that must share memory.
+    - `cpus=4`, `memory="2GiB"`: what it needs while it runs. Tasks of one host run at the same time only if what they
+      need is there for all of them; nobody holds a task to it. By default one core, nothing for functions that share a
+      process (async ones and threads), and no memory worth counting.
 
     `@task.pure` is short for a task without outside effect that is deterministic and not saved.
 
