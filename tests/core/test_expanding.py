@@ -347,3 +347,16 @@ def test_an_undoable_task_waits_for_the_end_of_an_attempt_of_the_same_name_in_a_
     drive.finish("e", graph=graph("u undoable; v kept u"))
     assert drive.save("e") == ["+saved e as graph"]
     assert drive.end("e/u") == ["+begun e/u carrying e.0", "start! e/u"]
+
+
+def test_a_nested_task_that_will_be_dropped_is_not_saved_when_its_expander_is():
+    """`e/x` is lost, and `e/y` with it; they are dropped only after `b`, lost as well, is undone. Meanwhile `e` is
+    saved, for which the save of `e/y` has waited."""
+    drive = begun("b undoable; e kept; k kept; z kept b e k")
+    drive.finish("b")
+    drive.finish("e", graph=graph("x kept; y kept x"))
+    drive.finish("e/x", "e/y")
+    assert drive.lose("b", "e/x") == ["+recovering b e/x e/y", "undo b"]
+    assert drive.save("e") == ["+saved e as graph"]
+    assert drive.undone("b")[:2] == ["+undone b", "+dropped b e/x e/y"]
+    assert drive.play().status == "succeeded"
