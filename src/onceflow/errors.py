@@ -265,6 +265,28 @@ class FunctionNotLoaded(OnceflowError):
         super().__init__(f"{task}: a worker cannot load it or its arguments: {reason}")
 
 
+class TaskNotFound(OnceflowError, LookupError):
+    """Raised when a stored run needs a task whose code is not there any more. `task` is its name, `module` where it was
+    defined."""
+
+    def __init__(self, task: str, module: str, reason: str, advice: str) -> None:
+        self.task = task
+        self.module = module
+        super().__init__(f"task {task!r} of module {module!r} is not there any more: {reason}. {advice}")
+
+
+class UnpicklableTask(OnceflowError, TypeError):
+    """Raised when a task that cannot be imported (a lambda, a local function, one of the script itself) refers to
+    something that cannot be turned into bytes, so that no run could outlive this process. `task` is its name."""
+
+    def __init__(self, task: str, reason: str) -> None:
+        self.task = task
+        super().__init__(
+            f"task {task!r} cannot be stored: {reason}. Define it in a module that can be imported, or make what it "
+            "refers to inside its function."
+        )
+
+
 class WorkersUnavailable(OnceflowError):
     """Raised when no worker can be started."""
 
