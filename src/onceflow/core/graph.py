@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -90,7 +90,9 @@ class Graph:
         seen = hashlib.blake2b(digest_size=16)
         for node in self.nodes:
             seen.update(
-                msgspec.msgpack.encode((node.id, node.task, node.options, node.edges, node.parts, node.fingerprint))
+                msgspec.msgpack.encode(
+                    (node.id, node.task, node.options, pack(node.edges), node.parts, node.fingerprint)
+                )
             )
         seen.update(str(self.sink).encode())
         return seen.hexdigest()
@@ -104,9 +106,9 @@ class Graph:
                 consumers[parent].append(position)
         return tuple(map(tuple, consumers))
 
-    def with_checkpoints(self, ids: set[str]) -> Graph:
+    def with_checkpoints(self, ids: set[str]) -> Self:
         """The same graph with `checkpoint=True` on these nodes."""
-        return Graph(
+        graph = type(self)(
             [
                 msgspec.structs.replace(n, options=msgspec.structs.replace(n.options, checkpoint=True))
                 if n.id in ids
@@ -115,12 +117,31 @@ class Graph:
             ],
             self.sink,
         )
+        for name, value in vars(self).items():
+            if not isinstance(getattr(type(self), name, None), cached_property):  # those were derived from the nodes
+                setattr(graph, name, value)
+        return graph
 
     def __len__(self) -> int:
         return len(self.nodes)
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.nodes)} nodes, sink {self.nodes[self.sink].id!r}>"
+
+
+def pack(edges: tuple[Edge, ...]) -> Sequence[tuple[int, int | str]]:
+    """The same edges for msgpack, whose integers have 64 bits: a wider mask (of a task with more parts) as text."""
+    if all(mask < _WIDE for _, mask in edges):
+        return edges
+    return [(parent, mask if mask < _WIDE else hex(mask)) for parent, mask in edges]
+
+
+def unpack(edges: Sequence[tuple[int, int | str]]) -> tuple[Edge, ...]:
+    """What was packed."""
+    return tuple([(parent, int(mask, 16) if isinstance(mask, str) else mask) for parent, mask in edges])
+
+
+_WIDE = 1 << 63
 
 
 def number_ids(names: Sequence[str]) -> list[str]:
