@@ -203,7 +203,7 @@ class TestRollbackParameters:
         def write(*rows: int, **named: int) -> None: ...
 
         node = onceflow.authoring.building.build_graph(write.bind(1, 2, a=3)).nodes[0]
-        assert node.call.rollback_arguments((1, 2), {"a": 3}, output=None, key="k") == {
+        assert node.call.task.rollback_arguments((1, 2), {"a": 3}, output=None, key="k") == {
             "rows": (1, 2),
             "named": {"a": 3},
         }

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from onceflow.core import definitions
-from onceflow.core.check import DryRun, check
+from onceflow.core.check import DryRun, check, is_plainly_safe
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node
 from onceflow.errors import UnsafeGraph
@@ -194,3 +194,11 @@ def test_a_claim_that_was_refuted_is_not_assumed_again():
         ),
     ]
     assert [row.id for row in DryRun(Graph(nodes), saved=["c", "d"]).blocked] == ["g"]
+
+
+def test_what_is_plainly_safe_is_safe_by_the_definition():
+    source = random.Random(11)
+    graphs = [random_graph(source, nodes=source.randint(2, 5)) for _ in range(2000)]
+    plain = [g for g in graphs if is_plainly_safe(g)]
+    assert len(plain) > 50
+    assert not any(definitions.blocked(shape_of(g)) for g in plain)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onceflow.authoring.options import Settings
 from onceflow.authoring.retries import Retry
+from onceflow.values import functions
 from onceflow.values.templates import Arguments, Slot, Template
 
 if TYPE_CHECKING:
     from onceflow.authoring.tasks import AnyTask
+
+
+class Undo:
+    """Takes back a call of a task. Can be sent to a worker, as the task can."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: AnyTask[..., Any]) -> None:
+        self._task = task
+
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: object, key: str) -> Any:
+        rollback = self._task.settings.rollback
+        assert rollback is not None
+        return rollback(**self._task.rollback_arguments(tuple(args), kwargs, output=output, key=key))
 
 
 class Call:
@@ -48,16 +64,23 @@ class Call:
         """What has to be fetched before `arguments` can be made: for each, which edge and which part."""
         return self.template.slots
 
+    @property
+    def undo(self) -> Undo:
+        return Undo(self.task)
+
+    @property
+    def is_async_undo(self) -> bool:
+        return inspect.iscoroutinefunction(self.rollback)
+
+    @property
+    def retried(self) -> bytes | None:
+        """The pickled errors that the retry policy covers; None for the usual ones."""
+        errors = self.settings.retry.on
+        return None if errors == (Exception,) else functions.dump(errors)
+
     def arguments(self, values: Sequence[Any]) -> Arguments:
         """Fresh arguments for one attempt, with `values[n]` in slot n."""
         return self.template.fill(values)
-
-    def rollback_arguments(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, output: object, key: str
-    ) -> dict[str, Any]:
-        """The keywords for the rollback function: those of the task's arguments that it declares, `output` and
-        `key`."""
-        return self.task.rollback_arguments(args, kwargs, output=output, key=key)
 
     def __repr__(self) -> str:
         return f"<call of {self.task.name}>"

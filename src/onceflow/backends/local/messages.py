@@ -51,6 +51,13 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """It runs in a thread of its own, beside others in the same worker."""
     context: dict[str, str | int] = {}
     """What the function can learn about its attempt (`onceflow.values.context`)."""
+    undo: bool = False
+    """The function takes back what a call with these arguments did. It is called with the positional arguments, the
+    keyword arguments, what the call returned, and the key; what it returns itself is of no interest."""
+    output: bytes | None = None
+    """For an undo: what the call returned, pickled. None if it did not return."""
+    retried: bytes | None = None
+    """The pickled classes of errors that are worth another try; None if all are."""
 
 
 class Outcome(msgspec.Struct, array_like=True, gc=False):

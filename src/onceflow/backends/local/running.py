@@ -73,6 +73,9 @@ def arguments_of(job: Job) -> tuple[Sequence[Any], dict[str, Any]]:
                     args[place] = inputs[number]
                 else:
                     kwargs[place] = inputs[number]
+        if job.undo:
+            output = None if job.output is None else pickle.loads(job.output)
+            return (args, kwargs, output, job.context["key"]), {}
     except Exception as error:
         raise FunctionNotLoaded(job.task, f"{type(error).__name__}: {error}") from error
     return args, kwargs
@@ -98,6 +101,8 @@ def execute(job: Job, known: Functions) -> Outcome:
 def finished(job: Job, started: float, result: Any) -> Outcome:
     """Raises one of `PERMANENT` if what the function returned cannot be sent."""
     ended = time.time()
+    if job.undo:
+        return Outcome(job.token, started, ended, [])
     if isinstance(result, Handle):  # a node: the function returned a graph (design 2.9)
         from onceflow.authoring.building import build_graph  # most workers never need it
 
@@ -107,7 +112,15 @@ def finished(job: Job, started: float, result: Any) -> Outcome:
 
 def failed(job: Job, started: float, error: BaseException) -> Outcome:
     failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
-    return Outcome(job.token, started, time.time(), [], failure, isinstance(error, PERMANENT))
+    return Outcome(job.token, started, time.time(), [], failure, _is_permanent(job, error))
+
+
+def _is_permanent(job: Job, error: BaseException) -> bool:
+    """Whether trying again can never help, or is not asked for."""
+    if isinstance(error, PERMANENT):
+        return True
+    retried: tuple[type[BaseException], ...] = (Exception,) if job.retried is None else pickle.loads(job.retried)
+    return not isinstance(error, retried)
 
 
 def _pickle_parts(job: Job, result: Any) -> list[bytes]:
