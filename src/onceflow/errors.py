@@ -296,7 +296,8 @@ class NotInTask(OnceflowError, RuntimeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "current() is only known while a task runs as part of a run; a task that is called as a plain function has none"
+            "current() is only known while a task runs as part of a run; a task that is called as a plain function has "
+            "none"
         )
 
 
@@ -372,8 +373,8 @@ class RunPaused(OnceflowError):
         self.run = run
         self.task = task
         super().__init__(
-            f"run {run} is paused: the effect of task {task} cannot be taken back, its rollback function keeps failing. "
-            f"Remove the cause, then call resume({run!r})."
+            f"run {run} is paused: the effect of task {task} cannot be taken back, its rollback function keeps "
+            f"failing. Remove the cause, then call resume({run!r})."
         )
 
 

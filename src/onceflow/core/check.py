@@ -78,7 +78,7 @@ def is_plainly_safe(graph: Graph) -> bool:
     repeatable settle one after the other as they are saved, so everything becomes quiet, and all is reproducible.
     """
     options = [node.options for node in graph.nodes]
-    return all([o.checkpoint or o.repeatable for o in options]) or all([o.effect == "none" for o in options])
+    return all(o.checkpoint or o.repeatable for o in options) or all(o.effect == "none" for o in options)
 
 
 def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
