@@ -22,11 +22,14 @@ import pickle
 import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from onceflow.values.snapshot import PROTOCOL, Chunks
+
+if TYPE_CHECKING:
+    from onceflow.values.by_value import Pickled
 
 
 class Shipped(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -48,8 +51,8 @@ def ship(function: Callable[..., Any]) -> Shipped:
     qualname = getattr(function, "__qualname__", "")
     wrappers = _wrappers(function, module, qualname)
     if module is None or wrappers is None:
-        payload = _by_value(function)
-        return Shipped(_digest(payload), "", qualname, 0, payload)
+        payload, digest = _by_value(function)
+        return Shipped(digest, "", qualname, 0, payload)
     code = f"{module}\0{_file_version(module)}\0{qualname}\0{wrappers}"
     return Shipped(_digest(code.encode()), module, qualname, wrappers, b"")
 
@@ -84,7 +87,7 @@ def definition(name: str) -> bytes | None:
     value = getattr(sys.modules.get("__main__"), name, None)
     if not isinstance(value, (type, FunctionType)) and not hasattr(value, "__wrapped__"):
         return None
-    return _by_value(value)
+    return _by_value(value).payload
 
 
 _UNKNOWN = object()
@@ -188,11 +191,10 @@ def _registered_by_value(module: str) -> bool:
     return any(module == name or module.startswith(name + ".") for name in listed)
 
 
-def _by_value(value: Any) -> bytes:
-    import cloudpickle  # slow to import, not needed for functions of modules
+def _by_value(value: Any) -> Pickled:
+    from onceflow.values import by_value  # slow to import, not needed for functions of modules
 
-    payload: bytes = cloudpickle.dumps(value, PROTOCOL)
-    return payload
+    return by_value.dump(value)
 
 
 def _digest(content: bytes) -> str:
