@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onceflow import Retry, task
 from onceflow.values import by_value
 
 PROGRAM = """
@@ -283,3 +284,24 @@ def test_a_change_while_it_is_pickled_is_noticed(monkeypatch: pytest.MonkeyPatch
         patched.setattr(by_value, "cloudpickle", stand_in)
         by_value.dump(function)
     assert again(function)() == [1, 2]
+
+
+def test_tasks_are_remembered_with_all_their_options(dumps: list[Any]) -> None:
+    scope: dict[str, Any] = {"__name__": "__main__", "task": task, "Retry": Retry}
+    exec(
+        "def undo(): return 1\n\n"
+        "@task(rollback=undo)\ndef inner(): return 1\n\n"
+        "@task(retry=Retry(2))\ndef outer(): return inner()",
+        scope,
+    )
+    outer = scope["outer"]
+    first = by_value.dump(outer)
+    assert by_value.dump(outer) is first
+
+    scope["undo"].__code__ = (lambda: 2).__code__
+    second = by_value.dump(outer)
+    assert second is not first
+
+    scope["inner"] = scope["inner"].options(retry=3)
+    assert by_value.dump(outer) is not second
+    assert len(dumps) == 3

@@ -69,11 +69,6 @@ def dump(value: object) -> Pickled:
     return pickled
 
 
-def declare(kind: type, parts: Parts) -> None:
-    """Says what instances of exactly this type are pickled from, if they are not found by their names."""
-    _PARTS[kind] = parts
-
-
 _MadeFrom = list[tuple[Any, Parts, list[Any]]]
 """Things below a value, each with its parts."""
 
@@ -146,10 +141,12 @@ def _how(thing: Any) -> Parts:
             return _found_by_name
         if kind is type:
             return _of_class
+    if kind.__module__.startswith("onceflow."):
+        return _found_by_name if _is_found(thing) else _of_ours
     parts_of = _PARTS.get(kind)
     if parts_of is None:
         raise _Unsteady
-    return _found_by_name if kind is not ModuleType and _is_found(thing) else parts_of
+    return parts_of
 
 
 _ABSENT = str(object())
@@ -245,6 +242,25 @@ def _of_builtin(function: types.BuiltinFunctionType) -> Iterable[Any]:
     if owner is not None and not isinstance(owner, ModuleType):
         raise _Unsteady
     return ()
+
+
+def _of_ours(thing: Any) -> list[Any]:
+    """Tasks, workflows, policies: they are what they tell pickle. (Other objects may take long to tell.)"""
+    told = thing.__reduce_ex__(PROTOCOL)
+    if isinstance(told, str):
+        raise _Unsteady
+    made, args, *rest = told
+    if any(part is not None for part in rest[1:]):
+        raise _Unsteady
+    return [made, *args, *_flat(rest[0] if rest else None)]
+
+
+def _flat(state: Any) -> list[Any]:
+    if isinstance(state, dict):
+        return _mapping(state)
+    if isinstance(state, list | tuple):
+        return [part for item in state for part in (_flat(item) if isinstance(item, dict) else [item])]
+    return [state]
 
 
 def _attributes(*names: str) -> Parts:

@@ -20,9 +20,9 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Template:
-    """The arguments of one node. Either plain (`args` and `kwargs` with holes) or pickled (`payload` of both)."""
+    """The arguments of one node. Either plain (`args` and `kwargs`) or pickled (`payload` of both)."""
 
-    __slots__ = ("args", "buffers", "holes", "kwargs", "payload", "slots")
+    __slots__ = ("_pickled", "args", "buffers", "holes", "kwargs", "payload", "slots")
 
     def __init__(
         self,
@@ -38,22 +38,37 @@ class Template:
         self.args = args
         self.kwargs = kwargs
         self.holes = holes
-        """(position or keyword, number of the slot whose value goes there). Empty if the arguments are pickled."""
+        """(position or keyword, number of the slot whose value goes there). Where a slot has no hole, the payload has
+        placeholders for it."""
         self.payload = payload
+        self._pickled: bytes | None = None
         self.buffers = buffers
         """Large buffers of the payload. Nodes of one graph that were given the same memory have the same object
         here."""
 
     def fill(self, values: Sequence[Any], buffers: Sequence[Any] | None = None) -> Arguments:
         """Fresh arguments with `values[n]` in slot n. `buffers` replace the template's own, in their order."""
+        args: tuple[Any, ...]
+        keywords: dict[str, Any]
         if self.payload is not None:
-            args, kwargs = snapshot.load(self.payload, values, self.buffers if buffers is None else buffers)
-            return args, kwargs
-        positional = list(self.args)
-        keywords = dict(self.kwargs) if self.kwargs else {}
+            args, keywords = snapshot.load(self.payload, values, self.buffers if buffers is None else buffers)
+        else:
+            args, keywords = self.args, dict(self.kwargs) if self.kwargs else {}
+        if not self.holes:
+            return args, keywords
+        positional = list(args)
         for place, slot in self.holes:
             if isinstance(place, int):
                 positional[place] = values[slot]
             else:
                 keywords[place] = values[slot]
         return tuple(positional), keywords
+
+    def pickled(self) -> bytes:
+        """The pickle of (positional arguments, keyword arguments), as a job carries it and a graph is stored with it.
+        What stands in the holes of it means nothing."""
+        if self.payload is not None:
+            return self.payload
+        if self._pickled is None:
+            self._pickled = pickle.dumps((self.args, self.kwargs or {}), snapshot.PROTOCOL)
+        return self._pickled
