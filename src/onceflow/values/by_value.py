@@ -141,7 +141,7 @@ def _how(thing: Any) -> Parts:
             return _found_by_name
         if kind is type:
             return _of_class
-    if kind.__module__.startswith("onceflow."):
+    if str(kind.__module__).startswith("onceflow."):
         return _found_by_name if _is_found(thing) else _of_ours
     parts_of = _PARTS.get(kind)
     if parts_of is None:
