@@ -1,16 +1,18 @@
-"""Who gets which job: the jobs that no worker has yet, and how they are shared out.
+"""Who gets which job.
 
 Jobs for lanes go first come, first served, to the least loaded worker, as far as its window admits (`window`). Each
 worker gets its part of what is queued, so that a batch for the first does not leave the second idle. Jobs that share
 go to the worker with the fewest of them; among equals to one whose lane is empty, because a job in a lane can only be
-stopped by killing the process.
+stopped by killing the process. Jobs that say what they need wait until that is there (`admission`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from onceflow.backends.local.admission import Admission, Room
 from onceflow.backends.local.messages import Job
+from onceflow.backends.local.queues import Queues
 from onceflow.backends.local.server import search_path
 from onceflow.backends.local.window import Estimates, admits
 from onceflow.backends.local.workers import Worker
@@ -26,7 +28,7 @@ THREADS = 32
 class Dispatcher:
     """The queue of a pool. It gives jobs to workers and never takes any back."""
 
-    def __init__(self) -> None:
+    def __init__(self, admission: Admission) -> None:
         self.shipped: dict[str, Shipped] = {}
         """Hash → function."""
         self.path = search_path()
@@ -38,13 +40,11 @@ class Dispatcher:
         """Whether a worker could not receive what it was to be given."""
         self.dispatched = 0
         """Jobs given, since the beginning."""
-        self._returned: dict[int, Job] = {}
-        """Jobs for lanes that a worker had and did not start. They come before all others."""
-        self._lane: dict[int, Job] = {}
-        self._shared: dict[int, Job] = {}
+        self._admission = admission
+        self._queues = Queues()
 
     def __len__(self) -> int:
-        return len(self._returned) + len(self._lane) + len(self._shared)
+        return len(self._queues)
 
     def ship(self, shipped: Shipped) -> None:
         self.shipped[shipped.hash] = shipped
@@ -53,68 +53,83 @@ class Dispatcher:
             self.path = path
 
     def add(self, job: Job) -> None:
-        (self._shared if job.is_async or job.threads else self._lane)[job.token] = job
+        self._queues.add(job)
+        if self._queues.needy and job.needy:
+            self._admission.warn_of(job)
 
     def put_back(self, job: Job) -> None:
-        self._returned[job.token] = job
+        """A worker had it and did not start it. It comes before others that need the same."""
+        self._queues.put_back(job)
 
     def remove(self, token: int) -> bool:
         """Whether the job was queued."""
-        return any(queue.pop(token, None) for queue in (self._returned, self._lane, self._shared))
+        return self._queues.remove(token)
 
     def fill(self, workers: Collection[Worker], now: float) -> None:
         """Gives what may be given."""
         self.congested = False
-        if self._returned or self._lane:
-            able = sorted((worker for worker in workers if worker.open), key=_load)
-            for others, worker in zip(reversed(range(len(able))), able, strict=True):
-                self._fill_lane(worker, -(-(len(self._returned) + len(self._lane)) // (others + 1)), now)
-        if self._shared:
-            self._fill_shared([worker for worker in workers if worker.usable])
+        admission = self._admission
+        if not self._queues.needy and not admission.has_something_to_weigh:
+            self._fill_lanes(workers, None, now)
+            self._fill_shared(workers, None)
+            return
+        admission.line_up(self._queues.holds)
+        room = admission.room(workers, self.holders)
+        if admission.first is not None and admission.first.shares:
+            self._fill_shared(workers, room)
+            self._fill_lanes(workers, room, now)
+        else:
+            self._fill_lanes(workers, room, now)
+            self._fill_shared(workers, room)
+        admission.line_up(self._queues.holds, room.refused)
 
-    def _fill_lane(self, worker: Worker, most: int, now: float) -> None:
+    def _fill_lanes(self, workers: Collection[Worker], room: Room | None, now: float) -> None:
+        queued = len(self._queues.lane) if room is None else sum(map(len, self._queues.lines(share=False)))
+        if not queued:
+            return
+        able = sorted((worker for worker in workers if worker.open), key=_load)
+        for others, worker in zip(reversed(range(len(able))), able, strict=True):
+            queued -= self._fill_lane(worker, -(-queued // (others + 1)), room, now)
+
+    def _fill_lane(self, worker: Worker, most: int, room: Room | None, now: float) -> int:
+        """Returns how many jobs were given."""
         was_empty = not worker.queue
         given: list[tuple[Job, float]] = []
         jobs, seconds = worker.load.jobs, worker.load.seconds
-        for queue in (self._returned, self._lane):
-            for job in queue.values():
-                expected = self.estimates.expected(job.function)
-                if len(given) == most or not admits(jobs, seconds, expected):
-                    break
-                given.append((job, expected))
-                jobs += 1
-                seconds += expected
-            else:
-                continue
-            break
+        for job in self._queues.lane if room is None else room.fitting(self._queues.lines(share=False), worker.pid):
+            expected = self.estimates.expected(job.function)
+            if len(given) == most or not admits(jobs, seconds, expected):
+                break
+            given.append((job, expected))
+            jobs += 1
+            seconds += expected
+            if room is not None:
+                room.take()
         if not given:
-            return
+            return 0
         if not worker.give(given, self.shipped, self.path):
             self.congested = True
-            return
+            return 0
         if was_empty:
             worker.heard = now
         self._note(worker, [job for job, _ in given])
+        return len(given)
 
-    def _fill_shared(self, workers: list[Worker]) -> None:
-        wanted: dict[int, list[Job]] = {}
-        counts = {worker.pid: len(worker.shared) for worker in workers}
-        threads = {worker.pid: sum(held.job.threads for held in worker.shared.values()) for worker in workers}
-        for job in self._shared.values():
-            able = [
-                worker
-                for worker in workers
-                if (threads[worker.pid] < THREADS if job.threads else counts[worker.pid] < ASYNC)
-            ]
-            if able:
-                worker = min(able, key=lambda worker: (counts[worker.pid], len(worker.queue)))
-                wanted.setdefault(worker.pid, []).append(job)
-                counts[worker.pid] += 1
-                threads[worker.pid] += job.threads
-        for worker in workers:
-            jobs = wanted.get(worker.pid)
-            if not jobs:
-                continue
+    def _fill_shared(self, workers: Collection[Worker], room: Room | None) -> None:
+        lines = self._queues.lines(share=True)
+        if not lines:
+            return
+        places = _Places([worker for worker in workers if worker.usable])
+        if room is None:
+            for line in lines:
+                for job in line:
+                    if not places.find(job):
+                        break
+        else:
+            for job in room.fitting(lines):
+                if places.find(job):
+                    room.take()
+        for worker, jobs in places.found:
             if worker.give([(job, 0.0) for job in jobs], self.shipped, self.path, share=True):
                 self._note(worker, jobs)
             else:
@@ -122,9 +137,41 @@ class Dispatcher:
 
     def _note(self, worker: Worker, jobs: list[Job]) -> None:
         self.dispatched += len(jobs)
+        if self._queues.needy:
+            self._admission.note_given(jobs)
+        self._queues.take(jobs)
         for job in jobs:
             self.holders[job.token] = worker
-            self.remove(job.token)
+
+
+class _Places:
+    """Where jobs that share find a place."""
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self._workers = workers
+        self._counts = {worker.pid: len(worker.shared) for worker in workers}
+        self._threads = {worker.pid: sum(held.job.threads for held in worker.shared.values()) for worker in workers}
+        self._jobs: dict[int, list[Job]] = {}
+
+    def find(self, job: Job) -> bool:
+        """Whether there was one."""
+        counts, threads = self._counts, self._threads
+        able = [
+            worker
+            for worker in self._workers
+            if (threads[worker.pid] < THREADS if job.threads else counts[worker.pid] < ASYNC)
+        ]
+        if not able:
+            return False
+        worker = min(able, key=lambda worker: (counts[worker.pid], len(worker.queue)))
+        self._jobs.setdefault(worker.pid, []).append(job)
+        counts[worker.pid] += 1
+        threads[worker.pid] += job.threads
+        return True
+
+    @property
+    def found(self) -> list[tuple[Worker, list[Job]]]:
+        return [(worker, self._jobs[worker.pid]) for worker in self._workers if worker.pid in self._jobs]
 
 
 def _load(worker: Worker) -> float:

@@ -30,7 +30,8 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """A call of a function. Of a job that was started, the pool tells exactly once what became of it."""
 
     token: int
-    """Chosen by whoever starts it; positive, unique in the life of a pool."""
+    """Chosen by whoever starts it; positive, unique in the life of a pool, larger than those of jobs that came
+    before."""
     function: str
     """The hash of a function that was given to `Pool.ship`."""
     task: str
@@ -58,6 +59,20 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """For an undo: what the call returned, pickled. None if it did not return."""
     retried: bytes | None = None
     """The pickled classes of errors that are worth another try; None if all are."""
+    cpus: float | None = None
+    """What it needs while it runs. None if nothing was said: one in a lane, none if it shares."""
+    memory: int = 0
+    """Bytes that it needs while it runs."""
+
+    @property
+    def shares(self) -> bool:
+        """Whether it runs beside others in its worker. The others run in a lane, one at a time."""
+        return self.is_async or self.threads
+
+    @property
+    def needy(self) -> bool:
+        """Whether it says what it needs."""
+        return self.cpus is not None or self.memory != 0
 
 
 class Outcome(msgspec.Struct, array_like=True, gc=False):

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from onceflow.backends.local.admission import Admission, Needs
 from onceflow.backends.local.dispatch import Dispatcher
 from onceflow.backends.local.messages import (
     Born,
@@ -67,6 +68,10 @@ class Pool:
 
     `directory` must exist; it gets the lock that proves the end of all workers (`locks`). `workers` defaults to the
     number of usable cores. `preload` names modules that are imported once, before workers are forked.
+
+    `cpus` and `memory` (bytes) are what the jobs that run at the same time may need together (`Job.cpus`,
+    `Job.memory`). They default to the number of usable cores, or of workers if that is larger, and to the physical
+    memory of the host.
     """
 
     def __init__(
@@ -77,13 +82,19 @@ class Pool:
         selector: selectors.BaseSelector,
         report: Callable[[Report], None],
         preload: Sequence[str] = (),
+        cpus: float | None = None,
+        memory: int | None = None,
     ) -> None:
-        self.size = workers or len(os.sched_getaffinity(0))
+        cores = len(os.sched_getaffinity(0))
+        self.size = workers or cores
         self._directory = directory
         self._selector = selector
         self._report = report
         self._preload = tuple(preload)
-        self._dispatcher = Dispatcher()
+        capacity = Needs(
+            max(cores, self.size) if cpus is None else cpus, _physical_memory() if memory is None else memory
+        )
+        self._dispatcher = Dispatcher(Admission(capacity, self.size))
         self._sources = Sources()
         self._workers: dict[int, Worker] = {}
         """Process id → worker, until its end is proved."""
@@ -107,7 +118,7 @@ class Pool:
                 self._open_server()  # a fork of the present one would begin with the older state
 
     def start(self, job: Job) -> None:
-        """Its function must have been shipped, its token never used before."""
+        """Its function must have been shipped, its token be larger than those before."""
         assert job.function in self._dispatcher.shipped
         self._dispatcher.add(job)
 
@@ -379,3 +390,7 @@ class Pool:
     def _unwatch(self, descriptor: int | socket.socket) -> None:
         with contextlib.suppress(KeyError, ValueError):  # it is not watched, or is closed already
             self._selector.unregister(descriptor)
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
