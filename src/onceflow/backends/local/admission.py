@@ -62,7 +62,7 @@ class Admission:
         self._scarce = capacity.cpus < workers
         """Whether even jobs that say nothing could be too many."""
         self._told: set[str] = set()
-        """Tasks that were found to need more than the capacity."""
+        """Functions that were found to need more than the capacity."""
 
     @property
     def has_something_to_weigh(self) -> bool:
@@ -75,10 +75,10 @@ class Admission:
                 self._given[job.token] = job
 
     def warn_of(self, job: Job) -> None:
-        """Tells the log, once for each task, if a job needs more than there is."""
+        """Tells the log, once for each function, if a job needs more than there is."""
         stated = _stated(job)
-        if self._exceeds(stated) and job.task not in self._told:
-            self._told.add(job.task)
+        if self._exceeds(stated) and job.function not in self._told:
+            self._told.add(job.function)
             log.warning(
                 "task %s needs %g cpus and %d bytes of memory, more than the %g and %d that there are: it runs alone",
                 job.task,
