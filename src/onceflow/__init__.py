@@ -1,5 +1,7 @@
 """onceflow runs graphs of ordinary Python functions exactly once."""
 
+from typing import TYPE_CHECKING, Any
+
 from onceflow.authoring.checking import check
 from onceflow.authoring.retries import Retry
 from onceflow.authoring.tasks import AsyncTask, Task, task
@@ -48,10 +50,29 @@ from onceflow.errors import (
 )
 from onceflow.values.context import current
 
+if TYPE_CHECKING:
+    from onceflow.engine.default import (
+        configure,
+        delete,
+        get_output,
+        list_runs,
+        resume,
+        resume_all,
+        resume_async,
+        run,
+        run_async,
+        run_many,
+        status,
+    )
+    from onceflow.engine.engine import Engine, RunInfo, Status
+    from onceflow.engine.handles import Event, RunHandle
+
 __all__ = [
     "AsyncTask",
     "BrokenPromise",
+    "Engine",
     "EngineClosed",
+    "Event",
     "ExceptionLost",
     "FunctionNotLoaded",
     "Graph",
@@ -72,8 +93,11 @@ __all__ = [
     "Retry",
     "RunActive",
     "RunCancelled",
+    "RunHandle",
+    "RunInfo",
     "RunInterrupted",
     "RunPaused",
+    "Status",
     "StorageClosed",
     "StorageDamaged",
     "StorageError",
@@ -94,7 +118,51 @@ __all__ = [
     "WrongArguments",
     "WrongParts",
     "check",
+    "configure",
     "current",
+    "delete",
+    "get_output",
+    "list_runs",
+    "resume",
+    "resume_all",
+    "resume_async",
+    "run",
+    "run_async",
+    "run_many",
+    "status",
     "task",
     "workflow",
 ]
+
+_IN_ENGINE = {
+    "Engine": "engine",
+    "Event": "handles",
+    "RunHandle": "handles",
+    "RunInfo": "engine",
+    "Status": "engine",
+    "configure": "default",
+    "delete": "default",
+    "get_output": "default",
+    "list_runs": "default",
+    "resume": "default",
+    "resume_all": "default",
+    "resume_async": "default",
+    "run": "default",
+    "run_async": "default",
+    "run_many": "default",
+    "status": "default",
+}
+"""Name → module. Imported when first used: a worker that imports a module with tasks has no use for an engine."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _IN_ENGINE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(f"onceflow.engine.{_IN_ENGINE[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_IN_ENGINE})

@@ -552,3 +552,14 @@ def test_a_script_that_runs_again_goes_on_with_its_own_tasks_and_another_one_wit
         "name": "other",
         "mine": [False, False, False],
     }
+
+
+def test_the_code_of_a_program_that_builds_the_graph_anew_is_taken() -> None:
+    def define(function: Callable[[int], int]) -> WorkflowGraph:
+        return build_graph(task(name="scale")(function).bind(20))
+
+    old, new = define(lambda value: value * 2), define(lambda value: value * 3)
+    decoded = storing.decode(storing.encode(old, []), lambda reference: b"", new)
+    assert decoded.graph.nodes[0].call.function(20) == 60
+    assert decoded.graph.digest == old.digest
+    assert decoded.changed == {"scale"}

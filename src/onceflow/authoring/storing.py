@@ -243,13 +243,14 @@ def _describe_argument(name: str, value: Any) -> tuple[str, bytes | None, str]:
     return name, b"".join(file.chunks), ""
 
 
-def decode(stored: bytes, read: Callable[[str], bytes | memoryview]) -> Stored:
+def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: WorkflowGraph | None = None) -> Stored:
     """The graph of these bytes. `read` gives the content of a buffer that was stored, and is asked once for each.
+    `present` is a graph of the same digest, whose code is taken: that of a program that builds it anew.
 
     Raises `TaskNotFound` for a task whose code is gone, and `InvalidGraph` for what no onceflow or a newer one wrote.
     """
     definition = _open(stored)
-    homes = [_find(home, definition) for home in definition.homes]
+    homes = [_find(home, definition) for home in definition.homes] if present is None else _taken(definition, present)
     tasks = [_as_stored(record, homes[record.home], definition) for record in definition.tasks]
     contents = {reference: pickle.PickleBuffer(read(reference)) for reference in dict.fromkeys(definition.buffers)}
     graph = WorkflowGraph(
@@ -317,6 +318,14 @@ def _find(home: _Home, definition: _Definition) -> AnyTask[..., Any]:
         return present._base
     found: AnyTask[..., Any] = _load(home.payload, "its code", home.name, home.module, definition)
     return found
+
+
+def _taken(definition: _Definition, present: WorkflowGraph) -> list[AnyTask[..., Any]]:
+    bases = {
+        definition.tasks[node.task].home: now.call.task._base
+        for node, now in zip(definition.nodes, present.nodes, strict=True)
+    }
+    return [bases[number] for number in range(len(definition.homes))]
 
 
 def _import(home: _Home) -> AnyTask[..., Any]:

@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onceflow.values import failures
-from onceflow.values.context import running
 from onceflow.backends.local.messages import Batch, Job, Outcome
 from onceflow.errors import FunctionNotLoaded, InvalidGraph, UnpicklableArgument, UnpicklableOutput, WrongParts
-from onceflow.values import functions, snapshot
+from onceflow.values import failures, functions, snapshot
+from onceflow.values.context import running
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from onceflow.values.context import running
 from onceflow.backends.local.messages import Job, Outcome
 from onceflow.backends.local.running import Functions, arguments_of, execute, failed, finished, function_of
+from onceflow.values.context import running
 
 if TYPE_CHECKING:
     import asyncio

@@ -1,0 +1,489 @@
+"""The loop around one `core.Run`: events in, commands carried out.
+
+**Durable commands.** Records are collected and handed to the journal in batches (`flush`), which are answered in their
+order. A durable command is held until the batch with the last record before it is answered. What it needs of memory
+is taken when it is issued, because memory may be released while it waits; what only the journal has is read when it is
+carried out, because by then the journal has it.
+
+**Nothing recurses.** Some commands are answered on the spot (a small value is saved by appending its record): such
+answers are queued as events and handled after the commands before them.
+
+A driver belongs to one thread and has no I/O of its own: everything goes through its `Host` and its `Store`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from onceflow.core import commands, events, records
+from onceflow.core.graph import Graph
+from onceflow.core.rows import Row
+from onceflow.core.run import Run
+from onceflow.driver import entries
+from onceflow.driver.outputs import SMALL, Blob, Outputs, Part, whole
+from onceflow.driver.work import Host, Store, Work
+from onceflow.errors import FunctionNotLoaded, OnceflowError
+from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
+from onceflow.values import failures
+
+Status = Literal["running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
+"""How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""
+
+MOST_DEATHS = 3
+"""Workers that may die while they run one task before that counts as a failure of the task."""
+
+Key = tuple[str, int]
+"""(node, part): a value that is not in memory and has to be read."""
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a driver came to its end."""
+
+    status: Status
+    result: tuple[Part, ...] = ()
+    """The parts of the run's output, if it succeeded."""
+    failed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    uncertain: tuple[str, ...] = ()
+    failure: bytes | None = None
+    """What the first of `failed` raised (`values.failures`), or the undo for which the run is paused."""
+
+
+class _Held(msgspec.Struct):
+    """A durable command that waits for a commit."""
+
+    mark: int
+    """The number of the batch."""
+    command: commands.Command
+    needs: list[list[Part | Key]]
+    """For each slot, the parts of what is read."""
+    output: list[Part | Key] | None = None
+
+
+class Driver:
+    """Drives one run in one epoch. `opening` are the requests that go before everything else in its first batch."""
+
+    def __init__(
+        self,
+        id: str,
+        run: Run,
+        host: Host,
+        store: Store,
+        *,
+        opening: Sequence[Request] = (),
+        outputs: Outputs | None = None,
+        carried: dict[str, dict[Key, bytes]] | None = None,
+        blobs: dict[str, list[tuple[int, str]]] | None = None,
+        failed: dict[str, bytes] | None = None,
+        status: str = "running",
+    ) -> None:
+        self.id = id
+        self.run = run
+        self.ending: Ending | None = None
+        """How it ended, once it has."""
+        self.interruption: OnceflowError | None = None
+        """Why it was given up before its end."""
+        self._host = host
+        self._store = store
+        self._opening = list(opening)
+        self._outputs = outputs or Outputs()
+        self._carried = carried or {}
+        """Node → the inputs that its *begun* record carries. Swept now and then (`_sweep`)."""
+        self._swept = 0
+        """How many were left of `_carried` when it was last swept."""
+        self._blobs = blobs or {}
+        """Node → (attempt, reference) of its saved blobs."""
+        self._failures = failed or {}
+        """Node → what it raised last."""
+        self._deaths: dict[str, int] = {}
+        """Node → workers that died while they ran it, since it last came to an end."""
+        self._written = status
+        """The status that the journal has."""
+
+        self._events: deque[events.Event] = deque()
+        self._busy = False
+        self._entries: list[Entry] = []
+        self._submitted = 0
+        """Batches handed to the journal."""
+        self._committed = 0
+        """Batches that are durable."""
+        self._held: deque[_Held] = deque()
+        self._in_flight: dict[int, Work] = {}
+        """Attempt → what was started and has not been answered."""
+        self._private: set[int] = set()
+        """Attempts whose outputs are for undos only."""
+        self._saving: dict[tuple[str, int, int], str] = {}
+        """(node, part, attempt) → the blob that is there, but that no record names yet."""
+        self._timers = 0
+        self._parked: str | None = None
+        """The node whose undo keeps failing, once that is durable."""
+
+    # -- what the host tells -------------------------------------------------------------------------------------------
+
+    def begin(self, decided: Sequence[commands.Command] | None = None) -> None:
+        """To be called once, before anything else. `decided` is what the run has answered already, if it has begun."""
+        self._work_off(self.run.begin() if decided is None else decided)
+
+    def tell(self, event: events.Event) -> None:
+        """Take notice of an event."""
+        if not self.over:
+            self._events.append(event)
+            if not self._busy:
+                self._work_off(())
+
+    def finished(self, work: Work, parts: list[bytes], is_graph: bool) -> None:
+        """What was started has returned."""
+        if not self._take(work):
+            return
+        node, attempt = work.node, work.attempt
+        self._deaths.pop(node, None)
+        if work.undo:
+            self.tell(events.Undone(node, attempt))
+            return
+        graph: Graph | None = None
+        if is_graph:
+            try:
+                graph = entries.load_graph(parts[0])
+            except Exception as error:
+                problem = FunctionNotLoaded(node, f"the graph it returned: {type(error).__name__}: {error}")
+                problem.__cause__ = error
+                self._failures[node] = failures.dump(problem, "the engine")
+                self.tell(events.Raised(node, attempt, permanent=True))
+                return
+        if attempt in self._private:
+            self._private.discard(attempt)
+            self._outputs.put_privately(node, parts)
+        else:
+            row = self.run.rows.get(node)
+            if row is not None and row.attempt == attempt:
+                self._outputs.put(node, attempt, parts)
+        small = (len(parts) == 1 and len(parts[0]) <= SMALL) or all(len(part) <= SMALL for part in parts)
+        self.tell(events.Finished(node, attempt, graph, small))
+
+    def raised(self, work: Work, failure: bytes, permanent: bool) -> None:
+        """What was started has raised."""
+        if self._take(work):
+            self._deaths.pop(work.node, None)
+            self._note_raised(work, failure, permanent)
+
+    def died(self, work: Work, failure: bytes) -> None:
+        """Its worker died. `failure` is what counts as raised if that happens too often."""
+        if not self._take(work):
+            return
+        deaths = self._deaths[work.node] = self._deaths.get(work.node, 0) + 1
+        if deaths < MOST_DEATHS:
+            self.tell(events.Ended(work.node, work.attempt))
+        else:
+            del self._deaths[work.node]
+            self._note_raised(work, failure, permanent=False)
+
+    def ended(self, work: Work) -> None:
+        """It was stopped, and runs no more."""
+        if self._take(work):
+            self.tell(events.Ended(work.node, work.attempt))
+
+    def committed(self) -> None:
+        """The next batch is durable."""
+        self._committed += 1
+        if not self.over:
+            self._work_off(())
+
+    def interrupt(self, error: OnceflowError) -> None:
+        """Give up: the journal cannot be written, or the engine ends. The run can be loaded again."""
+        if not self.over:
+            self.interruption = error
+            for attempt in self._in_flight:
+                self._host.stop(self, attempt)
+            self._host.ended(self)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether its first batch is not yet durable: perhaps the run is not its to drive."""
+        return self._committed == 0
+
+    @property
+    def over(self) -> bool:
+        return self.ending is not None or self.interruption is not None
+
+    @property
+    def status(self) -> Status:
+        match self.run.status:
+            case "parked":
+                return "paused"
+            case "running" | "stopping":
+                return "waiting" if self._timers and not self._in_flight and not self._held else "running"
+            case status:
+                return status
+
+    def flush(self) -> None:
+        """Hand the journal what has been collected."""
+        if self.over:
+            return
+        requests: list[Request] = self._opening
+        if self._entries:
+            requests.append(AppendEntries(self.id, self.run.epoch, self._entries))
+        status = self.status
+        if status != self._written:
+            requests.append(SetStatus(self.id, self.run.epoch, status))
+            self._written = status
+        if requests:
+            self._opening = []
+            self._entries = []
+            self._submitted += 1
+            self._host.commit(self, requests)
+
+    def _take(self, work: Work) -> bool:
+        return self._in_flight.pop(work.attempt, None) is not None and not self.over
+
+    def _note_raised(self, work: Work, failure: bytes, permanent: bool) -> None:
+        self._private.discard(work.attempt)
+        self._failures[work.node] = failure
+        if work.undo:
+            self.tell(events.UndoFailed(work.node, work.attempt))
+        else:
+            self.tell(events.Raised(work.node, work.attempt, permanent))
+
+    # -- what the run decides ------------------------------------------------------------------------------------------
+
+    def _work_off(self, decided: Sequence[commands.Command]) -> None:
+        self._busy = True
+        for command in decided:
+            self._obey(command)
+        while True:
+            while self._events:
+                for command in self.run.handle(self._events.popleft()):
+                    self._obey(command)
+            if not self._held or self._held[0].mark > self._committed:
+                break
+            self._carry_out(self._held.popleft())
+            if self.over:
+                return
+        self._busy = False
+        if self._parked is not None and not (self._in_flight or self._timers or self._held or self._entries):
+            failure = self._failures.get(self._parked)
+            self._end(Ending("paused", failed=(self._parked,), failure=failure))
+        elif self._entries or self._opening or self.status != self._written:
+            self._host.wake(self)
+
+    def _obey(self, command: commands.Command) -> None:
+        match command:
+            case commands.Append(record):
+                self._append(record)
+            case commands.Start():
+                row = self.run.rows[command.node]
+                if command.private:
+                    self._private.add(command.attempt)
+                needs = self._needs(row)
+                if command.durable:
+                    self._hold(command, needs)
+                else:
+                    self._start(command, needs)
+            case commands.Save(node, part, attempt):
+                self._save(node, part, attempt)
+            case commands.Release(node, private):
+                if private:
+                    self._outputs.release_private(node)
+                else:
+                    self._outputs.release(node)
+            case commands.Undo():
+                row = self.run.rows[command.node]
+                needs = self._needs(row, self._carried.get(row.id, {}))
+                output = None if command.finished is None else self._parts(row, None, {})
+                self._hold(command, needs, output)
+            case commands.Stop(node, attempt):
+                self._stop(node, attempt)
+            case commands.Wait():
+                self._wait(command)
+            case commands.Refuse(node, attempt, error):
+                self._outputs.drop(node, attempt)
+                self._failures[node] = failures.dump(error, "the engine")
+            case _:
+                self._hold(command, [])
+
+    def _append(self, record: records.Record) -> None:
+        match record:
+            case records.Saved(node, part, attempt):
+                reference = self._saving.pop((node, part, attempt), None)
+                if reference is None:
+                    value = self._outputs.get(node, part)
+                    assert isinstance(value, bytes)
+                    entry = entries.saved(record, value, None)
+                else:
+                    self._blobs.setdefault(node, []).append((attempt, reference))
+                    entry = entries.saved(record, None, reference)
+            case records.Begun(node, _, carried):
+                values: dict[Key, bytes] = {}
+                for key in carried:
+                    value = self._outputs.get(*key)
+                    assert value is not None
+                    values[key] = self._store.read(value.reference) if isinstance(value, Blob) else value
+                if values:
+                    self._carried[node] = values
+                    self._sweep()
+                entry = entries.begun(record, list(values.values()))
+            case records.Failed(node):
+                entry = entries.failed(record, self._failures.get(node))
+            case records.Undone(node):
+                self._carried.pop(node, None)
+                entry = entries.plain(record)
+            case _:
+                entry = entries.plain(record)
+        self._entries.append(entry)
+
+    def _sweep(self) -> None:
+        """Forget the inputs of tasks that the run has forgotten."""
+        if len(self._carried) > 2 * self._swept + 100:
+            self._carried = {node: values for node, values in self._carried.items() if node in self.run.rows}
+            self._swept = len(self._carried)
+
+    def _hold(
+        self, command: commands.Command, needs: list[list[Part | Key]], output: list[Part | Key] | None = None
+    ) -> None:
+        mark = self._submitted + bool(self._entries or self._opening)
+        self._held.append(_Held(mark, command, needs, output))
+
+    def _carry_out(self, held: _Held) -> None:
+        match held.command:
+            case commands.Start() as command:
+                self._start(command, held.needs)
+            case commands.Undo() as command:
+                self._undo(command, held.needs, held.output)
+            case commands.Drop(node, through):
+                self._drop(node, through)
+            case commands.Park(node):
+                self._parked = node
+            case commands.Finish() as command:
+                self._finish(command)
+            case command:
+                raise AssertionError(f"{command} is not durable")
+
+    def _start(self, command: commands.Start, needs: list[list[Part | Key]]) -> None:
+        row = self.run.rows[command.node]
+        self._launch(Work(row.id, command.attempt, row.node.call, self._read(needs), row.node.parts, self._key(row)))
+
+    def _undo(self, command: commands.Undo, needs: list[list[Part | Key]], output: list[Part | Key] | None) -> None:
+        row = self.run.rows[command.node]
+        values = self._read(needs if output is None else [*needs, output])
+        returned = None if output is None else values.pop()
+        call = row.node.call
+        self._launch(Work(row.id, command.attempt, call, values, 1, self._key(row), undo=True, output=returned))
+
+    def _launch(self, work: Work) -> None:
+        self._in_flight[work.attempt] = work
+        self._host.start(self, work)
+
+    def _key(self, row: Row) -> str:
+        return f"{self.id}/{row.id}/{self.run.undos.get(row.id, 0)}"
+
+    def _stop(self, node: str, attempt: int) -> None:
+        if attempt in self._in_flight:
+            self._host.stop(self, attempt)
+            return
+        for held in self._held:
+            if isinstance(held.command, (commands.Start, commands.Undo)) and held.command.attempt == attempt:
+                self._held.remove(held)
+                self._events.append(events.Ended(node, attempt))
+                return
+
+    def _wait(self, command: commands.Wait) -> None:
+        def elapse() -> None:
+            self._timers -= 1
+            self.tell(events.Elapsed(command.node, command.attempt))
+
+        retry = self.run.rows[command.node].node.call.retry
+        self._timers += 1
+        self._host.later(self, retry.wait(command.failures, self._host.chance()), elapse)
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def _needs(self, row: Row, carried: dict[Key, bytes] | None = None) -> list[list[Part | Key]]:
+        """What the slots of a row's arguments read. `carried` is for undos, which may also read what was rebuilt for
+        them."""
+        slots = row.node.call.slots
+        return [self._parts(row.parents[edge][0], part, carried) for edge, part in slots] if slots else []
+
+    def _parts(self, row: Row, part: int | None, carried: dict[Key, bytes] | None) -> list[Part | Key]:
+        found: list[Part | Key] = []
+        for number in range(row.every_part.bit_length()) if part is None else (part,):
+            value: Part | None = None
+            if carried is not None:
+                value = carried.get((row.id, number))
+            if value is None:
+                value = self._outputs.get(row.id, number)
+            if value is None:
+                value = self._outputs.get_privately(row.id, number)
+            found.append((row.id, number) if value is None else value)
+        return found
+
+    def _read(self, needs: list[list[Part | Key]]) -> list[bytes]:
+        missing = {part for parts in needs for part in parts if isinstance(part, tuple)}
+        stored = self._store.values(missing) if missing else {}
+        return [
+            whole(
+                [
+                    part
+                    if isinstance(part, bytes)
+                    else stored[part]
+                    if isinstance(part, tuple)
+                    else self._store.read(part.reference)
+                    for part in parts
+                ]
+            )
+            for parts in needs
+        ]
+
+    def _save(self, node: str, part: int, attempt: int) -> None:
+        value = self._outputs.get(node, part)
+        assert isinstance(value, bytes)
+        if len(value) <= SMALL:
+            self._events.append(events.Saved(node, part, attempt))
+            return
+
+        def then(reference: str) -> None:
+            if self.over:
+                return  # nobody will ever name it: it is collected as an orphan
+            self._saving[node, part, attempt] = reference
+            self.tell(events.Saved(node, part, attempt))
+            if self._saving.pop((node, part, attempt), None) is not None:
+                self._store.delete(reference)  # too late: the output has been dropped meanwhile
+
+        self._host.save(self, f"{node}.{part}.{attempt}", value, then)
+
+    def _drop(self, node: str, through: int) -> None:
+        self._outputs.drop(node, through)
+        kept = []
+        for attempt, reference in self._blobs.pop(node, ()):
+            if attempt <= through:
+                self._store.delete(reference)
+            else:
+                kept.append((attempt, reference))
+        if kept:
+            self._blobs[node] = kept
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _finish(self, command: commands.Finish) -> None:
+        if command.status == "succeeded":
+            (sink,) = self.run.ends()
+            parts = self._parts(sink, None, None)
+            result: tuple[Part, ...] = tuple(
+                [part if isinstance(part, (bytes, Blob)) else self._store.values({part})[part] for part in parts]
+            )
+            self._end(Ending("succeeded", result))
+            return
+        failure = self._failures.get(command.failed[0]) if command.failed else None
+        self._end(Ending(command.status, (), command.failed, command.kept, command.uncertain, failure))
+
+    def _end(self, ending: Ending) -> None:
+        self.ending = ending
+        self._host.ended(self)
+
+
+def load_result(parts: Sequence[bytes]) -> object:
+    """The output of a run, unpickled."""
+    return pickle.loads(whole(parts))

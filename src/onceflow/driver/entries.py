@@ -1,0 +1,132 @@
+"""Records of core as entries of the journal, and back.
+
+The kind of an entry is the name of the record's class in lower case. Values stand beside the record: a saved part, the
+inputs that a *begun* record carries, the error of a failure. A graph that a task returned is the value of its *saved*
+entry, so a record that needs it is only complete together with the value.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from onceflow.core import records
+from onceflow.core.graph import Graph
+from onceflow.storage.journal import Entry
+
+BUFFER = "buffer"
+"""The kind of entries that are no records: each names a blob with a large buffer of the graph's arguments."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+_decode_values = msgspec.msgpack.Decoder(list[bytes]).decode
+_EMPTY = b"\x90"
+
+
+def saved(record: records.Saved, value: bytes | None, blob: str | None) -> Entry:
+    body = _encode((record.part, record.attempt, record.graph is not None))
+    return Entry("saved", record.node, body, value, blob)
+
+
+def begun(record: records.Begun, values: Sequence[bytes]) -> Entry:
+    """`values` are those of `record.carried`, in its order."""
+    return Entry("begun", record.node, _encode((record.attempt, record.carried)), _encode(values) if values else None)
+
+
+def failed(record: records.Failed, failure: bytes | None) -> Entry:
+    return Entry("failed", record.node, _encode((record.failures, record.final)), failure)
+
+
+def buffer(reference: str) -> Entry:
+    return Entry(BUFFER, "", _EMPTY, None, reference)
+
+
+def plain(record: records.Record) -> Entry:
+    """The entry of a record without a value."""
+    match record:
+        case records.Expanded(node) | records.Done(node) | records.Undone(node) | records.Parked(node):
+            return Entry(_KINDS[type(record)], node, _EMPTY)
+        case records.Recovering(nodes) | records.Dropped(nodes):
+            return Entry(_KINDS[type(record)], "", _encode(nodes))
+        case records.Cancelled(undo):
+            return Entry("cancelled", "", _encode((undo,)))
+        case records.Finished(status):
+            return Entry("finished", "", _encode((status,)))
+        case records.Resumed():
+            return Entry("resumed", "", _EMPTY)
+        case _:
+            raise AssertionError(f"{record} has a value")
+
+
+def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | None:
+    """The record of an entry; None for a buffer. `read` fetches the blob of a graph that was too large to stand in the
+    entry."""
+    fields = _decode(entry.body)
+    match entry.kind:
+        case "begun":
+            attempt, carried = fields
+            return records.Begun(entry.node, attempt, tuple([(node, part) for node, part in carried]))
+        case "saved":
+            part, attempt, is_graph = fields
+            graph = load_graph(value_of(entry, read)) if is_graph else None
+            return records.Saved(entry.node, part, attempt, graph)
+        case "failed":
+            return records.Failed(entry.node, *fields)
+        case "recovering" | "dropped":
+            arguments: list[Any] = [tuple(fields)]
+        case "cancelled" | "finished":
+            arguments = fields
+        case "resumed":
+            return records.Resumed()
+        case "buffer":
+            return None
+        case _:
+            arguments = [entry.node]
+    record: records.Record = _CLASSES[entry.kind](*arguments)
+    return record
+
+
+def saved_part(entry: Entry) -> tuple[int, int]:
+    """Part and attempt of a *saved* entry."""
+    part, attempt, _ = _decode(entry.body)
+    return part, attempt
+
+
+def carried(entry: Entry) -> dict[tuple[str, int], bytes]:
+    """The inputs that a *begun* entry carries."""
+    if entry.value is None:
+        return {}
+    _, parts = _decode(entry.body)
+    return {(node, part): value for (node, part), value in zip(parts, _decode_values(entry.value), strict=True)}
+
+
+def value_of(entry: Entry, read: Callable[[str], bytes]) -> bytes:
+    if entry.value is not None:
+        return entry.value
+    assert entry.blob is not None
+    return read(entry.blob)
+
+
+def load_graph(value: bytes) -> Graph:
+    """The graph that a task returned. Imports the modules of its tasks."""
+    graph: Graph = pickle.loads(value)
+    return graph
+
+
+_CLASSES: dict[str, Any] = {
+    kind.__name__.lower(): kind
+    for kind in (
+        records.Expanded,
+        records.Done,
+        records.Recovering,
+        records.Undone,
+        records.Dropped,
+        records.Parked,
+        records.Cancelled,
+        records.Finished,
+    )
+}
+_KINDS = {kind: name for name, kind in _CLASSES.items()}

@@ -1,0 +1,96 @@
+"""A run as the journal has it: what a driver needs to go on, or a reader to look.
+
+The journal is read twice. The first time for the records, from which core knows how everything stands; the second time
+for the values that matter now. A long run has few of those, however many it has saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from onceflow.core import records
+from onceflow.core.run import Run
+from onceflow.driver import entries
+from onceflow.driver.outputs import Blob, Outputs
+from onceflow.storage.journal import Entry
+
+Read = Callable[[str], bytes]
+
+
+class History:
+    """The records of a run, and where what belongs to them is."""
+
+    def __init__(self) -> None:
+        self.records: list[records.Record] = []
+        self.failures: dict[str, bytes] = {}
+        """Node → what it raised last."""
+        self.blobs: dict[str, list[tuple[int, str]]] = {}
+        """Node → (attempt, reference) of its blobs that count."""
+        self.parked: str | None = None
+        """A node whose undo waits for a person."""
+        self.finished: str | None = None
+        """The status with which the run ended."""
+        self.failed: list[str] = []
+        """Nodes whose failure ended it."""
+
+    @classmethod
+    def read(cls, found: Iterable[Entry], read: Read) -> History:
+        history = cls()
+        for entry in found:
+            record = entries.record_of(entry, read)
+            if record is not None:
+                history.records.append(record)
+                history._note(record, entry)
+        return history
+
+    def _note(self, record: records.Record, entry: Entry) -> None:
+        match record:
+            case records.Saved(node, _, attempt):
+                if entry.blob is not None:
+                    self.blobs.setdefault(node, []).append((attempt, entry.blob))
+            case records.Failed(node, _, final):
+                if entry.value is not None:
+                    self.failures[node] = entry.value
+                if final and node not in self.failed:
+                    self.failed.append(node)
+            case records.Dropped(nodes):
+                for node in nodes:
+                    self.blobs.pop(node, None)
+            case records.Parked(node):
+                self.parked = node
+            case records.Undone(node) if node == self.parked:
+                self.parked = None
+            case records.Finished(status):
+                self.finished = status
+            case records.Resumed():
+                self.finished = self.parked = None
+                self.failed.clear()
+
+
+def load_values(found: Iterable[Entry], run: Run) -> tuple[Outputs, dict[str, dict[tuple[str, int], bytes]]]:
+    """The saved values that the run may need, and what the *begun* records of its undoable tasks carry."""
+    outputs = Outputs()
+    carried: dict[str, dict[tuple[str, int], bytes]] = {}
+    for entry in found:
+        row = run.rows.get(entry.node)
+        if row is None:
+            continue
+        if entry.kind == "saved":
+            part, attempt = entries.saved_part(entry)
+            if row.saved >> part & 1 and not row.released and (row.attempt in (0, attempt) or row.state != "done"):
+                value = entry.value if entry.value is not None else Blob(entry.blob or "")
+                outputs.put_part(entry.node, attempt, part, value)
+        elif entry.kind == "begun" and row.begun and row.effect == "undoable":
+            carried[entry.node] = entries.carried(entry)
+    return outputs, carried
+
+
+def find_values(found: Iterator[Entry], wanted: set[tuple[str, int]], read: Read) -> dict[tuple[str, int], bytes]:
+    """The values of these parts, each as it was saved last."""
+    latest: dict[tuple[str, int], Entry] = {}
+    for entry in found:
+        if entry.kind == "saved":
+            key = (entry.node, entries.saved_part(entry)[0])
+            if key in wanted:
+                latest[key] = entry
+    return {key: entries.value_of(entry, read) for key, entry in latest.items()}

@@ -1,0 +1,78 @@
+"""The values of one run: what is in memory, and where the saved parts are.
+
+A value is the bytes of a pickle. Nothing is unpickled here: values belong to the user's code.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import msgspec
+
+from onceflow.values.parts import Joined
+
+SMALL = 64 * 1024
+"""Bytes of the largest value that stands in the journal itself (design 4)."""
+
+
+class Blob(msgspec.Struct, frozen=True, gc=False):
+    """A saved value that is not in memory."""
+
+    reference: str
+
+
+Part = bytes | Blob
+
+
+class Outputs:
+    """What each node returned last, by its attempt."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, tuple[int, list[Part | None]]] = {}
+        """Node → the attempt and its parts; None for a part that is saved, but not at hand."""
+        self._private: dict[str, list[bytes]] = {}
+        """Node → what was rebuilt for undos only."""
+
+    def put(self, node: str, attempt: int, parts: Sequence[Part | None]) -> None:
+        self._parts[node] = (attempt, list(parts))
+
+    def put_privately(self, node: str, parts: list[bytes]) -> None:
+        self._private[node] = parts
+
+    def put_part(self, node: str, attempt: int, part: int, value: Part) -> None:
+        """A saved part of a run that is loaded."""
+        held = self._parts.get(node)
+        if held is None or held[0] != attempt:
+            held = self._parts[node] = (attempt, [])
+        parts = held[1]
+        parts.extend([None] * (part + 1 - len(parts)))
+        parts[part] = value
+
+    def get(self, node: str, part: int) -> Part | None:
+        held = self._parts.get(node)
+        return held[1][part] if held is not None and part < len(held[1]) else None
+
+    def get_privately(self, node: str, part: int) -> bytes | None:
+        parts = self._private.get(node)
+        return None if parts is None else parts[part]
+
+    def release(self, node: str) -> None:
+        self._parts.pop(node, None)
+
+    def release_private(self, node: str) -> None:
+        self._private.pop(node, None)
+
+    def drop(self, node: str, through: int) -> None:
+        """Forget what attempts up to this one left."""
+        held = self._parts.get(node)
+        if held is not None and held[0] <= through:
+            del self._parts[node]
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._parts
+
+
+def whole(parts: Sequence[bytes]) -> bytes:
+    """The pickle of a whole output."""
+    return parts[0] if len(parts) == 1 else pickle.dumps(Joined(parts), 5)

@@ -1,0 +1,72 @@
+"""What a driver asks for, and whom it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from onceflow.storage.journal import Request
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+
+
+class Work(msgspec.Struct, frozen=True, gc=False):
+    """An attempt of a node, or the undo of one, with all it needs."""
+
+    node: str
+    attempt: int
+    call: Any
+    """`core.graph.Node.call`: what is called. Opaque to the driver but for its slots and its retry policy."""
+    inputs: list[bytes]
+    """Pickled, one for each slot."""
+    parts: int
+    key: str
+    """The idempotency key for outside systems."""
+    undo: bool = False
+    output: bytes | None = None
+    """For an undo: the pickled output that is taken back; None if no attempt finished."""
+
+
+class Host(Protocol):
+    """What surrounds the drivers of one process. All its answers come later, never from inside these calls."""
+
+    def start(self, driver: Driver, work: Work) -> None:
+        """Answered by `Driver.finished`, `raised`, `lost` or `ended`."""
+
+    def stop(self, driver: Driver, attempt: int) -> None:
+        """End an attempt that was started. Answered by `Driver.ended`, or by another answer that was quicker."""
+
+    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
+        """Write a blob, then call `then` with its reference. If it cannot be written, `Driver.interrupt`."""
+
+    def wake(self, driver: Driver) -> None:
+        """Call `Driver.flush` soon."""
+
+    def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
+        """Answered by `Driver.committed`, in the order of the calls, or by `Driver.interrupt`."""
+
+    def later(self, driver: Driver, seconds: float, then: Callable[[], None]) -> None:
+        """Call `then` after this time, unless the driver has come to its end."""
+
+    def chance(self) -> float:
+        """Between 0 and 1."""
+
+    def ended(self, driver: Driver) -> None:
+        """There is nothing more to do: the run is over, or waits for a person (`Driver.ending` says how), and all of
+        that is durable; or the driver was interrupted."""
+
+
+class Store(Protocol):
+    """Where the saved values of a run are."""
+
+    def read(self, reference: str) -> bytes:
+        """A blob."""
+
+    def delete(self, reference: str) -> None:
+        """A blob that counts no more."""
+
+    def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
+        """What the journal has of these parts (node, part), each as it was saved last."""

@@ -1,0 +1,180 @@
+"""Joining a run that exists: take its result, wait for it, or go on with it.
+
+    succeeded                               its result is read
+    driven by this engine                   wait together with whoever waits already
+    driven by another engine                look again now and then
+    failed, cancelled, undone, paused       go on with it
+    its engine is dead                      go on with it, once its workers are proved dead as well
+
+Going on means: load the journal, let core say what to do, and drive that in the next epoch. The claim is part of the
+driver's first batch, so nothing is decided twice: if somebody else was quicker, the batch is refused, nothing of it
+happened, and we look again. Loading needs no claim, because a run without a driver does not change.
+
+All of this happens in the thread of whoever asks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from onceflow.authoring import storing
+from onceflow.authoring.building import WorkflowGraph
+from onceflow.core import events
+from onceflow.core.run import Run
+from onceflow.driver.driver import Driver, Ending
+from onceflow.driver.history import History, find_values, load_values
+from onceflow.driver.outputs import Part
+from onceflow.engine import deaths
+from onceflow.engine.handles import Completion
+from onceflow.engine.hub import Hub, Redirected, Store
+from onceflow.engine.submission import Settings
+from onceflow.errors import NoOutput, NoSuchRun, OnceflowError
+from onceflow.storage.home import Home
+from onceflow.storage.journal import Claim, Loaded, RunRow
+
+ENDED = frozenset(("succeeded", "failed", "undone", "cancelled", "paused"))
+"""Statuses of runs that nobody drives."""
+
+FIRST_LOOK, LAST_LOOK = 0.005, 0.25
+"""Seconds between two looks at a run that another engine drives; twice as long each time."""
+
+
+class Attaching:
+    def __init__(self, home: Home, hub: Hub) -> None:
+        self._home = home
+        self._hub = hub
+
+    def attach(self, run: str, completion: Completion, graph: WorkflowGraph | None = None) -> None:
+        """Returns as soon as the run is driven here, or has ended; `completion` then tells, or will tell, how it comes
+        out. `graph`, if given, is the same graph with the code as it is now."""
+        pause = FIRST_LOOK
+        while True:
+            row = self._home.journal.get_run(run)
+            if row is None:
+                raise NoSuchRun(run)
+            driven = self._hub.find(run)
+            if row.status == "succeeded":
+                completion.end(self.read_result(run))
+                return
+            if driven is not None:
+                completion.follow(driven)
+                return
+            if self.can_be_driven(row):
+                if row.status not in ENDED and row.owner is not None and row.owner != self._home.engine:
+                    deaths.wait_for_workers(self._home.path, row.owner)
+                if self._go_on(row, completion, graph):
+                    return
+            else:
+                time.sleep(pause)
+                pause = min(2 * pause, LAST_LOOK)
+
+    def can_be_driven(self, row: RunRow) -> bool:
+        """Whether nobody drives it."""
+        if self._hub.is_busy_with(row.id):
+            return False
+        return (
+            row.status in ENDED
+            or row.owner is None
+            or row.owner == self._home.engine
+            or not self._home.engines.is_alive(row.owner)
+        )
+
+    def _go_on(self, row: RunRow, completion: Completion, graph: WorkflowGraph | None) -> bool:
+        """False if somebody else was quicker."""
+        try:
+            make = self._load(row, graph)
+        except OnceflowError as error:
+            completion.end(None, error)
+            return True
+        driven = Completion(row.id, row.name, completion.feeds)
+        self._hub.adopt(make, driven)
+        driven.wait_until_accepted()
+        if isinstance(driven.error, Redirected):
+            return False
+        driven.feeds.clear()
+        completion.follow(driven)
+        return True
+
+    def _load(self, row: RunRow, graph: WorkflowGraph | None) -> Callable[[Hub], tuple[Driver, Callable[[], None]]]:
+        journal, store = self._home.journal, Store(self._home, row.id)
+        with journal.load(row.id) as loaded:
+            stored = storing.decode(loaded.graph, store.read, graph)
+            settings = msgspec.msgpack.decode(loaded.settings, type=Settings)
+            past = History.read(loaded.entries, store.read)
+        run = Run.load(
+            stored.graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=stored.changed
+        )
+        decided = run.begin()
+        if past.parked is not None:
+            decided += run.handle(events.RetryUndo(past.parked))
+        elif past.finished is not None:
+            decided += run.handle(events.Resume())
+        with journal.load(row.id) as loaded:
+            outputs, carried = load_values(loaded.entries, run)
+
+        def make(hub: Hub) -> tuple[Driver, Callable[[], None]]:
+            driver = Driver(
+                row.id,
+                run,
+                hub,
+                store,
+                opening=[Claim(row.id, self._home.engine, row.epoch)],
+                outputs=outputs,
+                carried=carried,
+                blobs=past.blobs,
+                failed=past.failures,
+                status=row.status,
+            )
+            return driver, lambda: driver.begin(decided)
+
+        return make
+
+    # -- reading what has ended ----------------------------------------------------------------------------------------
+
+    def read_result(self, run: str) -> Ending:
+        """The ending of a run that succeeded."""
+        return Ending("succeeded", self.read_output(run, None))
+
+    def read_output(self, run: str, task: str | None) -> tuple[Part, ...]:
+        """The parts of a task's output, if it is saved and can never change any more; of the whole run's by default.
+        Raises `NoOutput`."""
+        store = Store(self._home, run)
+        with self._home.journal.load(run) as loaded:
+            stored = storing.decode(loaded.graph, store.read)
+            past = History.read(loaded.entries, store.read)
+        state = Run.load(stored.graph, past.records, epoch=loaded.run.epoch + 1)
+        found = state.ends()[0] if task is None else state.rows.get(task)
+        if found is None:
+            raise NoOutput(run, str(task), "there is no such task in this run (or not yet, or not any more)")
+        while found.nested is not None:
+            found = found.nested.sink
+        if not found.fully_saved or found.doomed:
+            raise NoOutput(run, found.id, _why_not_saved(loaded, found.checkpoint))
+        if past.finished != "succeeded" and not _stands(state, past, found.id):
+            raise NoOutput(run, found.id, "it is saved, but something before it may have to run again and change it")
+        wanted = {(found.id, part) for part in range(found.node.parts)}
+        with self._home.journal.load(run) as loaded:
+            values = find_values(loaded.entries, wanted, store.read)
+        return tuple([values[key] for key in sorted(wanted)])
+
+
+def _why_not_saved(loaded: Loaded, checkpoint: bool) -> str:
+    if not checkpoint:
+        return "the task is not saved (checkpoint=False)"
+    if loaded.run.status in ENDED:
+        return f"the run is {loaded.run.status}, and the task has not been done"
+    return "the task has not been done yet"
+
+
+def _stands(state: Run, past: History, node: str) -> bool:
+    """Whether nothing can change this saved output any more, if the run went on now."""
+    state.begin()
+    if past.parked is not None:
+        state.handle(events.RetryUndo(past.parked))
+    elif past.finished is not None:
+        state.handle(events.Resume())
+    row = state.rows.get(node)
+    return row is None or (row.quiet and row.fully_saved and not row.doomed)

@@ -1,0 +1,179 @@
+"""The engine behind `onceflow.run` and its siblings: opened when first needed, closed when the program ends."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from onceflow.core.state import OnFailure
+from onceflow.engine.engine import Engine, RunInfo, Status
+from onceflow.engine.handles import RunHandle
+from onceflow.errors import RunActive
+from onceflow.storage.journal import Durability
+
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+_lock = threading.Lock()
+_engine: Engine | None = None
+_configured: dict[str, Any] = {}
+
+
+def configure(
+    *,
+    home: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    durability: Durability | None = None,
+    preload: Sequence[str] | None = None,
+    recover: bool | None = None,
+) -> None:
+    """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
+
+    What is not given here comes from the environment, pyproject.toml, or the defaults. An engine that is open already
+    is closed and opened anew; that is refused with `RunActive` while it has something to do.
+
+        onceflow.configure(home="/var/lib/trips", workers=8)
+    """
+    global _configured
+    given = {"home": home, "workers": workers, "durability": durability, "preload": preload, "recover": recover}
+    with _lock:
+        if _engine is not None and _engine.active:
+            raise RunActive(_engine.active[0], "configure() must wait until it has ended")
+        _close()
+        _configured = {name: value for name, value in given.items() if value is not None}
+
+
+def default_engine() -> Engine:
+    """The engine that the functions of this module use."""
+    global _engine
+    with _lock:
+        if _engine is None:
+            _engine = Engine(**_configured)
+            atexit.register(_close_at_exit)
+        return _engine
+
+
+def run(node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> R:
+    """Runs the graph that leads to this node, exactly once, and returns its result.
+
+    `name` is an idempotency key. The first `run` under a name starts it; another one with the same graph returns the
+    stored result, waits for it if it is going on somewhere, or goes on with it if it has failed or was interrupted.
+    With another graph it raises `NameTaken`.
+    With `on_failure="undo"` a failure takes back what undoable tasks have done; by default it is kept, and resuming
+    goes on from there.
+
+    Raises `TaskFailed`, with the task's own exception as its cause, or `UnsafeGraph` before anything has started.
+
+        run(trip.bind("ann", "Rome"), name="trip-17")
+    """
+    return default_engine().run(node, name=name, on_failure=on_failure)
+
+
+def run_async(node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> RunHandle[R]:
+    """Like `run`, but returns a handle as soon as the run is durable. It can be awaited, asked for its `result()`, and
+    iterated over for its events.
+
+        handle = run_async(trip.bind("ann", "Rome"))
+        handle.result(timeout=60)
+    """
+    return default_engine().run_async(node, name=name, on_failure=on_failure)
+
+
+def run_many(
+    nodes: Iterable[R],
+    *,
+    names: Iterable[str] | None = None,
+    on_failure: OnFailure = "keep",
+    return_exceptions: bool = False,
+) -> list[R]:
+    """Runs many graphs at once, each as a run of its own, and returns their results in order.
+
+    If some fail, the others are not affected: when all have ended, the first failure is raised, or with
+    `return_exceptions=True` each failure stands in the list where the result would be.
+
+        run_many([trip.bind(user, "Rome") for user in users], names=[f"trip-{user}" for user in users])
+    """
+    return default_engine().run_many(nodes, names=names, on_failure=on_failure, return_exceptions=return_exceptions)
+
+
+def resume(run: str) -> Any:
+    """Goes on with a run that has failed, was interrupted, cancelled, undone or is paused, by id or name, and returns
+    its result. One that has succeeded is not run again, and one that is going on elsewhere is waited for.
+
+    The code is that of today: what is saved stays as it is, the rest runs with the functions as they are now.
+    """
+    return default_engine().resume(run)
+
+
+def resume_async(run: str) -> RunHandle[Any]:
+    """Like `resume`, but returns a handle and does not wait."""
+    return default_engine().resume_async(run)
+
+
+def resume_all() -> list[RunHandle[Any]]:
+    """Goes on with every interrupted run in the home directory. Returns a handle for each, oldest first."""
+    return default_engine().resume_all()
+
+
+def get_output(run: str, task: str | None = None) -> Any:
+    """The output of a run, or of one of its tasks (by its id in the graph). Does not wait.
+
+    Only what is saved and can never change any more is handed out; raises `NoOutput`, which says why, otherwise.
+    """
+    return default_engine().get_output(run, task)
+
+
+def status(run: str) -> Status:
+    """How a run stands, by id or name. Raises `NoSuchRun`."""
+    return default_engine().status(run)
+
+
+def list_runs(
+    *,
+    status: Status | Sequence[Status] | None = None,
+    name: str | None = None,
+    workflow: str | None = None,
+    limit: int = 100,
+) -> list[RunInfo]:
+    """What is known about runs, newest first. `name` is the beginning of a name.
+
+    for info in list_runs(status=["failed", "interrupted"]):
+        print(info.id, info.workflow, info.status)
+    """
+    return default_engine().list_runs(status=status, name=name, workflow=workflow, limit=limit)
+
+
+def delete(run: str) -> None:
+    """Forgets a run, by id or name, with everything it saved. Its name can be used again. Raises `RunActive` while the
+    run is going on."""
+    default_engine().delete(run)
+
+
+def _close() -> None:
+    global _engine
+    if _engine is not None:
+        _engine.close()
+        _engine = None
+        atexit.unregister(_close_at_exit)
+
+
+def _close_at_exit() -> None:
+    if _engine is not None:
+        for id in _engine.active:
+            logger.warning("run %s is interrupted, because the program ends; resume(%r) goes on", id, id)
+        _close()
+
+
+def _forget_after_fork() -> None:
+    """The parent's engine is no use to a forked child, which opens one of its own when it needs one."""
+    global _engine, _lock
+    _engine = None
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,342 @@
+"""The engine as users see it. Every method may be called from any thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, cast
+
+import msgspec
+
+from onceflow.authoring.building import WorkflowGraph
+from onceflow.core.state import OnFailure
+from onceflow.driver.driver import Ending
+from onceflow.engine import deaths, outcomes, settings
+from onceflow.engine.attaching import ENDED, Attaching
+from onceflow.engine.handles import Completion, Feed, RunHandle
+from onceflow.engine.hub import Hub, Redirected
+from onceflow.engine.submission import Submission, prepare
+from onceflow.errors import EngineClosed, InsideTask, InvalidOption, NameTaken, NoSuchRun, OnceflowError, RunActive
+from onceflow.storage.home import Home
+from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
+from onceflow.values.context import running
+
+R = TypeVar("R")
+
+Status = Literal[
+    "pending",
+    "running",
+    "waiting",
+    "paused",
+    "undoing",
+    "undone",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "interrupted",
+]
+"""How a run stands. `waiting`: nothing runs, something is due later. `paused`: it waits for a person. `interrupted`:
+its engine died or was closed; `resume` goes on."""
+
+ACTIVE = ("pending", "running", "waiting", "undoing")
+"""What the journal says of runs that somebody drives, or drove until they were interrupted."""
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """What is known about a run at a glance."""
+
+    id: str
+    name: str | None
+    workflow: str
+    """The name of the workflow, or of the task whose output is the result."""
+    status: Status
+    created: float
+    """Seconds since 1970."""
+    updated: float
+    """When its status last changed."""
+
+
+class Engine:
+    """Runs graphs, and keeps what it knows about them in a home directory.
+
+    `home` is that directory (default `./.onceflow`), `workers` the number of worker processes (default: one per core),
+    `durability` what a save survives (`"power"`, or the faster `"process"`), `preload` names modules that workers
+    import early, and `recover=True` goes on with all interrupted runs at once.
+    What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
+    pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
+
+    A context manager: at the end of its block it waits for the runs that it drives, then closes. If the block is left
+    by an exception it does not wait; what was going on is then *interrupted* and can be resumed.
+
+        with Engine(home="state", workers=4) as engine:
+            print(engine.run(trip.bind("ann", "Rome"), name="trip-17"))
+    """
+
+    def __init__(
+        self,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        workers: int | None = None,
+        durability: Durability | None = None,
+        preload: Sequence[str] | None = None,
+        recover: bool | None = None,
+    ) -> None:
+        self.settings = settings.find(
+            home=home, workers=workers, durability=durability, preload=preload, recover=recover
+        )
+        self._home = Home(self.settings.home, durability=self.settings.durability)
+        deaths.remove_dead(self._home.path, self._home.engines)
+        self._hub = Hub(self._home, self.settings.workers, self.settings.preload)
+        self._attaching = Attaching(self._home, self._hub)
+        self._lock = threading.Lock()
+        self._closed = False
+        if self.settings.recover:
+            self.resume_all()
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    def run(self, node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> R:
+        """Runs the graph that leads to this node, and returns its result. See `onceflow.run`."""
+        self._check_usable()
+        self._hub.warm_up()
+        submission = self._prepare(node, name, on_failure)
+        result: R = self._result(submission, self._begin(submission))
+        return result
+
+    def run_async(self, node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> RunHandle[R]:
+        """Like `run`, but returns as soon as the run is durable: from then on it can be resumed whatever happens."""
+        self._check_usable()
+        self._hub.warm_up()
+        submission = self._prepare(node, name, on_failure)
+        feed = Feed()
+        completion = self._begin(submission, feed)
+        completion.wait_until_accepted()
+        while isinstance(completion.error, Redirected):
+            completion = self._join(submission, feed)
+            completion.wait_until_accepted()
+        return RunHandle(self, completion, feed)
+
+    def run_many(
+        self,
+        nodes: Iterable[R],
+        *,
+        names: Iterable[str] | None = None,
+        on_failure: OnFailure = "keep",
+        return_exceptions: bool = False,
+    ) -> list[R]:
+        """Runs many graphs at once, each as a run of its own, and returns their results in order.
+
+        If some fail, the others are not affected: when all have ended, the first failure is raised, or with
+        `return_exceptions=True` each failure stands in the list where the result would be.
+        """
+        given = list(nodes)
+        named: list[str | None] = [None] * len(given) if names is None else list(names)
+        if len(named) != len(given):
+            raise InvalidOption("names", f"there are {len(named)} names for {len(given)} graphs", kind="setting")
+        if names is not None and len(set(named)) != len(named):
+            raise InvalidOption("names", "each run needs a name of its own", kind="setting")
+        self._check_usable()
+        self._hub.warm_up()
+        begun = []
+        for node, name in zip(given, named, strict=True):
+            submission = self._prepare(node, name, on_failure)
+            begun.append((submission, self._begin(submission)))
+        results: list[Any] = []
+        failure: Exception | None = None
+        for submission, completion in begun:
+            try:
+                results.append(self._result(submission, completion))
+            except Exception as error:
+                failure = failure or error
+                results.append(error)
+        if failure is not None and not return_exceptions:
+            raise failure
+        return results
+
+    def resume(self, run: str) -> Any:
+        """Goes on with a run, by id or name, and returns its result. See `onceflow.resume`."""
+        self._check_usable()
+        row = self._find(run)
+        completion = Completion(row.id, row.name)
+        self._attach(row, completion, in_background=False)
+        return RunHandle[Any](self, completion).result()
+
+    def resume_async(self, run: str) -> RunHandle[Any]:
+        """Like `resume`, but does not wait."""
+        self._check_usable()
+        return self._resume_in_background(self._find(run))
+
+    def resume_all(self) -> list[RunHandle[Any]]:
+        """Goes on with every interrupted run. Returns a handle for each, oldest first."""
+        self._check_usable()
+        rows = self._home.journal.list_runs(statuses=ACTIVE, limit=2**31)
+        return [self._resume_in_background(row) for row in reversed(rows) if self._status(row) == "interrupted"]
+
+    def get_output(self, run: str, task: str | None = None) -> Any:
+        """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""
+        self._check_open()
+        row = self._find(run)
+        ending = Ending("succeeded", self._attaching.read_output(row.id, task))
+        return outcomes.value_of(ending, row.id, row.name, self.read_blob)
+
+    def status(self, run: str) -> Status:
+        """How a run stands, by id or name. Raises `NoSuchRun`."""
+        self._check_open()
+        return self._status(self._find(run))
+
+    def list_runs(
+        self,
+        *,
+        status: Status | Sequence[Status] | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        limit: int = 100,
+    ) -> list[RunInfo]:
+        """What is known about runs, newest first. See `onceflow.list_runs`."""
+        self._check_open()
+        wanted = None if status is None else [status] if isinstance(status, str) else list(status)
+        asked = wanted
+        if wanted is not None and (set(wanted) & {"interrupted", *ACTIVE}):
+            asked = [*wanted, *cast("tuple[Status, ...]", ACTIVE)]
+        rows = self._home.journal.list_runs(
+            statuses=asked, name=name, workflow=workflow, limit=limit if asked is wanted else 2**31
+        )
+        infos: list[RunInfo] = []
+        for row in rows:
+            now = self._status(row)
+            if wanted is None or now in wanted:
+                infos.append(RunInfo(row.id, row.name, row.workflow, now, row.created, row.updated))
+                if len(infos) == limit:
+                    break
+        return infos
+
+    def delete(self, run: str) -> None:
+        """Forgets a run with everything it saved. See `onceflow.delete`."""
+        self._check_open()
+        row = self._find(run)
+        if not self._attaching.can_be_driven(row):
+            raise RunActive(row.id, "it cannot be deleted before it has ended")
+        outcome = commit(self._home.journal, [DeleteRun(row.id, row.epoch)])
+        match outcome.refusal:
+            case Failed(error):
+                raise error
+            case Fenced():
+                raise RunActive(row.id, "somebody has just resumed it")
+        self._home.blobs.delete_run(row.id)
+
+    # -- the engine itself ---------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends all workers and lets go of the home directory. Runs that are going on are interrupted and can be
+        resumed. Closing twice is harmless."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._hub.close()
+                self._home.close()
+
+    @property
+    def active(self) -> list[str]:
+        """The ids of the runs that this engine drives now."""
+        return self._hub.running
+
+    def read_blob(self, reference: str) -> bytes:
+        """For handles."""
+        return self._home.blobs.read(reference)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._hub.wait_until_idle()
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<onceflow engine at {self.settings.home}{', closed' if self._closed else ''}>"
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+
+    def _result(self, submission: Submission, completion: Completion) -> Any:
+        completion.wait()
+        while isinstance(completion.error, Redirected):
+            completion = self._join(submission)
+            completion.wait()
+        return RunHandle[Any](self, completion).result()
+
+    def _resume_in_background(self, row: RunRow) -> RunHandle[Any]:
+        feed = Feed()
+        completion = Completion(row.id, row.name, [feed])
+        self._attach(row, completion, in_background=True)
+        return RunHandle(self, completion, feed)
+
+    def _prepare(self, node: object, name: str | None, on_failure: OnFailure) -> Submission:
+        return prepare(node, name=name, on_failure=on_failure, home=self._home)
+
+    def _begin(self, submission: Submission, feed: Feed | None = None) -> Completion:
+        """Hands a new run over, unless its name is known to be taken."""
+        completion = Completion(submission.run, submission.name, () if feed is None else (feed,))
+        if submission.name is not None and self._home.journal.find_name(submission.name) is not None:
+            completion.end(None, Redirected())
+        else:
+            self._hub.submit(submission, completion)
+        return completion
+
+    def _join(self, submission: Submission, feed: Feed | None = None) -> Completion:
+        """The run that has the name already. Raises `NameTaken` if that is another graph's."""
+        assert submission.name is not None
+        row = self._home.journal.find_name(submission.name)
+        if row is None:  # it was deleted meanwhile
+            return self._begin(submission, feed)
+        if row.digest != submission.graph.digest:
+            raise NameTaken(submission.name, row.id)
+        completion = Completion(row.id, row.name, () if feed is None else (feed,))
+        completion.accept()
+        self._attach(row, completion, submission.graph, in_background=feed is not None)
+        return completion
+
+    def _attach(
+        self, row: RunRow, completion: Completion, graph: WorkflowGraph | None = None, *, in_background: bool
+    ) -> None:
+        self._hub.warm_up()
+        if not in_background:
+            self._attaching.attach(row.id, completion, graph)
+            return
+
+        def attach() -> None:
+            try:
+                self._attaching.attach(row.id, completion, graph)
+            except OnceflowError as error:
+                completion.end(None, error)
+
+        threading.Thread(target=attach, name=f"onceflow attach {row.id}", daemon=True).start()
+
+    def _find(self, run: str) -> RunRow:
+        """By id, or by name."""
+        row = self._home.journal.get_run(run) or self._home.journal.find_name(run)
+        if row is None:
+            raise NoSuchRun(run)
+        return row
+
+    def _status(self, row: RunRow) -> Status:
+        status = cast("Status", row.status)
+        if status in ENDED or not self._attaching.can_be_driven(row):
+            return status
+        # It may have ended between the two questions.
+        again = self._home.journal.get_run(row.id)
+        return "interrupted" if again is None or again == row else self._status(again)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineClosed(f"the engine at {self.settings.home} was closed")
+
+    def _check_usable(self) -> None:
+        """Whether runs may be started here."""
+        self._check_open()
+        context = running.get()
+        if context is not None:
+            raise InsideTask(context["task"])

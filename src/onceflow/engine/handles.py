@@ -1,0 +1,219 @@
+"""What somebody who waits for a run holds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from onceflow.driver.driver import Ending
+from onceflow.engine import outcomes
+from onceflow.errors import OnceflowError
+
+if TYPE_CHECKING:
+    from onceflow.engine.engine import Engine, Status
+
+R = TypeVar("R", covariant=True)
+
+Kind = Literal["started", "finished", "failed", "lost", "undoing", "undone", "undo failed", "status", "missed"]
+
+MOST_EVENTS = 10_000
+"""Events that are kept for somebody who has not looked at them yet."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened to a run. `lost`: the worker died; `status`: the run's status changed to `detail`;
+    `missed`: so many events (`detail`) were too many to be kept."""
+
+    kind: Kind
+    task: str = ""
+    """Its id in the graph; empty if the event is about the whole run."""
+    attempt: str = ""
+    detail: str = ""
+    time: float = 0.0
+    """Seconds since 1970."""
+
+
+class Feed:
+    """The events of a run on their way to somebody who iterates. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._missed = 0
+        self._closed = False
+
+    def tell(self, event: Event) -> None:
+        with self._news:
+            if len(self._events) == MOST_EVENTS:
+                self._missed += 1
+            self._events.append(event)
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """The run has ended."""
+        with self._news:
+            self._closed = True
+            self._news.notify_all()
+
+    def next(self) -> Event | None:
+        """The next event that nobody has taken; None when the run has ended and there is none left."""
+        with self._news:
+            while True:
+                if self._missed:
+                    missed, self._missed = self._missed, 0
+                    return Event("missed", detail=str(missed), time=time.time())
+                if self._events:
+                    return self._events.popleft()
+                if self._closed:
+                    return None
+                self._news.wait()
+
+
+class Completion:
+    """How one run comes out, for whoever waits for it. Thread-safe."""
+
+    def __init__(self, run: str, name: str | None, feeds: Iterable[Feed] = ()) -> None:
+        self.run = run
+        self.name = name
+        self.ending: Ending | None = None
+        self.error: OnceflowError | None = None
+        """Why nobody here will learn how the run ends."""
+        self.feeds = list(feeds)
+        """Where its events go."""
+        self._lock = threading.Lock()
+        self._accepted = threading.Event()
+        self._done = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def accept(self) -> None:
+        """The run is durable."""
+        self._accepted.set()
+
+    def end(self, ending: Ending | None, error: OnceflowError | None = None) -> None:
+        with self._lock:
+            if self._done.is_set():
+                return
+            self.ending = ending
+            self.error = error
+            self._done.set()
+            callbacks, self._callbacks = self._callbacks, []
+        self._accepted.set()
+        for callback in callbacks:
+            callback()
+
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
+    def wait_until_accepted(self) -> None:
+        """Returns when the run is durable, or will never be."""
+        self._accepted.wait()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it has come out."""
+        return self._done.wait(timeout)
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call it when the run has come out, from whichever thread learns that first."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def follow(self, other: Completion) -> None:
+        """Come out as another one does."""
+        other.feeds += self.feeds
+        other.when_done(lambda: self.end(other.ending, other.error))
+
+    def tell(self, kind: Kind, task: str = "", attempt: str = "", detail: str = "") -> None:
+        """Something happened to the run."""
+        if self.feeds:
+            event = Event(kind, task, attempt, detail, time.time())
+            for feed in self.feeds:
+                feed.tell(event)
+
+
+class RunHandle(Generic[R]):
+    """A run that goes on, perhaps in another process.
+
+    Ask for its `result()`, or `await` it. Iterating over it gives its events as they happen, until it ends; each event
+    is given once, to whoever iterates first.
+
+        handle = run_async(trip.bind("ann", "Rome"))
+        for event in handle:
+            print(event.kind, event.task)
+        print(handle.result())
+    """
+
+    def __init__(self, engine: Engine, completion: Completion, feed: Feed | None = None) -> None:
+        self._engine = engine
+        self._completion = completion
+        self._feed = feed or Feed()
+        self._value: tuple[Any] | None = None
+        completion.when_done(self._feed.close)
+
+    @property
+    def id(self) -> str:
+        return self._completion.run
+
+    @property
+    def name(self) -> str | None:
+        return self._completion.name
+
+    @property
+    def status(self) -> Status:
+        """How the run stands now."""
+        return self._engine.status(self.id)
+
+    def done(self) -> bool:
+        """Whether the run has come to an end, so that `result()` returns or raises at once."""
+        return self._completion.done
+
+    def result(self, timeout: float | None = None) -> R:
+        """Waits for the run's result; at most `timeout` seconds, then raises `TimeoutError`. The run goes on.
+
+        Raises `TaskFailed` with the task's own exception as its cause, `RunCancelled`, `RunPaused`, or `RunInterrupted`
+        if the engine was closed meanwhile.
+        """
+        if not self._completion.wait(timeout):
+            raise TimeoutError(f"run {self.name or self.id} has not ended within {timeout} seconds; it goes on")
+        if self._value is None:
+            if self._completion.error is not None:
+                raise self._completion.error
+            ending = self._completion.ending
+            assert ending is not None
+            self._value = (outcomes.value_of(ending, self.id, self.name, self._engine.read_blob),)
+        value: R = self._value[0]
+        return value
+
+    def __await__(self) -> Generator[Any, None, R]:
+        if not self._completion.done:
+            import asyncio  # whoever awaits has it already
+
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+
+            def set_result() -> None:
+                if not future.done():
+                    future.set_result(None)
+
+            def wake() -> None:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(set_result)
+
+            self._completion.when_done(wake)
+            yield from future
+        return self.result()
+
+    def __iter__(self) -> Iterator[Event]:
+        while (event := self._feed.next()) is not None:
+            yield event
+
+    def __repr__(self) -> str:
+        return f"<run {self.name or self.id}, {'ended' if self.done() else 'going on'}>"

@@ -1,0 +1,314 @@
+"""The drivers of one engine, and what surrounds them: journal, blobs, workers, timers.
+
+Everything here happens in the loop's thread, except where it says otherwise. In each turn of the loop the answers of
+the journal are told to the drivers first, because they let durable commands go; then each driver that has collected
+something hands it to the journal; then the pool sends what was started.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.core.run import Run, attempt_name
+from onceflow.driver import history
+from onceflow.driver.driver import Driver
+from onceflow.driver.work import Work
+from onceflow.engine import deaths, workers
+from onceflow.engine.handles import Completion
+from onceflow.engine.loop import Loop
+from onceflow.engine.submission import Submission
+from onceflow.errors import EngineClosed, OnceflowError, RunInterrupted
+from onceflow.storage.blobs import Author
+from onceflow.storage.home import Home
+from onceflow.storage.journal import Failed, Fenced, Missing, Outcome, Request, SetStatus, Taken
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+SAVERS = 4
+"""Threads that write blobs."""
+
+logger = logging.getLogger(__name__)
+
+
+class Redirected(OnceflowError):
+    """The run that was to be created or claimed turned out to be somebody else's: look again. Never seen by users."""
+
+
+class Hub:
+    """Implements `driver.work.Host`. Started on creation, in a thread of its own."""
+
+    def __init__(self, home: Home, size: int | None, preload: Sequence[str]) -> None:
+        self._home = home
+        self._size = size
+        self._preload = preload
+        self._random = random.Random()
+        self._active: dict[str, tuple[Driver, Completion]] = {}
+        """Run → its driver, until that has come to its end."""
+        self._completions: dict[Driver, Completion] = {}
+        self._answers: deque[tuple[Driver, Outcome]] = deque()
+        self._dirty: dict[Driver, None] = {}
+        """Drivers that have something for the journal."""
+        self._workers: workers.Workers | None = None
+        self._savers: ThreadPoolExecutor | None = None
+        self._closed: OnceflowError | None = None
+        """Why nothing can be submitted any more."""
+        self._loop = Loop(f"onceflow engine {home.path}", turn=self._turn, ended=self._ended)
+        self._loop.start()
+
+    # -- from any thread -----------------------------------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Start the workers, if that has not happened yet."""
+        if self._workers is None:
+            self._loop.post(self._start_workers)
+
+    def submit(self, submission: Submission, completion: Completion) -> None:
+        """Drive a new run."""
+        self._post(completion, lambda: self._submit(submission, completion))
+
+    def adopt(self, make: Callable[[Hub], tuple[Driver, Callable[[], None]]], completion: Completion) -> None:
+        """Drive a run that exists. `make` gives its driver and how it begins."""
+        self._post(completion, lambda: self._adopt(make, completion))
+
+    def find(self, run: str) -> Completion | None:
+        """Of a run that is driven here."""
+        found = self._active.get(run)
+        return None if found is None else found[1]
+
+    def is_busy_with(self, run: str) -> bool:
+        """Whether the run is driven here, or a worker has yet to end something of it."""
+        return run in self._active or (self._workers is not None and self._workers.has_jobs_of(run))
+
+    @property
+    def running(self) -> list[str]:
+        """The ids of the runs that are driven here."""
+        return list(self._active)
+
+    def wait_until_idle(self) -> None:
+        """Returns when no run is driven here."""
+        while self._active:
+            for _, completion in list(self._active.values()):
+                completion.wait()
+
+    def close(self) -> None:
+        """Let all runs go (they can be resumed), end all workers, and wait for that."""
+        if self._closed is None:
+            self._closed = EngineClosed("the engine was closed")
+        self._loop.stop()
+
+    def _post(self, completion: Completion, action: Callable[[], None]) -> None:
+        if self._closed is not None:
+            raise self._closed
+        if self._workers is None:
+            self._loop.post(self._start_workers)
+        self._loop.post(action)
+
+    # -- what the loop does --------------------------------------------------------------------------------------------
+
+    def _turn(self) -> float | None:
+        while self._answers:
+            driver, outcome = self._answers.popleft()
+            if outcome.ok:
+                self._completions_accept(driver)
+                self._tell(driver, driver.committed)
+            else:
+                self._refused(driver, outcome)
+        self._flush()
+        timeout = None if self._workers is None else self._workers.turn()
+        return 0 if self._dirty or self._answers else timeout
+
+    def _flush(self) -> None:
+        while self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for driver in dirty:
+                self._tell(driver, driver.flush)
+
+    def _tell(self, driver: Driver, what: Callable[[], None]) -> None:
+        """Whatever goes wrong in a driver is the end of that driver only."""
+        try:
+            what()
+        except OnceflowError as error:
+            driver.interrupt(error)
+        except Exception as error:
+            logger.exception("run %s cannot go on", driver.id)
+            driver.interrupt(_interrupted(driver.id, f"{type(error).__name__}: {error}", error))
+
+    def _submit(self, submission: Submission, completion: Completion) -> None:
+        run = Run(submission.graph, epoch=1, on_failure=submission.settings.on_failure)
+        driver = Driver(submission.run, run, self, Store(self._home, submission.run), opening=submission.opening)
+        self._drive(driver, completion, driver.begin)
+
+    def _adopt(self, make: Callable[[Hub], tuple[Driver, Callable[[], None]]], completion: Completion) -> None:
+        if completion.run in self._active:
+            completion.end(None, Redirected())
+            return
+        driver, begin = make(self)
+        self._drive(driver, completion, begin)
+
+    def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
+        if self._closed is not None:
+            completion.end(None, RunInterrupted(driver.id, "the engine was closed"))
+            return
+        self._active[driver.id] = (driver, completion)
+        self._completions[driver] = completion
+        self._tell(driver, begin)
+
+    def _start_workers(self) -> None:
+        if self._workers is None:
+            self._workers = workers.Workers(
+                deaths.prepare(self._home.path, self._home.engine),
+                self._size,
+                preload=self._preload,
+                selector=self._loop.selector,
+                answer=self._answered,
+            )
+
+    def _answered(self, driver: Driver, work: Work, report: Report) -> None:
+        completion = self._completions.get(driver)
+        if completion is not None and completion.feeds:
+            _tell_report(completion, work, report)
+        self._tell(driver, lambda: workers.deliver(driver, work, report))
+
+    def _completions_accept(self, driver: Driver) -> None:
+        completion = self._completions.get(driver)
+        if completion is not None:
+            completion.accept()
+
+    def _refused(self, driver: Driver, outcome: Outcome) -> None:
+        match outcome.refusal:
+            case Failed(error):
+                driver.interrupt(error)
+            case Taken() | Fenced() if driver.is_opening:
+                driver.interrupt(Redirected())
+            case Missing():
+                driver.interrupt(_interrupted(driver.id, "it was deleted"))
+            case _:
+                driver.interrupt(_interrupted(driver.id, "another engine has taken it over"))
+
+    def _ended(self, failure: BaseException | None) -> None:
+        """The loop is over."""
+        reason = "the engine was closed"
+        if failure is not None:
+            reason = f"the engine failed: {type(failure).__name__}: {failure}"
+            logger.error(reason, exc_info=failure)
+        if self._closed is None or failure is not None:
+            self._closed = EngineClosed(reason)
+            self._closed.__cause__ = failure
+        if failure is None:
+            self._flush()
+        for driver, _ in list(self._active.values()):
+            driver.interrupt(_interrupted(driver.id, reason, failure))
+        if self._workers is not None:
+            self._workers.close()
+            deaths.forget(self._home.path, self._home.engine)
+        if self._savers is not None:
+            self._savers.shutdown()
+
+    # -- what drivers ask for (driver.work.Host) -----------------------------------------------------------------------
+
+    def start(self, driver: Driver, work: Work) -> None:
+        completion = self._completions[driver]
+        if completion.feeds:
+            completion.tell("undoing" if work.undo else "started", work.node, attempt_name(work.attempt))
+        assert self._workers is not None
+        self._workers.start(driver, work)
+
+    def stop(self, driver: Driver, attempt: int) -> None:
+        if self._workers is not None:
+            self._workers.stop(driver, attempt)
+
+    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
+        if self._savers is None:
+            from concurrent.futures import ThreadPoolExecutor  # many runs have no large values
+
+            self._savers = ThreadPoolExecutor(SAVERS, "onceflow saver")
+        author = Author(driver.id, driver.run.epoch, self._home.engine)
+        self._savers.submit(self._write, driver, author, name, value, then)
+
+    def _write(self, driver: Driver, author: Author, name: str, value: bytes, then: Callable[[str], None]) -> None:
+        """In a saver's thread."""
+        try:
+            reference = self._home.blobs.write(author, name, [value])
+        except OnceflowError as error:
+            failure = error
+            self._loop.post(lambda: driver.interrupt(failure))
+        except Exception as error:
+            problem = _interrupted(driver.id, f"{type(error).__name__}: {error}", error)
+            self._loop.post(lambda: driver.interrupt(problem))
+        else:
+            self._loop.post(lambda: self._tell(driver, lambda: then(reference)))
+
+    def wake(self, driver: Driver) -> None:
+        self._dirty[driver] = None
+
+    def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
+        completion = self._completions[driver]
+        if completion.feeds:
+            for request in requests:
+                if isinstance(request, SetStatus):
+                    completion.tell("status", detail=request.status)
+
+        def answer(outcome: Outcome) -> None:
+            self._answers.append((driver, outcome))
+            self._loop.post(_nothing)
+
+        self._home.journal.submit(requests, answer)
+
+    def later(self, driver: Driver, seconds: float, then: Callable[[], None]) -> None:
+        self._loop.later(seconds, lambda: None if driver.over else self._tell(driver, then))
+
+    def chance(self) -> float:
+        return self._random.random()
+
+    def ended(self, driver: Driver) -> None:
+        completion = self._completions.pop(driver)
+        del self._active[driver.id]
+        self._dirty.pop(driver, None)
+        if self._workers is not None:
+            self._workers.forget(driver)
+        completion.end(driver.ending, driver.interruption)
+
+
+class Store:
+    """Implements `driver.work.Store` for one run."""
+
+    def __init__(self, home: Home, run: str) -> None:
+        self._home = home
+        self._run = run
+
+    def read(self, reference: str) -> bytes:
+        return self._home.blobs.read(reference)
+
+    def delete(self, reference: str) -> None:
+        self._home.blobs.delete(reference)
+
+    def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
+        with self._home.journal.load(self._run) as loaded:
+            return history.find_values(loaded.entries, parts, self.read)
+
+
+def _nothing() -> None:
+    """Posted to wake the loop."""
+
+
+def _interrupted(run: str, reason: str, cause: BaseException | None = None) -> RunInterrupted:
+    error = RunInterrupted(run, reason)
+    error.__cause__ = cause
+    return error
+
+
+def _tell_report(completion: Completion, work: Work, report: Report) -> None:
+    attempt = attempt_name(work.attempt)
+    match report:
+        case Finished():
+            completion.tell("undone" if work.undo else "finished", work.node, attempt)
+        case Raised():
+            completion.tell("undo failed" if work.undo else "failed", work.node, attempt)
+        case Died() | Ended():
+            completion.tell("lost", work.node, attempt)

@@ -1,0 +1,108 @@
+"""The engine's thread: one selector, an inbox that other threads post to, and timers.
+
+Whatever happens inside the engine happens in this thread, one thing after the other, so nothing in it needs a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import os
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+Action = Callable[[], None]
+
+
+class Loop:
+    """Runs until `stop`. `turn` is called before every wait and says when it wants to be called again at the latest;
+    `ended` is called last of all, with what ended the loop against its will, if anything did."""
+
+    def __init__(
+        self, name: str, *, turn: Callable[[], float | None], ended: Callable[[BaseException | None], None]
+    ) -> None:
+        self.selector = selectors.DefaultSelector()
+        self._turn = turn
+        self._ended = ended
+        self._inbox: deque[Action] = deque()
+        self._timers: list[tuple[float, int, Action]] = []
+        self._numbers = itertools.count()
+        self._asleep = False
+        self._stopping = False
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.selector.register(self._bell, selectors.EVENT_READ, self._heard_bell)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def post(self, action: Action) -> None:
+        """Have something done soon. From any thread."""
+        self._inbox.append(action)
+        if self._asleep:
+            self._asleep = False
+            with contextlib.suppress(OSError):  # the loop has ended
+                os.eventfd_write(self._bell, 1)
+
+    def later(self, seconds: float, action: Action) -> None:
+        """Have something done after some time. From the loop's own thread."""
+        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), action))
+
+    def stop(self) -> None:
+        """End the loop after what was posted before, and wait for that. From any other thread."""
+        self.post(self._stop)
+        self._thread.join()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in the loop's thread."""
+        return threading.current_thread() is self._thread
+
+    def _stop(self) -> None:
+        self._stopping = True
+
+    def _heard_bell(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            while not self._stopping:
+                self._work_off()
+        except BaseException as error:
+            failure = error
+        try:
+            self._ended(failure)
+        finally:
+            self.selector.close()
+            os.close(self._bell)
+
+    def _work_off(self) -> None:
+        inbox = self._inbox
+        for _ in range(len(inbox)):
+            inbox.popleft()()
+        if self._stopping:
+            return
+        if self._timers:
+            self._ring_timers()
+        timeout = self._turn()
+        if self._timers:
+            due = max(0.0, self._timers[0][0] - time.monotonic())
+            timeout = due if timeout is None else min(timeout, due)
+        # Whoever posts after this line rings the bell; whoever posted before it is seen by the next one.
+        self._asleep = True
+        if inbox:
+            timeout = 0
+        for key, _ in self.selector.select(timeout):
+            key.data()
+        self._asleep = False
+
+    def _ring_timers(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2]()

@@ -1,0 +1,117 @@
+"""Settings of an engine. What is not given as an argument comes from the environment (`ONCEFLOW_HOME`, …), then from
+`[tool.onceflow]` in the nearest pyproject.toml, then from the defaults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from onceflow.errors import InvalidOption
+from onceflow.storage.journal import Durability
+
+HOME = ".onceflow"
+PREFIX = "ONCEFLOW_"
+
+
+class EngineSettings(msgspec.Struct, frozen=True):
+    home: Path
+    """Where runs are kept."""
+    workers: int | None = None
+    """Worker processes; None for as many as there are usable cores."""
+    durability: Durability = "power"
+    """What a save survives: loss of power, or only the death of processes (faster)."""
+    preload: tuple[str, ...] = ()
+    """Modules that workers import before they are needed."""
+    recover: bool = False
+    """Go on with all interrupted runs when the engine starts."""
+
+
+def find(**given: Any) -> EngineSettings:
+    """All settings, from all sources. `None` means not given. Raises `InvalidOption`, which names the source."""
+    table, folder = _project(Path.cwd())
+    for name in table:
+        if name not in _READ:
+            raise InvalidOption(name, f"[tool.onceflow] in {folder} has only {', '.join(_READ)}", kind="setting")
+    found = {}
+    for name, read in _READ.items():
+        variable = PREFIX + name.upper()
+        if given.get(name) is not None:
+            value, source, base = given[name], "argument", Path()
+        elif os.environ.get(variable):
+            value, source, base = os.environ[variable], variable, Path()
+        elif name in table:
+            value, source, base = table[name], f"[tool.onceflow] in {folder / 'pyproject.toml'}", folder
+        else:
+            continue
+        try:
+            found[name] = base / read(value) if name == "home" else read(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidOption(name, f"{error} (from {source})", kind="setting") from None
+    home = found.pop("home", Path(HOME))
+    return EngineSettings(home=home.absolute(), **found)
+
+
+def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
+    """`[tool.onceflow]` of the nearest pyproject.toml above, and its folder."""
+    for folder in (start, *start.parents):
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            text = file.read_bytes()
+            if b"onceflow" not in text:
+                return {}, folder
+            import tomllib  # slow to import, seldom needed
+
+            try:
+                tools = tomllib.loads(text.decode()).get("tool", {})
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise InvalidOption(str(file), f"it cannot be read: {error}", kind="setting") from None
+            return tools.get("onceflow", {}), folder
+    return {}, start
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, (str, os.PathLike)) or not str(value):
+        raise TypeError(f"it is a path, not {value!r}")
+    return Path(value).expanduser()
+
+
+def _count(value: Any) -> int:
+    count = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise TypeError(f"it is a number of at least 1, not {value!r}")
+    return count
+
+
+def _durability(value: Any) -> Durability:
+    if value not in get_args(Durability):
+        raise TypeError(f"it is 'power' or 'process', not {value!r}")
+    durability: Durability = value
+    return durability
+
+
+def _modules(value: Any) -> tuple[str, ...]:
+    modules = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(modules, Sequence) or not all(isinstance(module, str) for module in modules):
+        raise TypeError(f"it is a list of modules, not {value!r}")
+    return tuple(modules)
+
+
+def _flag(value: Any) -> bool:
+    known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    flag = known.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(flag, bool):
+        raise TypeError(f"it is true or false, not {value!r}")
+    return flag
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "home": _path,
+    "workers": _count,
+    "durability": _durability,
+    "preload": _modules,
+    "recover": _flag,
+}

@@ -1,0 +1,81 @@
+"""From a node to a run that can be journaled: everything that happens in the thread of whoever submits."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import msgspec
+
+from onceflow.authoring import storing
+from onceflow.authoring.building import WorkflowGraph, build_graph
+from onceflow.core import check
+from onceflow.core.state import OnFailure
+from onceflow.driver import entries
+from onceflow.errors import InvalidOption
+from onceflow.storage.blobs import Author
+from onceflow.storage.home import Home
+from onceflow.storage.journal import AppendEntries, CreateRun, Request
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Without those that people mistake for each other."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the journal keeps of how a run is to be run."""
+
+    on_failure: OnFailure = "keep"
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """A run to be."""
+
+    run: str
+    name: str | None
+    graph: WorkflowGraph
+    settings: Settings
+    opening: list[Request]
+    """What makes it a run."""
+
+
+def prepare(node: object, *, name: str | None, on_failure: OnFailure, home: Home) -> Submission:
+    """Raises `UnsafeGraph`, and whatever says that this is no graph."""
+    if on_failure not in ("keep", "undo"):
+        raise InvalidOption("on_failure", f"it is 'keep' or 'undo', not {on_failure!r}", kind="setting")
+    if name is not None:
+        check_name(name)
+    graph = build_graph(node)
+    check.check(graph)
+    run = new_id()
+    references = [
+        home.blobs.write(Author(run, 1, home.engine), f"buffer.{number}", [buffer])
+        for number, buffer in enumerate(graph.buffers)
+    ]
+    settings = Settings(on_failure)
+    opening: list[Request] = [
+        CreateRun(
+            id=run,
+            name=name,
+            workflow=graph.nodes[graph.sink].task if graph.workflow is None else graph.workflow.name,
+            digest=graph.digest,
+            graph=storing.encode(graph, references),
+            settings=msgspec.msgpack.encode(settings),
+            owner=home.engine,
+            status="running",
+        )
+    ]
+    if references:
+        opening.append(AppendEntries(run, 1, [entries.buffer(reference) for reference in references]))
+    return Submission(run, name, graph, settings, opening)
+
+
+def check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidOption("name", f"it is a text that is not empty, not {name!r}", kind="setting")
+
+
+def new_id() -> str:
+    """Sixteen digits and letters; of two runs that were made at different times, the later one sorts last."""
+    number = int(time.time() * 1000) << 35 | int.from_bytes(os.urandom(5), "big") >> 5
+    return "".join([_DIGITS[number >> shift & 31] for shift in range(75, -5, -5)])

@@ -1,0 +1,134 @@
+"""Attempts as jobs of the local pool, and the pool's reports as answers to the drivers."""
+
+from __future__ import annotations
+
+import itertools
+import selectors
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from onceflow.authoring.calls import Call
+from onceflow.backends.local.messages import Job
+from onceflow.backends.local.pool import Pool
+from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.core.run import attempt_name
+from onceflow.driver.driver import Driver
+from onceflow.driver.work import Work
+from onceflow.errors import UnpicklableArgument, WorkerDied
+from onceflow.values import failures, functions
+
+Answer = Callable[[Driver, Work, Report], None]
+
+
+class Workers:
+    """The pool of an engine, started with the first job. `answer` is called for everything that was started, once."""
+
+    def __init__(
+        self,
+        folder: Path,
+        size: int | None,
+        *,
+        preload: Sequence[str],
+        selector: selectors.BaseSelector,
+        answer: Answer,
+    ) -> None:
+        self._answer = answer
+        self._tokens = itertools.count(1)
+        self._jobs: dict[int, tuple[Driver, Work]] = {}
+        self._by_attempt: dict[tuple[Driver, int], int] = {}
+        self._shipped: dict[Driver, dict[Any, str]] = {}
+        """For each driver, the hashes of the functions it has shipped: once a run is often enough."""
+        self._pool = Pool(folder, size, selector=selector, report=self._reported, preload=preload)
+
+    def start(self, driver: Driver, work: Work) -> None:
+        token = next(self._tokens)
+        self._jobs[token] = (driver, work)
+        self._by_attempt[driver, work.attempt] = token
+        try:
+            job = self._job(token, driver, work)
+        except Exception as error:
+            problem = UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}")
+            problem.__cause__ = error
+            self._reported(Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0))
+            return
+        self._pool.start(job)
+
+    def stop(self, driver: Driver, attempt: int) -> None:
+        token = self._by_attempt.get((driver, attempt))
+        if token is not None:
+            self._pool.stop(token)
+
+    def has_jobs_of(self, run: str) -> bool:
+        """Whether a worker has yet to end something of this run. From any thread."""
+        return any(driver.id == run for driver, _ in list(self._jobs.values()))
+
+    def forget(self, driver: Driver) -> None:
+        """The driver has come to its end."""
+        self._shipped.pop(driver, None)
+
+    def turn(self) -> float | None:
+        return self._pool.turn()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _job(self, token: int, driver: Driver, work: Work) -> Job:
+        call: Call = work.call
+        template = call.template
+        settings = call.settings
+        return Job(
+            token,
+            self._ship(driver, call, work.undo),
+            work.node,
+            template.pickled(),
+            work.inputs,
+            list(template.holes),
+            [bytes(buffer) for buffer in template.buffers] if template.buffers else [],
+            work.parts,
+            call.is_async_undo if work.undo else call.is_async,
+            settings.threads,
+            {"run": driver.id, "task": work.node, "attempt": attempt_name(work.attempt), "key": work.key},
+            undo=work.undo,
+            output=work.output,
+            retried=None if work.undo else call.retried,
+        )
+
+    def _ship(self, driver: Driver, call: Call, undo: bool) -> str:
+        known = self._shipped.setdefault(driver, {})
+        what: Any = call.undo if undo else call.function
+        key = (call.task, undo)
+        hash = known.get(key)
+        if hash is None:
+            shipped = functions.ship(what)
+            self._pool.ship(shipped)
+            hash = known[key] = shipped.hash
+        return hash
+
+    def _reported(self, report: Report) -> None:
+        match report:
+            case Died(tokens, worker, status):
+                for token in tokens:
+                    driver, work = self._take(token)
+                    self._answer(driver, work, Died((token,), worker, status))
+            case _:
+                driver, work = self._take(report.token)
+                self._answer(driver, work, report)
+
+    def _take(self, token: int) -> tuple[Driver, Work]:
+        driver, work = self._jobs.pop(token)
+        del self._by_attempt[driver, work.attempt]
+        return driver, work
+
+
+def deliver(driver: Driver, work: Work, report: Report) -> None:
+    """Tell a driver what became of its work."""
+    match report:
+        case Finished(_, parts, graph=graph):
+            driver.finished(work, parts, graph)
+        case Raised(_, failure, permanent):
+            driver.raised(work, failure, permanent)
+        case Died(_, _, status):
+            driver.died(work, failures.dump(WorkerDied(work.node, status), "the engine"))
+        case Ended():
+            driver.ended(work)
