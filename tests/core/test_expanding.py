@@ -307,6 +307,19 @@ def test_events_about_nodes_of_a_dropped_graph_are_late():
     assert drive.tell(events.Ended("e/x", late)) == []
 
 
+def test_a_save_of_a_dropped_graph_is_late_even_if_the_node_of_that_name_has_fewer_parts_now():
+    drive = begun("a loose; e kept a; k kept; m pure a k; z kept e m", "a")
+    drive.complete("e", graph=graph("x kept,parts=2; y pure x"))
+    drive.finish("e/x")
+    late = drive.saves["e/x", 1]
+    drive.lose("a")
+    drive.complete("a")
+    drive.complete("e", graph=graph("x kept"))
+    assert drive.tell(events.Saved("e/x", 1, late)) == []
+    assert drive.tell(events.SaveFailed("e/x", 1, late, permanent=True)) == []
+    assert drive.play().status == "succeeded"
+
+
 def test_a_lost_saved_expander_keeps_its_graph():
     drive = begun("e kept; z kept e")
     drive.complete("e", graph=PAIR)

@@ -231,11 +231,11 @@ class Run(Loading):
 
     def _pending_save(self, node: str, part: int, attempt: int) -> Row | None:
         row = self._row(node, attempt)
-        if row is None or self.final is not None:
+        if row is None or self.final is not None or row.attempt != attempt:
             return None
         if not 0 <= part < row.node.parts:
             raise IllegalEvent(f"{node!r} has no part {part}")
-        return row if row.attempt == attempt and row.saving >> part & 1 else None
+        return row if row.saving >> part & 1 else None
 
     def _saved(self, event: events.Saved) -> None:
         row = self._pending_save(event.node, event.part, event.attempt)
