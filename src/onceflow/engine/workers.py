@@ -87,11 +87,13 @@ class Workers:
             [bytes(buffer) for buffer in template.buffers] if template.buffers else [],
             work.parts,
             call.is_async_undo if work.undo else call.is_async,
-            settings.threads,
+            settings.threads and not work.undo,
             {"run": driver.id, "task": work.node, "attempt": attempt_name(work.attempt), "key": work.key},
             undo=work.undo,
             output=work.output,
             retried=None if work.undo else call.retried,
+            cpus=None if work.undo else settings.cpus,
+            memory=0 if work.undo else settings.memory,
         )
 
     def _ship(self, driver: Driver, call: Call, undo: bool) -> str:
