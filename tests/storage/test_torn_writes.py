@@ -22,16 +22,24 @@ BEFORE = [b"%d" % number for number in range(5)]
 LAST = [b"last", b"of all", b"x" * 5_000]
 
 
+def end_of(log: bytes) -> int:
+    """Where the frames end that count: those with the log's own salt. The rest was only filled up."""
+    end = 32
+    while log[end + 8 : end + 16] == log[16:24]:
+        end += FRAME
+    return end
+
+
 class Files(NamedTuple):
     database: bytes
     log: bytes
     start: int
     """Of the last commit, in the log."""
 
-    def write(self, path: Path, length: int) -> None:
-        """What a crash left that let only so much of the log reach the disk."""
+    def write(self, path: Path, length: int, zeros: int = 0) -> None:
+        """What a crash left that let only so much of the log reach the disk, which was filled up with zeros before."""
         (path / "journal.db").write_bytes(self.database)
-        (path / "journal.db-wal").write_bytes(self.log[:length])
+        (path / "journal.db-wal").write_bytes(self.log[:length] + bytes(zeros))
         (path / "journal.db-shm").unlink(missing_ok=True)
 
 
@@ -44,9 +52,10 @@ def files(tmp_path: Path) -> Files:
     commit(store, create("r"))
     for body in BEFORE:
         commit(store, append("r", body))
-    start = log.stat().st_size
+    start = end_of(log.read_bytes())
     commit(store, append("r", *LAST), SetStatus("r", 1, "running"))
-    files = Files((home / "journal.db").read_bytes(), log.read_bytes(), start)
+    written = log.read_bytes()
+    files = Files((home / "journal.db").read_bytes(), written[: end_of(written)], start)
     store.close()
     assert len(files.log) >= start + 3 * FRAME
     return files
@@ -65,6 +74,20 @@ def test_a_log_cut_in_the_last_commit_keeps_all_commits_before(tmp_path: Path, f
 
         assert row is not None
         whole = length == end
+        assert (row.status, bodies(store, "r")) == (("running", BEFORE + LAST) if whole else ("pending", BEFORE))
+        store.close()
+
+
+def test_a_log_filled_up_with_zeros_keeps_all_commits_before(tmp_path: Path, files: Files) -> None:
+    end = len(files.log)
+    for length in [*range(files.start, end, 509), end]:
+        files.write(tmp_path, length, zeros=10 * FRAME)
+
+        store = quick(tmp_path)
+        row = store.get_run("r")
+
+        assert row is not None
+        whole = not any(files.log[length:])  # what was cut off may have been zeros
         assert (row.status, bodies(store, "r")) == (("running", BEFORE + LAST) if whole else ("pending", BEFORE))
         store.close()
 
@@ -90,12 +113,13 @@ def test_a_log_with_a_damaged_last_commit_keeps_all_commits_before(tmp_path: Pat
     home.mkdir()
     store = quick(home)
     commit(store, create("r"), append("r", b"1"))
-    start = (home / "journal.db-wal").stat().st_size
+    start = end_of((home / "journal.db-wal").read_bytes())
     commit(store, append("r", b"2", b"x" * 5_000))
     database, log = (home / "journal.db").read_bytes(), (home / "journal.db-wal").read_bytes()
     store.close()
 
-    for sector in range(start // 512 + 1, len(log) // 512):
+    assert end_of(log) > start
+    for sector in range(start // 512 + 1, end_of(log) // 512):
         path = tmp_path / "torn"
         path.mkdir()
         (path / "journal.db").write_bytes(database)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -28,6 +29,9 @@ from onceflow.storage.writer import Writer
 
 CHUNK = 256
 """Entries that are read at once."""
+
+LOG_BYTES = 1280 * 1024
+"""To which the write-ahead log is filled up when the journal is opened."""
 
 MOST_IDLE = 4
 """Connections for reading that are kept for the next reader."""
@@ -187,3 +191,25 @@ def prepare(connection: sqlite3.Connection, path: Path, durability: Durability) 
     connection.execute(schema.SET_POWER if durability == "power" else schema.SET_PROCESS)
     connection.execute(schema.NO_AUTOMATIC_CHECKPOINT)
     schema.bring_up_to_date(connection, path)
+    fill_up_log(connection, path)
+
+
+def fill_up_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Makes the log as long as it will become anyway, with zeros.
+
+    A commit that makes a file longer has to wait for the file system's own journal as well; one that overwrites does
+    not, and takes half the time (measured on ext4). SQLite takes zeros for the end of the log: a frame counts only if
+    it carries the log's salt and a checksum. Nobody writes meanwhile, because the transaction has SQLite's write lock.
+    """
+    connection.execute(schema.BEGIN_WRITING)
+    try:
+        descriptor = os.open(f"{path}-wal", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size < LOG_BYTES:
+                os.pwrite(descriptor, bytes(LOG_BYTES - size), size)
+                os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+    finally:
+        connection.execute(schema.ROLLBACK)

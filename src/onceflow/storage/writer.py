@@ -32,8 +32,12 @@ from onceflow.storage.applying import Application, Changes, Known, Rows
 from onceflow.storage.journal import Answer, Entry, Failed, Outcome, Request, RunRow, Statistics
 from onceflow.storage.turns import Turns
 
-CHECKPOINT_BYTES = 4 * 2**20
-"""How much is written between two checkpoints, about."""
+CHECKPOINT_BYTES = 2**20
+"""How much is written, about, before a checkpoint is made when nobody waits. The log is filled up to a little more
+(`sqlite.LOG_BYTES`), so that commits hardly ever make it longer."""
+
+CHECKPOINT_ANYWAY = 4 * 2**20
+"""How much is written before a checkpoint is made although somebody waits."""
 
 COMMIT_BYTES = 2 * 4096
 """What a commit adds to the log besides what it carries: pages are logged whole."""
@@ -113,7 +117,7 @@ class Writer:
                 self._answer(group, [self._failed(requests, self._failure) for requests, _ in group])
                 continue
             outcomes = self._commit(connection, [requests for requests, _ in group])
-            if self._since_checkpoint < CHECKPOINT_BYTES:
+            if not self._is_checkpoint_due():
                 self._turns.release()
                 self._answer(group, outcomes)
             else:
@@ -124,6 +128,10 @@ class Writer:
         with contextlib.suppress(sqlite3.Error):
             connection.close()
         self._turns.close()
+
+    def _is_checkpoint_due(self) -> bool:
+        enough = CHECKPOINT_BYTES if self._queue.empty() else CHECKPOINT_ANYWAY
+        return self._since_checkpoint >= enough
 
     def _take_turn(self) -> None:
         try:
