@@ -1,0 +1,71 @@
+"""What several workloads need: medians with their spread as rows, a plain SQLite commit to compare with, and programs
+of their own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.harness import Row
+
+RECORD = os.urandom(300)
+
+
+def most(name: str, values: Sequence[float], unit: str, limit: float | None = None, note: str = "") -> Row:
+    """The median of repeats, which may not be more than the limit."""
+    median = statistics.median(values)
+    text = "" if limit is None else f"≤ {limit:g}"
+    return Row(name, median, unit, text, limit is None or median <= limit, min(values), max(values), note)
+
+
+def least(name: str, values: Sequence[float], unit: str, limit: float | None = None, note: str = "") -> Row:
+    """The median of repeats, which may not be less than the limit."""
+    median = statistics.median(values)
+    text = "" if limit is None else f"≥ {limit:,g}"
+    return Row(name, median, unit, text, limit is None or median >= limit, min(values), max(values), note)
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+class PlainCommits:
+    """One row of a few hundred bytes and a sync, by somebody who needs nothing else: `sqlite3` and no thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._connection = sqlite3.connect(folder / "plain.db", isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.execute("CREATE TABLE record (id INTEGER PRIMARY KEY, value)")
+
+    def seconds(self) -> float:
+        """What a commit takes now."""
+        started = time.perf_counter()
+        self._connection.execute("INSERT INTO record (value) VALUES (?)", (RECORD,))
+        return time.perf_counter() - started
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """For a program as its user would start it: nothing of ours in the settings, and compiled modules, as pip leaves
+    them (they are compiled by the first start)."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("ONCEFLOW_")}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    variables["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
+    variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    return variables
+
+
+def start(program: Sequence[str | Path], folder: Path, **options: Any) -> subprocess.Popen[str]:
+    """A Python program, in a folder of its own."""
+    command = [sys.executable, *map(str, program)]
+    return subprocess.Popen(command, cwd=folder, env=environment(folder), text=True, **options)
