@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from onceflow.core.state import OnFailure
-from onceflow.engine.engine import Engine, RunInfo, Status
+from onceflow.engine.engine import Engine, RunInfo, Status, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.errors import RunActive
 from onceflow.storage.journal import Durability
@@ -58,6 +58,12 @@ def default_engine() -> Engine:
         return _engine
 
 
+def _engine_for_runs() -> Engine:
+    """Refused in a task before an engine is opened there, in vain."""
+    refuse_inside_task()
+    return default_engine()
+
+
 def run(node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> R:
     """Runs the graph that leads to this node, exactly once, and returns its result.
 
@@ -71,7 +77,7 @@ def run(node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> 
 
         run(trip.bind("ann", "Rome"), name="trip-17")
     """
-    return default_engine().run(node, name=name, on_failure=on_failure)
+    return _engine_for_runs().run(node, name=name, on_failure=on_failure)
 
 
 def run_async(node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> RunHandle[R]:
@@ -81,7 +87,7 @@ def run_async(node: R, *, name: str | None = None, on_failure: OnFailure = "keep
         handle = run_async(trip.bind("ann", "Rome"))
         handle.result(timeout=60)
     """
-    return default_engine().run_async(node, name=name, on_failure=on_failure)
+    return _engine_for_runs().run_async(node, name=name, on_failure=on_failure)
 
 
 def run_many(
@@ -98,7 +104,7 @@ def run_many(
 
         run_many([trip.bind(user, "Rome") for user in users], names=[f"trip-{user}" for user in users])
     """
-    return default_engine().run_many(nodes, names=names, on_failure=on_failure, return_exceptions=return_exceptions)
+    return _engine_for_runs().run_many(nodes, names=names, on_failure=on_failure, return_exceptions=return_exceptions)
 
 
 def resume(run: str) -> Any:
@@ -107,17 +113,17 @@ def resume(run: str) -> Any:
 
     The code is that of today: what is saved stays as it is, the rest runs with the functions as they are now.
     """
-    return default_engine().resume(run)
+    return _engine_for_runs().resume(run)
 
 
 def resume_async(run: str) -> RunHandle[Any]:
     """Like `resume`, but returns a handle and does not wait."""
-    return default_engine().resume_async(run)
+    return _engine_for_runs().resume_async(run)
 
 
 def resume_all() -> list[RunHandle[Any]]:
     """Goes on with every interrupted run in the home directory. Returns a handle for each, oldest first."""
-    return default_engine().resume_all()
+    return _engine_for_runs().resume_all()
 
 
 def get_output(run: str, task: str | None = None) -> Any:

@@ -161,7 +161,8 @@ class Engine:
         row = self._find(run)
         completion = Completion(row.id, row.name)
         self._attach(row, completion, in_background=False)
-        return RunHandle[Any](self, completion).result()
+        completion.wait()
+        return completion.value(self.read_blob)
 
     def resume_async(self, run: str) -> RunHandle[Any]:
         """Like `resume`, but does not wait."""
@@ -266,7 +267,7 @@ class Engine:
         while isinstance(completion.error, Redirected):
             completion = self._join(submission)
             completion.wait()
-        return RunHandle[Any](self, completion).result()
+        return completion.value(self.read_blob)
 
     def _resume_in_background(self, row: RunRow) -> RunHandle[Any]:
         feed = Feed()
@@ -337,6 +338,10 @@ class Engine:
     def _check_usable(self) -> None:
         """Whether runs may be started here."""
         self._check_open()
-        context = running.get()
-        if context is not None:
-            raise InsideTask(context["task"])
+        refuse_inside_task()
+
+
+def refuse_inside_task() -> None:
+    context = running.get()
+    if context is not None:
+        raise InsideTask(context["task"])

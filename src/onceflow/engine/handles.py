@@ -74,6 +74,32 @@ class Feed:
                 self._news.wait()
 
 
+class Latch:
+    """Opens once. Many short runs need one each, so it costs no more than a lock."""
+
+    __slots__ = ("_lock", "opened")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.opened = False
+
+    def open(self) -> None:
+        """To be called by one thread at a time; opening it twice is harmless."""
+        if not self.opened:
+            self.opened = True
+            self._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is open, after waiting for that."""
+        if self.opened:
+            return True
+        if not self._lock.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            return False
+        self._lock.release()
+        return True
+
+
 class Completion:
     """How one run comes out, for whoever waits for it. Thread-safe."""
 
@@ -86,29 +112,31 @@ class Completion:
         self.feeds = list(feeds)
         """Where its events go."""
         self._lock = threading.Lock()
-        self._accepted = threading.Event()
-        self._done = threading.Event()
+        self._accepted = Latch()
+        self._done = Latch()
         self._callbacks: list[Callable[[], None]] = []
 
     def accept(self) -> None:
         """The run is durable."""
-        self._accepted.set()
+        if not self._accepted.opened:
+            with self._lock:
+                self._accepted.open()
 
     def end(self, ending: Ending | None, error: OnceflowError | None = None) -> None:
         with self._lock:
-            if self._done.is_set():
+            if self._done.opened:
                 return
             self.ending = ending
             self.error = error
-            self._done.set()
+            self._accepted.open()
+            self._done.open()
             callbacks, self._callbacks = self._callbacks, []
-        self._accepted.set()
         for callback in callbacks:
             callback()
 
     @property
     def done(self) -> bool:
-        return self._done.is_set()
+        return self._done.opened
 
     def wait_until_accepted(self) -> None:
         """Returns when the run is durable, or will never be."""
@@ -121,10 +149,17 @@ class Completion:
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call it when the run has come out, from whichever thread learns that first."""
         with self._lock:
-            if not self._done.is_set():
+            if not self._done.opened:
                 self._callbacks.append(callback)
                 return
         callback()
+
+    def value(self, read: Callable[[str], bytes]) -> Any:
+        """The result of a run that has come out, or raises why there is none. `read` fetches blobs."""
+        if self.error is not None:
+            raise self.error
+        assert self.ending is not None
+        return outcomes.value_of(self.ending, self.run, self.name, read)
 
     def follow(self, other: Completion) -> None:
         """Come out as another one does."""
@@ -184,11 +219,7 @@ class RunHandle(Generic[R]):
         if not self._completion.wait(timeout):
             raise TimeoutError(f"run {self.name or self.id} has not ended within {timeout} seconds; it goes on")
         if self._value is None:
-            if self._completion.error is not None:
-                raise self._completion.error
-            ending = self._completion.ending
-            assert ending is not None
-            self._value = (outcomes.value_of(ending, self.id, self.name, self._engine.read_blob),)
+            self._value = (self._completion.value(self._engine.read_blob),)
         value: R = self._value[0]
         return value
 

@@ -51,7 +51,7 @@ class Hub:
         self._active: dict[str, tuple[Driver, Completion]] = {}
         """Run → its driver, until that has come to its end."""
         self._completions: dict[Driver, Completion] = {}
-        self._answers: deque[tuple[Driver, Outcome]] = deque()
+        self._answers: deque[tuple[Driver, Sequence[Request], Outcome]] = deque()
         self._dirty: dict[Driver, None] = {}
         """Drivers that have something for the journal."""
         self._workers: workers.Workers | None = None
@@ -113,9 +113,9 @@ class Hub:
 
     def _turn(self) -> float | None:
         while self._answers:
-            driver, outcome = self._answers.popleft()
+            driver, requests, outcome = self._answers.popleft()
             if outcome.ok:
-                self._completions_accept(driver)
+                self._completions_accept(driver, requests)
                 self._tell(driver, driver.committed)
             else:
                 self._refused(driver, outcome)
@@ -175,10 +175,14 @@ class Hub:
             _tell_report(completion, work, report)
         self._tell(driver, lambda: workers.deliver(driver, work, report))
 
-    def _completions_accept(self, driver: Driver) -> None:
+    def _completions_accept(self, driver: Driver, requests: Sequence[Request]) -> None:
         completion = self._completions.get(driver)
         if completion is not None:
             completion.accept()
+            if completion.feeds:
+                for request in requests:
+                    if isinstance(request, SetStatus):
+                        completion.tell("status", detail=request.status)
 
     def _refused(self, driver: Driver, outcome: Outcome) -> None:
         match outcome.refusal:
@@ -248,14 +252,8 @@ class Hub:
         self._dirty[driver] = None
 
     def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
-        completion = self._completions[driver]
-        if completion.feeds:
-            for request in requests:
-                if isinstance(request, SetStatus):
-                    completion.tell("status", detail=request.status)
-
         def answer(outcome: Outcome) -> None:
-            self._answers.append((driver, outcome))
+            self._answers.append((driver, requests, outcome))
             self._loop.post(_nothing)
 
         self._home.journal.submit(requests, answer)

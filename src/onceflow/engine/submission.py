@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from typing import Any
 
@@ -20,6 +21,11 @@ from onceflow.storage.journal import AppendEntries, CreateRun, Request
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 """Without those that people mistake for each other."""
+
+
+_random = random.Random()
+"""Seeded by the system. To ask the system each time would cost a switch of threads."""
+os.register_at_fork(after_in_child=_random.seed)
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -77,5 +83,5 @@ def check_name(name: Any) -> None:
 
 def new_id() -> str:
     """Sixteen digits and letters; of two runs that were made at different times, the later one sorts last."""
-    number = int(time.time() * 1000) << 35 | int.from_bytes(os.urandom(5), "big") >> 5
+    number = int(time.time() * 1000) << 35 | _random.getrandbits(35)
     return "".join([_DIGITS[number >> shift & 31] for shift in range(75, -5, -5)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import selectors
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
 from onceflow.errors import UnpicklableArgument, WorkerDied
 from onceflow.values import failures, functions
+
+RECENT = 0.1
+"""Seconds for which the file of a function's module is taken to be unchanged. To look at it for each of many short runs
+would cost more than to run them."""
 
 Answer = Callable[[Driver, Work, Report], None]
 
@@ -39,6 +44,9 @@ class Workers:
         self._by_attempt: dict[tuple[Driver, int], int] = {}
         self._shipped: dict[Driver, dict[Any, str]] = {}
         """For each driver, the hashes of the functions it has shipped: once a run is often enough."""
+        self._recent: dict[Any, str] = {}
+        """Functions of modules that were shipped by any driver since `_recent_since`, and their hashes."""
+        self._recent_since = 0.0
         self._pool = Pool(folder, size, selector=selector, report=self._reported, preload=preload)
 
     def start(self, driver: Driver, work: Work) -> None:
@@ -98,13 +106,24 @@ class Workers:
 
     def _ship(self, driver: Driver, call: Call, undo: bool) -> str:
         known = self._shipped.setdefault(driver, {})
-        what: Any = call.undo if undo else call.function
         key = (call.task, undo)
         hash = known.get(key)
         if hash is None:
-            shipped = functions.ship(what)
+            hash = known[key] = self._ship_function(call.undo if undo else call.function)
+        return hash
+
+    def _ship_function(self, function: Any) -> str:
+        now = time.monotonic()
+        if now - self._recent_since > RECENT:
+            self._recent.clear()
+            self._recent_since = now
+        hash = self._recent.get(function)
+        if hash is None:
+            shipped = functions.ship(function)
             self._pool.ship(shipped)
-            hash = known[key] = shipped.hash
+            hash = shipped.hash
+            if not shipped.payload:  # what goes by value may change without a trace in the file system
+                self._recent[function] = hash
         return hash
 
     def _reported(self, report: Report) -> None:
