@@ -1,0 +1,30 @@
+"""One engine for each module of tests, and a door for each test that asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onceflow import Engine
+from tests.engine.common import Door
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("engine") / "home"
+
+
+@pytest.fixture(scope="module")
+def engine(home: Path) -> Iterator[Engine]:
+    made = Engine(home, workers=2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    made = Door(tmp_path / "door")
+    yield made
+    made.close()
