@@ -199,7 +199,7 @@ class Receiver(Generic[T]):
 
     def receive(self, flags: int = 0) -> tuple[T, tuple[int, ...]] | None:
         """The next message and the descriptors that came with it; None if the other end is closed."""
-        flags |= socket.MSG_CMSG_CLOEXEC
+        flags |= _CLOSE_ON_EXEC
         try:
             size, ancillary, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY, flags)
         except ConnectionResetError:
@@ -222,6 +222,7 @@ class Receiver(Generic[T]):
             os.close(memory)
 
 
+_CLOSE_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)  # members of an enum are slow to combine
 _ANCILLARY = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
 
 

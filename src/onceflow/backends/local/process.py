@@ -142,7 +142,7 @@ class _Worker:
                 break
         while True:
             try:
-                received = self._rest_of_lane.receive(socket.MSG_DONTWAIT)
+                received = self._rest_of_lane.receive(int(socket.MSG_DONTWAIT))
             except BlockingIOError:
                 break
             if received is None:
