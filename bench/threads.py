@@ -61,13 +61,19 @@ _sections: dict[str, Section] = {}
 
 @contextlib.contextmanager
 def watched(name: str, unit: str, count: int) -> Iterator[None]:
-    """Counts what runs meanwhile. Threads and processes that end before the block does are missing."""
+    """Counts what runs meanwhile. Of threads that end before the block does only the time is known, of processes
+    nothing."""
     before = _look_at_others()
     before |= _look_at_own()  # next to the block: looking is work for this thread, too
+    used = time.process_time()
     started = time.perf_counter()
     yield
     seconds = time.perf_counter() - started
+    used = time.process_time() - used
     after = _look_at_own()
+    ended = used - sum(usage.running - before.get(key, Usage()).running for key, usage in after.items())
+    if before and ended > 0.01 * seconds:
+        after[0, "ended threads"] = Usage(ended, wakes=1)
     after |= _look_at_others()
     section = _sections.setdefault(name, Section(name, unit))
     section.count += count
