@@ -94,8 +94,7 @@ class Attaching:
         driven.wait_until_accepted()
         if isinstance(driven.error, Redirected):
             return False
-        driven.feeds.clear()
-        completion.follow(driven)
+        driven.when_done(lambda: completion.end(driven.ending, driven.error))
         return True
 
     def _load(self, row: RunRow, graph: WorkflowGraph | None) -> Callable[[Hub], tuple[Driver, Callable[[], None]]]:

@@ -13,7 +13,7 @@ import msgspec
 from onceflow.authoring.building import WorkflowGraph
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
-from onceflow.engine import deaths, outcomes, settings
+from onceflow.engine import collecting, deaths, outcomes, settings
 from onceflow.engine.attaching import ENDED, Attaching
 from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import Hub, Redirected
@@ -92,6 +92,8 @@ class Engine:
         self._attaching = Attaching(self._home, self._hub)
         self._lock = threading.Lock()
         self._closed = False
+        self._process = os.getpid()
+        collecting.collect_now_and_then(self._home)
         if self.settings.recover:
             self.resume_all()
 
@@ -173,7 +175,18 @@ class Engine:
         """Goes on with every interrupted run. Returns a handle for each, oldest first."""
         self._check_usable()
         rows = self._home.journal.list_runs(statuses=ACTIVE, limit=2**31)
-        return [self._resume_in_background(row) for row in reversed(rows) if self._status(row) == "interrupted"]
+        feeds = [(row, Feed()) for row in reversed(rows) if self._status(row) == "interrupted"]
+        begun = [(row, Completion(row.id, row.name, [feed]), feed) for row, feed in feeds]
+        if begun:
+            self._hub.warm_up()
+            attach = threading.Thread(
+                target=self._attach_all,
+                args=([(row, completion) for row, completion, _ in begun],),
+                name="onceflow resume all",
+                daemon=True,
+            )
+            attach.start()
+        return [RunHandle(self, completion, feed) for _, completion, feed in begun]
 
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""
@@ -233,7 +246,7 @@ class Engine:
         """Ends all workers and lets go of the home directory. Runs that are going on are interrupted and can be
         resumed. Closing twice is harmless."""
         with self._lock:
-            if not self._closed:
+            if not self._closed and self._process == os.getpid():
                 self._closed = True
                 self._hub.close()
                 self._home.close()
@@ -316,6 +329,16 @@ class Engine:
 
         threading.Thread(target=attach, name=f"onceflow attach {row.id}", daemon=True).start()
 
+    def _attach_all(self, begun: list[tuple[RunRow, Completion]]) -> None:
+        """One after the other, which takes little time each; whom another engine drives is waited for elsewhere."""
+        for row, completion in begun:
+            try:
+                now = self._home.journal.get_run(row.id)
+                waits = now is not None and not self._attaching.can_be_driven(now)
+                self._attach(row, completion, in_background=waits)
+            except OnceflowError as error:
+                completion.end(None, error)
+
     def _find(self, run: str) -> RunRow:
         """By id, or by name."""
         row = self._home.journal.get_run(run) or self._home.journal.find_name(run)
@@ -332,6 +355,8 @@ class Engine:
         return "interrupted" if again is None or again == row else self._status(again)
 
     def _check_open(self) -> None:
+        if self._process != os.getpid():
+            raise EngineClosed("the engine belongs to the process that this one was forked from; open one of your own")
         if self._closed:
             raise EngineClosed(f"the engine at {self.settings.home} was closed")
 

@@ -162,7 +162,7 @@ class Completion:
         return outcomes.value_of(self.ending, self.run, self.name, read)
 
     def follow(self, other: Completion) -> None:
-        """Come out as another one does."""
+        """Come out as another one does, and tell of its events."""
         other.feeds += self.feeds
         other.when_done(lambda: self.end(other.ending, other.error))
 
