@@ -1,0 +1,90 @@
+"""Records as entries of the journal, and back."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onceflow.authoring.building import build_graph
+from onceflow.core import records
+from onceflow.driver import entries
+from onceflow.storage.journal import Entry
+from tests.driver.common import effect
+
+names = st.text(min_size=1, max_size=5)
+attempts = st.integers(1 << 32, 1 << 62)
+keys = st.tuples(names, st.integers(0, 70))
+
+plain = st.one_of(
+    st.builds(records.Expanded, names),
+    st.builds(records.Done, names),
+    st.builds(records.Recovering, st.lists(names).map(tuple)),
+    st.builds(records.Undone, names),
+    st.builds(records.Dropped, st.lists(names).map(tuple)),
+    st.builds(records.Parked, names),
+    st.builds(records.Cancelled, st.booleans()),
+    st.builds(records.Finished, st.sampled_from(["succeeded", "failed", "undone", "cancelled"])),
+    st.builds(records.Resumed),
+)
+
+
+def unreadable(reference: str) -> bytes:
+    raise AssertionError("nothing to read")
+
+
+@given(plain)
+def test_a_record_without_a_value_comes_back(record):
+    assert entries.record_of(entries.plain(record), unreadable) == record
+
+
+def test_every_record_without_a_value_is_among_those():
+    kinds = {records.Begun, records.Saved, records.Failed}
+    made = {type(record) for record in (records.Expanded("n"), records.Done("n"), records.Resumed())}
+    made |= {records.Recovering, records.Undone, records.Dropped, records.Parked, records.Cancelled, records.Finished}
+    assert set(records.Record.__args__) == kinds | made
+
+
+@given(names, attempts, st.lists(st.tuples(keys, st.binary()), unique_by=lambda item: item[0]))
+def test_a_begun_record_comes_back_with_what_it_carries(node, attempt, carried):
+    record = records.Begun(node, attempt, tuple(key for key, _ in carried))
+    entry = entries.begun(record, [value for _, value in carried])
+    assert entries.record_of(entry, unreadable) == record
+    assert entries.carried(entry) == dict(carried)
+
+
+@given(names, st.integers(0, 70), attempts, st.binary())
+def test_a_saved_record_comes_back_with_its_value(node, part, attempt, value):
+    record = records.Saved(node, part, attempt)
+    entry = entries.saved(record, value, None)
+    assert entries.record_of(entry, unreadable) == record
+    assert entries.value_of(entry, unreadable) == value
+    assert entries.saved_part(entry) == (part, attempt)
+
+
+@given(names, st.integers(1, 9), st.booleans(), st.none() | st.binary())
+def test_a_failed_record_comes_back(node, failures, final, failure):
+    record = records.Failed(node, failures, final)
+    entry = entries.failed(record, failure)
+    assert entries.record_of(entry, unreadable) == record
+    assert entry.value == failure
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_graph_that_was_saved_comes_back_from_the_value(inline):
+    graph = build_graph(effect.bind(1))
+    value = pickle.dumps(graph)
+    record = records.Saved("n", 0, 7, graph)
+    entry = entries.saved(record, value if inline else None, None if inline else "blob")
+    found = entries.record_of(entry, {"blob": value}.__getitem__)
+    assert isinstance(found, records.Saved)
+    assert found.graph.digest == graph.digest
+
+
+def test_a_buffer_is_no_record():
+    entry = entries.buffer("blob")
+    assert isinstance(entry, Entry)
+    assert entry.blob == "blob"
+    assert entries.record_of(entry, unreadable) is None
