@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 import msgspec
 
@@ -141,15 +141,20 @@ class Engine:
             raise InvalidOption("names", "each run needs a name of its own", kind="setting")
         self._check_usable()
         self._hub.warm_up()
-        begun = []
+        begun: list[tuple[Submission, Completion] | Exception] = []
         for node, name in zip(given, named, strict=True):
-            submission = self._prepare(node, name, on_failure)
-            begun.append((submission, self._begin(submission)))
+            try:
+                submission = self._prepare(node, name, on_failure)
+                begun.append((submission, self._begin(submission)))
+            except Exception as error:  # what is no graph, or not a safe one, is no concern of the others
+                begun.append(error)
         results: list[Any] = []
         failure: Exception | None = None
-        for submission, completion in begun:
+        for one in begun:
             try:
-                results.append(self._result(submission, completion))
+                if isinstance(one, Exception):
+                    raise one
+                results.append(self._result(*one))
             except Exception as error:
                 failure = failure or error
                 results.append(error)
@@ -211,6 +216,10 @@ class Engine:
         """What is known about runs, newest first. See `onceflow.list_runs`."""
         self._check_open()
         wanted = None if status is None else [status] if isinstance(status, str) else list(status)
+        for known in wanted or ():
+            if known not in get_args(Status):
+                problem = f"it is one of {', '.join(get_args(Status))}, not {known!r}"
+                raise InvalidOption("status", problem, kind="setting")
         asked = wanted
         if wanted is not None and (set(wanted) & {"interrupted", *ACTIVE}):
             asked = [*wanted, *cast("tuple[Status, ...]", ACTIVE)]
