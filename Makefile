@@ -20,8 +20,8 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-demo: $(VENV)/.with-core ## see what onceflow does
-	$(BIN)/python -m onceflow.testing.demo
+demo: $(VENV)/.with-core ## two trips, many kills, each effect once
+	$(BIN)/onceflow demo $(ARGS)
 
 test: $(VENV)/.with-test ## run all tests but the long ones, in parallel
 	$(PYTEST) $(ARGS)

@@ -1,8 +1,7 @@
-"""`python -m onceflow.testing.simulation` and `python -m onceflow.testing.demo`."""
+"""`python -m onceflow.testing.simulation`."""
 
 import pytest
 
-from onceflow.testing import demo
 from onceflow.testing.simulation import __main__ as command
 
 
@@ -44,12 +43,3 @@ def test_ctrl_c_ends_it_quietly(call, monkeypatch):
     code, out = call("--schedules", "300")
     assert code == 130
     assert "stopped" in out
-
-
-def test_the_demo_runs_to_its_end(monkeypatch, capsys):
-    monkeypatch.setattr(demo, "SECONDS", 0.2)
-    assert demo.main() == 0
-    out = capsys.readouterr().out
-    assert "UnsafeGraph" in out
-    assert "succeeded after" in out
-    assert "caught in schedule" in out
