@@ -33,7 +33,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "core/starting.py": ("_start_if_allowed", "_may_begin", "_begin"),
     "core/settling.py": ("_note_saved", "_note_done", "_reconsider_row", "_set_quiet", "_set_reproducible"),
     "core/retiring.py": ("_cover", "_cover_readers"),
-    "core/outputs.py": ("_gain", "_lose", "_note_loss", "_needs_inputs", "_ask_to_save"),
+    "core/outputs.py": ("_gain", "_lose", "_note_loss", "_needs_inputs", "_ask_to_save", "_let_nested_begin"),
     "core/recovery.py": (
         "_recover",
         "_rerun_set",

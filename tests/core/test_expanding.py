@@ -373,3 +373,19 @@ def test_a_nested_task_that_will_be_dropped_is_not_saved_when_its_expander_is():
     assert drive.save("e") == ["+saved e as graph"]
     assert drive.undone("b")[:2] == ["+undone b", "+dropped b e/x e/y"]
     assert drive.play().status == "succeeded"
+
+
+def test_an_expander_that_is_lost_during_the_recovery_of_its_nested_tasks_is_dropped_with_them():
+    """1. `e/x` is lost together with `b`, whose undo takes time; so `e/y`, which returned a graph itself, is not
+    dropped yet. 2. Meanwhile `e` is lost."""
+    drive = begun("b undoable; e kept; k kept; z kept b e k")
+    drive.finish("b")
+    drive.finish("e", graph=graph("x kept; y kept x"))
+    drive.finish("e/x")
+    drive.finish("e/y", graph=graph("i kept; j pure i"))
+    assert drive.lose("b", "e/x", attempts="e~2/i") == ["+recovering b e/x e/y", "undo b"]
+    assert drive.lose("e") == ["+recovering e"]
+    assert drive.undone("b")[:2] == ["+undone b", "+dropped b e e/x e/y"]
+    assert set(drive.states()) == {"b", "e", "k", "z"}
+    drive.finish("e", graph=graph("x pure"))
+    assert drive.play().status == "succeeded"

@@ -124,8 +124,7 @@ class Outputs(Expanding):
         """The expander is saved, so the journal knows the graph."""
         held, nested.held = nested.held, []
         for row in held:
-            done = row.state == "done" and not row.doomed
-            if done and row.saved != row.every_part and not row.saving and not row.released:
+            if row.state == "done" and not row.doomed and not row.saving and not row.released:
                 self._ask_to_save(row)
         self._ready.extend(row for row in nested.rows if row.missing == 0)
 

@@ -11,8 +11,8 @@ Clause (c), a checkpoint that was lost before it was saved, puts rows among the 
 A tainted member is dropped; another one (repeatable, or never visible) just runs again. If nothing durable has to be
 taken back (no save, no begun undoable attempt), that happens on the spot. Otherwise R is journaled first, nothing
 else of the run starts, the begun undoable members are undone in reverse topological order, R is dropped, and the run
-goes on. A row that never started has no descendants that did, so the search ends there: its cost is what is taken
-back, not the graph.
+goes on. What is lost meanwhile joins R: it may stand above members, and is then dropped together with them. A row that
+never started has no descendants that did, so the search ends there: its cost is what is taken back, not the graph.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Recovery(Undoing):
             return
         for row in rows:
             self._end_attempt(row)
-        if any(row.saved or row.effect == "undoable" for row in rows):
+        if self._recovering or any(row.saved or row.effect == "undoable" for row in rows):
             self._begin_recovery(rows)
         else:
             self._drop(rows)
