@@ -3,7 +3,9 @@ of their own."""
 
 from __future__ import annotations
 
+import compileall
 import os
+import shutil
 import sqlite3
 import statistics
 import subprocess
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import onceflow
 from bench.harness import Row
 
 RECORD = os.urandom(300)
@@ -56,12 +59,16 @@ class PlainCommits:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """For a program as its user would start it: nothing of ours in the settings, and compiled modules, as pip leaves
-    them (they are compiled by the first start)."""
+    """For a program as its user would start it: nothing in it but what was installed, and that compiled, as pip leaves
+    it. A checkout is often not (fork servers never write compiled modules, and `PYTHONDONTWRITEBYTECODE` may be set),
+    so the program gets a compiled copy, made in this folder when it is first asked for."""
+    packages = folder / "packages"
+    if not packages.exists():
+        for package in (Path(onceflow.__file__).parent, Path(__file__).parents[1]):
+            shutil.copytree(package, packages / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        compileall.compile_dir(packages, quiet=1)
     variables = {name: value for name, value in os.environ.items() if not name.startswith("ONCEFLOW_")}
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    variables["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
-    variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    variables["PYTHONPATH"] = os.pathsep.join([str(packages), *filter(None, sys.path)])
     return variables
 
 
