@@ -1,0 +1,41 @@
+"""An engine as users start one: a script without a `__main__` guard, whose functions and exceptions are its own.
+
+python program.py FOLDER LIFE
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from onceflow.testing.chaos import lives, steps
+from onceflow.testing.chaos.plans import Step
+
+
+class OwnTrouble(Exception):
+    """An exception that only this script has."""
+
+
+def play(step: Step, folder: str, inputs: list[Any], origin: tuple[str, str] | None, ballast: bytes) -> Any:
+    try:
+        return steps.perform(step, folder, inputs, origin, own())
+    except steps.Trouble as trouble:
+        raise OwnTrouble(str(trouble)) from trouble
+
+
+async def play_async(step: Step, folder: str, inputs: list[Any], origin: tuple[str, str] | None, ballast: bytes) -> Any:
+    return play(step, folder, inputs, origin, ballast)
+
+
+def take_back(
+    step: Step, folder: str, inputs: list[Any], origin: tuple[str, str] | None, output: Any, key: str
+) -> None:
+    steps.undo(step, folder, inputs, origin, output, key)
+
+
+def own() -> steps.Functions:
+    return steps.Functions(play, play_async, take_back)
+
+
+lives.live(Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=lives.Life), own())

@@ -1,0 +1,52 @@
+"""Random plans.
+
+The structure comes from the simulation's generator, which favours what is hard: shared consumers, unsaved
+nondeterministic tasks above effects, parts, control-only edges, nested graphs. Added here is what only real processes
+have: large values, errors, pauses, threads and coroutines.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from onceflow.core.graph import Graph, Node
+from onceflow.core.state import OnFailure
+from onceflow.driver.outputs import SMALL
+from onceflow.testing.chaos.plans import FOREVER, Plan, Step
+from onceflow.testing.simulation.scenarios import random_graph
+
+
+def random_plan(random: Random) -> Plan:
+    """A plan whose graph is safe."""
+    steps = _steps(random, random_graph(random))
+    if random.random() < 0.3:
+        doomed = random.randrange(len(steps))
+        steps[doomed] = msgspec.structs.replace(steps[doomed], raises=FOREVER, late=random.random() < 0.5)
+    on_failure: OnFailure = "undo" if random.random() < 0.5 else "keep"
+    ballast = SMALL + random.randrange(200_000) if random.random() < 0.2 else 0
+    return Plan(tuple(steps), on_failure, ballast)
+
+
+def _steps(random: Random, graph: Graph) -> list[Step]:
+    return [_step(random, node) for node in graph.nodes]
+
+
+def _step(random: Random, node: Node) -> Step:
+    retries = node.options.retries
+    return Step(
+        node.id,
+        node.options.effect,
+        node.options.deterministic,
+        node.options.checkpoint,
+        retries,
+        node.parts,
+        node.edges,
+        size=SMALL + random.randrange(100_000) if random.random() < 0.2 else random.randrange(100),
+        raises=random.randint(0, retries) if random.random() < 0.4 else 0,
+        late=random.random() < 0.5,
+        pause=random.choice((0.0, 0.0, 0.0, 0.005, 0.02)),
+        way=random.choice(("plain",) * 8 + ("threads", "async")),
+        alternatives=tuple(None if nested is None else tuple(_steps(random, nested)) for nested in node.call or ()),
+    )

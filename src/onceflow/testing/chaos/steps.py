@@ -1,0 +1,188 @@
+"""The tasks: what the steps of a plan do when they run, and how they are bound into a graph.
+
+Each value names the attempt that made it by a token: a random one, or for deterministic tasks a hash of what was read.
+Together with the ledger, which has the inputs of every attempt, a result can be followed back to everything it is made
+from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from onceflow import Retry, current, task
+from onceflow.testing.chaos import kills
+from onceflow.testing.chaos.ledger import Ledger
+from onceflow.testing.chaos.plans import FOREVER, Plan, Step
+
+HEALED = "healed"
+"""The fact after which no task raises any more."""
+
+Input = tuple[str, str]
+"""(node, token)."""
+
+
+class Trouble(Exception):
+    """What tasks raise that raise."""
+
+
+class Value(msgspec.Struct, frozen=True):
+    node: str
+    token: str
+    part: int
+    filler: bytes
+
+
+class Functions(msgspec.Struct, frozen=True):
+    """The functions that tasks are made of: those of this module, or of a script that wraps them."""
+
+    play: Callable[..., Any]
+    play_async: Callable[..., Any]
+    take_back: Callable[..., Any]
+
+
+def bind(plan: Plan, folder: str, functions: Functions) -> Any:
+    """The sink of the plan's graph."""
+    return _bind(plan.steps, folder, None, b"\1" * plan.ballast, functions)
+
+
+def _bind(steps: Sequence[Step], folder: str, origin: Input | None, ballast: bytes, functions: Functions) -> Any:
+    nodes: list[Any] = []
+    for step in steps:
+        inputs: list[Any] = []
+        after: list[Any] = []
+        for parent, parts in step.edges:
+            every = (1 << steps[parent].parts) - 1
+            if parts == 0:
+                after.append(nodes[parent])
+            elif parts == every:
+                inputs.append(nodes[parent])
+            else:
+                inputs += [nodes[parent][part] for part in range(steps[parent].parts) if parts >> part & 1]
+        made = _task(step, functions)
+        if after:
+            made = made.options(after=after)
+        nodes.append(made.bind(step, folder, inputs, origin, ballast if not nodes else b""))
+    return nodes[-1]
+
+
+def _task(step: Step, functions: Functions) -> Any:
+    function = functions.play_async if step.way == "async" else functions.play
+    return task(
+        name=step.name,
+        checkpoint=step.checkpoint,
+        deterministic=step.deterministic,
+        can_rollback=step.effect != "irrevocable",
+        rollback=functions.take_back if step.effect == "undoable" else None,
+        num_returns=step.parts,
+        retry=Retry(step.retries, delay=0.005),
+        threads=step.way == "threads",
+    )(function)
+
+
+def play(step: Step, folder: str, inputs: list[Any], origin: Input | None, ballast: bytes) -> Any:
+    """Runs a step whose tasks are those of this module."""
+    return perform(step, folder, inputs, origin, OWN)
+
+
+async def play_async(step: Step, folder: str, inputs: list[Any], origin: Input | None, ballast: bytes) -> Any:
+    import asyncio  # few workers need it
+
+    await asyncio.sleep(step.pause)
+    return perform(step, folder, inputs, origin, OWN)
+
+
+def take_back(step: Step, folder: str, inputs: list[Any], origin: Input | None, output: Any, key: str) -> None:
+    undo(step, folder, inputs, origin, output, key)
+
+
+OWN = Functions(play, play_async, take_back)
+
+
+def perform(step: Step, folder: str, inputs: list[Any], origin: Input | None, functions: Functions) -> Any:
+    """Runs a step. `functions` are what the graph that it may return is made of."""
+    ledger = Ledger(folder)
+    context = current()
+    node, attempt, key = context.task, context.attempt, context.key
+    with ledger.alone(node, attempt):
+        read = _tokens(inputs, origin)
+        ledger.write("begin", node, attempt, key, inputs=read)
+        kills.explode(ledger, node, "begin")
+        if step.way != "async":
+            time.sleep(step.pause)
+        raises = not ledger.knows(HEALED) if step.raises == FOREVER else ledger.count("raise", node) < step.raises
+        if raises and not step.late:
+            _raise(ledger, node, attempt, key)
+        token = deterministic_token(step.name, read) if step.deterministic else os.urandom(6).hex()
+        if step.effect != "none":
+            ledger.write("apply", node, attempt, key, inputs=read, token=token, detail=step.effect)
+            kills.explode(ledger, node, "apply")
+        if raises:
+            _raise(ledger, node, attempt, key)
+        choice = choose(step, token)
+        if choice is not None:
+            nested = step.alternatives[choice]
+            assert nested is not None
+            ledger.write("expand", node, attempt, key, inputs=read, token=token, detail=str(choice))
+            kills.explode(ledger, node, "return")
+            return _bind(nested, folder, (node, token), b"", functions)
+        ledger.write("return", node, attempt, key, inputs=read, token=token)
+        kills.explode(ledger, node, "return")
+        values = [Value(node, token, part, filler(token, part, step.size)) for part in range(step.parts)]
+        return values[0] if step.parts == 1 else tuple(values)
+
+
+def undo(step: Step, folder: str, inputs: list[Any], origin: Input | None, output: Any, key: str) -> None:
+    ledger = Ledger(folder)
+    context = current()
+    node, attempt = context.task, context.attempt
+    with ledger.alone(node, attempt):
+        read = _tokens(inputs, origin)
+        token = ""
+        if output is not None:
+            # A graph has no token that could be looked at.
+            token = next((made for _, made in _tokens([output], None)), "")
+        ledger.write("undo begin", node, attempt, key, inputs=read, token=token)
+        kills.explode(ledger, node, "undo begin")
+        ledger.write("undo apply", node, attempt, key, inputs=read, token=token)
+        kills.explode(ledger, node, "undo apply")
+        ledger.write("undo return", node, attempt, key)
+
+
+def _raise(ledger: Ledger, node: str, attempt: str, key: str) -> None:
+    ledger.write("raise", node, attempt, key)
+    raise Trouble(f"{node} has trouble")
+
+
+def choose(step: Step, token: str) -> int | None:
+    """Which graph a step returns that returns this token; None for a value."""
+    if not step.alternatives:
+        return None
+    choice = int(token, 16) % len(step.alternatives)
+    return None if step.alternatives[choice] is None else choice
+
+
+def deterministic_token(name: str, read: Iterable[Input]) -> str:
+    return hashlib.blake2b(repr((name, [tuple(pair) for pair in read])).encode(), digest_size=6).hexdigest()
+
+
+def filler(token: str, part: int, size: int) -> bytes:
+    """Bytes that belong to one part of one output and to no other."""
+    return (hashlib.blake2b(f"{token}/{part}".encode()).digest() * (size // 64 + 1))[:size]
+
+
+def _tokens(inputs: list[Any], origin: Input | None) -> list[Input]:
+    """The names of all values read, in order. Raises if one is not what its maker made."""
+    found: list[Input] = [] if origin is None else [(origin[0], origin[1])]
+    for given in inputs:
+        for value in given if isinstance(given, tuple) else (given,):
+            if isinstance(value, Value):
+                if value.filler != filler(value.token, value.part, len(value.filler)):
+                    raise AssertionError(f"{value.node} {value.token} is damaged")
+                found.append((value.node, value.token))
+    return found
