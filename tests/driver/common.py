@@ -28,6 +28,7 @@ class FakeHost:
         self.blobs: dict[str, bytes] = {}
         self.deleted: list[str] = []
         self.over = False
+        self.clock = 1000.0
         self._dirty: list[Driver] = []
 
     # Host
@@ -52,6 +53,9 @@ class FakeHost:
 
     def chance(self) -> float:
         return 0.5
+
+    def now(self) -> float:
+        return self.clock
 
     def ended(self, driver: Driver) -> None:
         self.over = True

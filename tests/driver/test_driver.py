@@ -224,3 +224,25 @@ def test_nothing_is_handed_to_the_journal_twice():
     drive.driver.flush()
     drive.driver.flush()
     assert len(drive.host.batches) == 1
+
+
+def test_the_delay_of_a_retry_counts_from_the_failure_not_from_a_restart():
+    drive = Drive(undoable.bind(1))
+    drive.commit()
+    drive.fail("undoable")
+    drive.commit()
+    drive.host.clock += 2
+    drive.undo("undoable")
+    ((seconds, _),) = drive.host.timers
+    assert seconds == 1
+
+
+def test_a_clock_that_was_set_back_does_not_lengthen_a_delay():
+    drive = Drive(undoable.bind(1))
+    drive.commit()
+    drive.fail("undoable")
+    drive.commit()
+    drive.host.clock -= 1_000
+    drive.undo("undoable")
+    ((seconds, _),) = drive.host.timers
+    assert seconds == 3

@@ -67,9 +67,10 @@ def test_a_saved_record_comes_back_with_its_value(node, part, attempt, value):
 @given(names, st.integers(1, 9), st.booleans(), st.none() | st.binary())
 def test_a_failed_record_comes_back(node, failures, final, failure):
     record = records.Failed(node, failures, final)
-    entry = entries.failed(record, failure)
+    entry = entries.failed(record, failure, 1234.5)
     assert entries.record_of(entry, unreadable) == record
     assert entry.value == failure
+    assert entries.due(entry) == 1234.5
 
 
 @pytest.mark.parametrize("inline", [True, False])

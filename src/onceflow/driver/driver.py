@@ -29,7 +29,7 @@ from onceflow.driver.outputs import SMALL, Blob, Outputs, Part, whole
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, OnceflowError
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
-from onceflow.values import failures
+from onceflow.values.failures import dump
 
 Status = Literal["running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
 """How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""
@@ -80,6 +80,7 @@ class Driver:
         carried: dict[str, dict[Key, bytes]] | None = None,
         blobs: dict[str, list[tuple[int, str]]] | None = None,
         failed: dict[str, bytes] | None = None,
+        due: dict[str, float] | None = None,
         status: str = "running",
     ) -> None:
         self.id = id
@@ -100,6 +101,8 @@ class Driver:
         """Node → (attempt, reference) of its saved blobs."""
         self._failures = failed or {}
         """Node → what it raised last."""
+        self._due = due or {}
+        """Node → when its next attempt may start. Of those that wait for it, or will when they are undone."""
         self._deaths: dict[str, int] = {}
         """Node → workers that died while they ran it, since it last came to an end."""
         self._written = status
@@ -152,7 +155,7 @@ class Driver:
             except Exception as error:
                 problem = FunctionNotLoaded(node, f"the graph it returned: {type(error).__name__}: {error}")
                 problem.__cause__ = error
-                self._failures[node] = failures.dump(problem, "the engine")
+                self._failures[node] = dump(problem, "the engine")
                 self.tell(events.Raised(node, attempt, permanent=True))
                 return
         if attempt in self._private:
@@ -301,7 +304,7 @@ class Driver:
                 self._wait(command)
             case commands.Refuse(node, attempt, error):
                 self._outputs.drop(node, attempt)
-                self._failures[node] = failures.dump(error, "the engine")
+                self._failures[node] = dump(error, "the engine")
             case _:
                 self._hold(command, [])
 
@@ -326,8 +329,11 @@ class Driver:
                     self._carried[node] = values
                     self._sweep()
                 entry = entries.begun(record, list(values.values()))
-            case records.Failed(node):
-                entry = entries.failed(record, self._failures.get(node))
+            case records.Failed(node, failures, final):
+                if not final:
+                    retry = self.run.rows[node].node.call.retry
+                    self._due[node] = self._host.now() + retry.wait(failures, self._host.chance())
+                entry = entries.failed(record, self._failures.get(node), 0.0 if final else self._due[node])
             case records.Undone(node):
                 self._carried.pop(node, None)
                 entry = entries.plain(record)
@@ -395,9 +401,15 @@ class Driver:
             self._timers -= 1
             self.tell(events.Elapsed(command.node, command.attempt))
 
-        retry = self.run.rows[command.node].node.call.retry
+        row = self.run.rows[command.node]
+        seconds = row.node.call.retry.wait(command.failures, self._host.chance())
+        if row.state == "backoff" and row.attempt == command.attempt:  # else it is an undo that waits
+            due = self._due.pop(row.id, None)
+            if due is not None:
+                # The clock may have been set: never wait longer than the policy says.
+                seconds = min(seconds, max(0.0, due - self._host.now()))
         self._timers += 1
-        self._host.later(self, retry.wait(command.failures, self._host.chance()), elapse)
+        self._host.later(self, seconds, elapse)
 
     # -- values --------------------------------------------------------------------------------------------------------
 

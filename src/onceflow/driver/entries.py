@@ -36,8 +36,9 @@ def begun(record: records.Begun, values: Sequence[bytes]) -> Entry:
     return Entry("begun", record.node, _encode((record.attempt, record.carried)), _encode(values) if values else None)
 
 
-def failed(record: records.Failed, failure: bytes | None) -> Entry:
-    return Entry("failed", record.node, _encode((record.failures, record.final)), failure)
+def failed(record: records.Failed, failure: bytes | None, due: float) -> Entry:
+    """`due` is when the next attempt may start, in seconds since 1970; 0 if there is none."""
+    return Entry("failed", record.node, _encode((record.failures, record.final, due)), failure)
 
 
 def buffer(reference: str) -> Entry:
@@ -74,7 +75,8 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
             graph = load_graph(value_of(entry, read)) if is_graph else None
             return records.Saved(entry.node, part, attempt, graph)
         case "failed":
-            return records.Failed(entry.node, *fields)
+            failures, final, _ = fields
+            return records.Failed(entry.node, failures, final)
         case "recovering" | "dropped":
             arguments: list[Any] = [tuple(fields)]
         case "cancelled" | "finished":
@@ -93,6 +95,12 @@ def saved_part(entry: Entry) -> tuple[int, int]:
     """Part and attempt of a *saved* entry."""
     part, attempt, _ = _decode(entry.body)
     return part, attempt
+
+
+def due(entry: Entry) -> float:
+    """When the attempt after a *failed* entry may start."""
+    moment: float = _decode(entry.body)[2]
+    return moment
 
 
 def carried(entry: Entry) -> dict[tuple[str, int], bytes]:

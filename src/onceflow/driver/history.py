@@ -24,6 +24,8 @@ class History:
         self.records: list[records.Record] = []
         self.failures: dict[str, bytes] = {}
         """Node → what it raised last."""
+        self.due: dict[str, float] = {}
+        """Node → when its next attempt may start, if it failed last."""
         self.blobs: dict[str, list[tuple[int, str]]] = {}
         """Node → (attempt, reference) of its blobs that count."""
         self.parked: str | None = None
@@ -51,6 +53,7 @@ class History:
             case records.Failed(node, _, final):
                 if entry.value is not None:
                     self.failures[node] = entry.value
+                self.due[node] = entries.due(entry)
                 if final and node not in self.failed:
                     self.failed.append(node)
             case records.Dropped(nodes):

@@ -54,6 +54,9 @@ class Host(Protocol):
     def chance(self) -> float:
         """Between 0 and 1."""
 
+    def now(self) -> float:
+        """Seconds since 1970, as people see them: the clock may be set meanwhile."""
+
     def ended(self, driver: Driver) -> None:
         """There is nothing more to do: the run is over, or waits for a person (`Driver.ending` says how), and all of
         that is durable; or the driver was interrupted."""

@@ -125,6 +125,7 @@ class Attaching:
                 carried=carried,
                 blobs=past.blobs,
                 failed=past.failures,
+                due=past.due,
                 status=row.status,
             )
             return driver, lambda: driver.begin(decided)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -263,6 +264,9 @@ class Hub:
 
     def chance(self) -> float:
         return self._random.random()
+
+    def now(self) -> float:
+        return time.time()
 
     def ended(self, driver: Driver) -> None:
         completion = self._completions.pop(driver)
