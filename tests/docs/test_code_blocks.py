@@ -1,16 +1,24 @@
-"""Every Python block of README.md and docs/ runs.
+"""Every Python block and every console session of README.md and docs/ runs.
 
-The blocks of one file run in order and share one namespace, as a reader would type them. A block that cannot run is
-fenced as ```python no-run, which only docs/design.md may do: it also shows programs that are still to come.
+Each page runs in a new, empty folder, and so with a home directory of its own. There are three kinds of blocks:
+
+    ```python                  The blocks of a page, one after the other, are one program: a plain script, as a reader
+                               would type it. It runs as a process of its own.
+    ```python file=trip.py     This block is a file, written into the folder.
+    ```console                 Lines that begin with $ are commands for a shell in that folder; the lines below are
+                               what they print, in which a line ... stands for any number of lines.
+
+A page has either a program or sessions. ```sh is for what a test must not do (install, make). A block that cannot run
+is fenced as ```python no-run, which only docs/design.md may do: it also shows programs that are still to come.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 import textwrap
-import traceback
-import types
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +29,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAY_HOLD_BLOCKS_THAT_DO_NOT_RUN = {ROOT / "docs" / "design.md"}
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})(?P<info>[^`]*)$")
+FILE = re.compile(r"python file=([\w.-]+)")
+
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("ONCEFLOW_")},
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "PYTHONPATH": str(ROOT / "src"),
+    "PYTHONIOENCODING": "utf-8",
+    "PYTHONWARNINGS": "error",
+}
 
 
 @dataclass(frozen=True)
@@ -56,24 +73,58 @@ def name_of(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A real module, so that pickling, dataclasses and type hints work as in a user's file.
-    module = types.ModuleType("page_" + re.sub(r"\W", "_", name_of(page)))
-    module.__file__ = str(page)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.chdir(tmp_path)
+def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    program = ""
     for block in blocks_of(page.read_text("utf-8")):
+        where = f"{name_of(page)}:{block.line}"
+        file = FILE.fullmatch(block.info)
         if block.info == "python":
-            # Empty lines in front: a traceback names the page and its true line.
-            code = compile("\n" * block.line + block.source, str(page), "exec", dont_inherit=True)
-            try:
-                exec(code, module.__dict__)
-                story = ""
-            except Exception:
-                story = traceback.format_exc()
-            if story:
-                # The plain traceback; pytest's own would print the page from its first line.
-                pytest.fail(f"a block of {name_of(page)} does not run\n{story}", pytrace=False)
+            # Empty lines in front: a traceback names the true line of the page.
+            program += "\n" * (block.line - program.count("\n")) + block.source
+        elif file:
+            (tmp_path / file[1]).write_text(block.source, "utf-8")
+        elif block.info == "console":
+            assert not program, f"{where}: a page has either a program or sessions"
+            for command, expected in commands_of(block.source):
+                done = call(["bash", "-c", command], tmp_path)
+                assert fits(expected, done.stdout), f"{where}: {command}\n{done.stdout}"
+    if program:
+        script = tmp_path / (page.stem.replace("-", "_").lower() + ".py")
+        script.write_text(program, "utf-8")
+        done = call([sys.executable, str(script)], tmp_path)
+        if done.returncode:
+            pytest.fail(f"a block of {name_of(page)} does not run\n{done.stdout}", pytrace=False)
+
+
+def call(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=120,
+    )
+
+
+def commands_of(session: str) -> list[tuple[str, str]]:
+    """The commands of a console session, each with what it should print."""
+    commands: list[tuple[str, str]] = []
+    for line in session.splitlines(keepends=True):
+        if line.startswith("$ "):
+            commands.append((line[2:].strip(), ""))
+        else:
+            command, expected = commands.pop()
+            commands.append((command, expected + line))
+    return commands
+
+
+def fits(expected: str, printed: str) -> bool:
+    """Whether this is what should be printed. A line `...` stands for any number of lines."""
+    pattern = "".join("(.*\n)*" if line == "...\n" else re.escape(line) for line in expected.splitlines(keepends=True))
+    return re.fullmatch(pattern, printed) is not None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -82,9 +133,29 @@ def test_python_is_fenced_so_that_it_runs(page: Path) -> None:
     evading = [
         f"{name_of(page)}:{block.line}: {block.info}"
         for block in blocks_of(page.read_text("utf-8"))
-        if re.match(r"\{?\.?py", block.info, re.IGNORECASE) and block.info not in allowed
+        if re.match(r"\{?\.?py", block.info, re.IGNORECASE)
+        and block.info not in allowed
+        and not FILE.fullmatch(block.info)
     ]
     assert not evading
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = page.read_text("utf-8")
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_a_session_is_split_into_commands() -> None:
+    assert commands_of("$ ls -l\na\nb\n$ true\n") == [("ls -l", "a\nb\n"), ("true", "")]
+
+
+def test_what_is_printed_may_be_left_open() -> None:
+    assert fits("a\n...\nb\n", "a\nb\n")
+    assert fits("a\n...\nb\n", "a\n1\n2\nb\n")
+    assert not fits("a\n...\nb\n", "a\n1\n")
+    assert not fits("a.\n", "ab\n")
 
 
 def test_blocks_are_found_with_their_lines() -> None:
