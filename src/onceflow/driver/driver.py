@@ -151,11 +151,9 @@ class Driver:
         graph: Graph | None = None
         if is_graph:
             try:
-                graph = entries.load_graph(parts[0])
-            except Exception as error:
-                problem = FunctionNotLoaded(node, f"the graph it returned: {type(error).__name__}: {error}")
-                problem.__cause__ = error
-                self._failures[node] = dump(problem, "the engine")
+                graph = entries.load_graph(node, parts[0])
+            except FunctionNotLoaded as error:
+                self._failures[node] = dump(error, "the engine")
                 self.tell(events.Raised(node, attempt, permanent=True))
                 return
         if attempt in self._private:

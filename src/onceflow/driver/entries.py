@@ -15,6 +15,7 @@ import msgspec
 
 from onceflow.core import records
 from onceflow.core.graph import Graph
+from onceflow.errors import FunctionNotLoaded
 from onceflow.storage.journal import Entry
 
 BUFFER = "buffer"
@@ -72,7 +73,7 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
             return records.Begun(entry.node, attempt, tuple([(node, part) for node, part in carried]))
         case "saved":
             part, attempt, is_graph = fields
-            graph = load_graph(value_of(entry, read)) if is_graph else None
+            graph = load_graph(entry.node, value_of(entry, read)) if is_graph else None
             return records.Saved(entry.node, part, attempt, graph)
         case "failed":
             failures, final, _ = fields
@@ -118,9 +119,12 @@ def value_of(entry: Entry, read: Callable[[str], bytes]) -> bytes:
     return read(entry.blob)
 
 
-def load_graph(value: bytes) -> Graph:
-    """The graph that a task returned. Imports the modules of its tasks."""
-    graph: Graph = pickle.loads(value)
+def load_graph(node: str, value: bytes) -> Graph:
+    """The graph that this task returned. Imports the modules of its tasks; raises `FunctionNotLoaded` if that fails."""
+    try:
+        graph: Graph = pickle.loads(value)
+    except Exception as error:
+        raise FunctionNotLoaded(node, f"the graph it returned: {type(error).__name__}: {error}") from error
     return graph
 
 
