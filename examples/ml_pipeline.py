@@ -7,20 +7,21 @@
                      └──▶ train_2 ───┘
 
 Training is not deterministic, and a model is large. Must every model be saved before traffic is switched to the best
-one? No: it is enough to save the chosen one. `check` knows.
-
-This program builds the graph, checks it and shows its plan. It does not run it: this release of onceflow has no engine.
+one? No: it is enough to save the chosen one. onceflow checks that before it starts anything.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
+from pathlib import Path
 
-from plan import plan
-
-from onceflow import UnsafeGraph, check, task, workflow
+from onceflow import UnsafeGraph, get_output, run, task, workflow
 
 Rows = list[tuple[float, float]]
+
+REGISTRY = Path("registry")
+TRAFFIC = Path("traffic.txt")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Model:
 # read, so it has no effect. It is saved.
 @task(can_rollback=True)
 def load(table: str) -> Rows:
-    return [(float(x), 2.0 * x) for x in range(100)]
+    return [(float(x), 2.0 * x + random.random()) for x in range(1_000)]
 
 
 # Deterministic, without effect, not saved. Its two parts go different ways.
@@ -43,12 +44,12 @@ def split(rows: Rows) -> tuple[Rows, Rows]:
     return rows[::2], rows[1::2]
 
 
-# No effect, but a model depends on the order in which threads add up floats. Not saved: if a worker dies before
-# `choose` has read the model, it is trained again.
+# No effect, but a model depends on chance. Not saved: if a worker dies before `choose` has read the model, it is
+# trained again.
 @task(can_rollback=True, checkpoint=False)
 def train(rows: Rows, held_out: Rows, rate: float) -> Model:
-    slope = 0.0
-    for x, y in rows:
+    slope = random.random()
+    for x, y in random.sample(rows, len(rows)):
         slope += rate * (y - slope * x) * x
     loss = sum((y - slope * x) ** 2 for x, y in held_out) / len(held_out)
     return Model(rate, slope, loss)
@@ -62,20 +63,24 @@ def choose(models: list[Model]) -> Model:
 
 @task(can_rollback=True)
 def write_report(model: Model) -> str:
-    return f"chosen: learning rate {model.rate}, loss {model.loss:.3f}"
+    return f"learning rate {model.rate}, slope {model.slope:.3f}, loss {model.loss:.3f}"
 
 
-def unregister(name: str, *, output: str | None, key: str) -> None:
-    print(f"registry: remove {output or name} if {key} put it there")
+def unregister(name: str) -> None:
+    (REGISTRY / name).unlink(missing_ok=True)
 
 
+# Writing the same file again changes nothing, so a repetition does no harm; and it can be taken back.
 @task(rollback=unregister, retry=3)
 def register(name: str, model: Model) -> str:
-    return f"{name}@{model.rate}"
+    REGISTRY.mkdir(exist_ok=True)
+    (REGISTRY / name).write_text(f"{model.slope}\n")
+    return f"{name} with slope {model.slope:.3f}"
 
 
 @task(retry=3)
 def switch_traffic(version: str) -> str:
+    TRAFFIC.write_text(f"{version}\n")
     return f"all traffic goes to {version}"
 
 
@@ -90,15 +95,13 @@ def release(table: str, name: str, rates: tuple[float, ...], save_choice: bool =
 
 
 def main() -> None:
-    rates = (1e-6, 1e-5, 1e-4)
-    pipeline = release.bind("sales", "forecast", rates)
-    check(pipeline)
-    print("The pipeline is safe, although no model but the chosen one is saved. Its plan:\n")
-    print(plan(pipeline))
+    rates = (1e-8, 1e-7, 1e-6)
+    print(run(release.bind("sales", "forecast", rates), name="release-2026-08"))
+    print("report:", get_output("release-2026-08", task="write_report"))
 
-    print("\nIf the chosen one were not saved either, the check would refuse the pipeline:\n")
+    print("\nIf the chosen model were not saved, nothing would even start:\n")
     try:
-        check(release.bind("sales", "forecast", rates, save_choice=False))
+        run(release.bind("sales", "forecast", rates, save_choice=False))
     except UnsafeGraph as unsafe:
         print(unsafe)
 

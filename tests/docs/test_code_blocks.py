@@ -36,7 +36,7 @@ ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "PYTHONPATH": str(ROOT / "src"),
     "PYTHONIOENCODING": "utf-8",
-    "PYTHONWARNINGS": "error",
+    "PYTHONWARNINGS": "error,ignore::ResourceWarning",
 }
 
 
