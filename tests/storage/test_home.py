@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import stat
 from pathlib import Path
 
@@ -58,9 +59,10 @@ def test_two_engines_share_a_home(tmp_path: Path) -> None:
 def test_opening_removes_the_locks_of_dead_engines(tmp_path: Path) -> None:
     Home(tmp_path).close()
     (tmp_path / "engines" / "dead").touch()
+    (tmp_path / "engines" / "long dead.bell").touch()
 
     with Home(tmp_path) as home:
-        assert [file.name for file in (tmp_path / "engines").iterdir()] == [home.engine]
+        assert {file.name for file in (tmp_path / "engines").iterdir()} == {home.engine, f"{home.engine}.bell"}
 
 
 @pytest.mark.parametrize("inside", ["", "blobs", "engines"])
@@ -100,3 +102,29 @@ def test_a_home_without_write_permission_is_refused(tmp_path: Path, what: str) -
             assert child.read() == StorageReadOnly.__name__
     finally:
         forbidden.chmod(mode)
+
+
+def test_an_engine_hears_its_bell_and_no_other(tmp_path: Path) -> None:
+    with Home(tmp_path) as ours, Home(tmp_path) as theirs:
+        ours.ring(theirs.engine)
+        ours.ring(theirs.engine)
+
+        assert select.select([ours.bell, theirs.bell], [], [], 0)[0] == [theirs.bell]
+        theirs.bell.hush()
+        assert select.select([theirs.bell], [], [], 0)[0] == []
+
+
+def test_ringing_the_bell_of_a_dead_engine_does_nothing(tmp_path: Path) -> None:
+    with Home(tmp_path) as gone:
+        engine = gone.engine
+
+    with Home(tmp_path) as home:
+        home.ring(engine)
+        home.ring("never was")
+
+
+def test_a_bell_that_nobody_answers_can_be_rung_for_ever(tmp_path: Path) -> None:
+    with Home(tmp_path) as ours, Home(tmp_path) as theirs:
+        for _ in range(70_000):
+            ours.ring(theirs.engine)
+        theirs.bell.hush()

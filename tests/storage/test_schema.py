@@ -10,7 +10,11 @@ import pytest
 
 from onceflow.errors import StorageTooNew
 from onceflow.storage import schema
+from onceflow.storage.journal import SendCommand
 from tests.storage.common import append, bodies, commit, create, quick
+
+TODAY = len(schema.MIGRATIONS)
+"""The version of the files that are written now."""
 
 
 def add_column(connection: sqlite3.Connection) -> None:
@@ -31,7 +35,7 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_runs(
     store = quick(tmp_path)
     commit(store, create("r"), append("r", b"1"))
     store.close()
-    assert version_of(tmp_path / "journal.db") == 1
+    assert version_of(tmp_path / "journal.db") == TODAY
 
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
     store = quick(tmp_path)
@@ -42,7 +46,19 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_runs(
     connection = sqlite3.connect(tmp_path / "journal.db")
     assert connection.execute("SELECT colour FROM run").fetchall() == [("grey",)]
     connection.close()
-    assert version_of(tmp_path / "journal.db") == 2
+    assert version_of(tmp_path / "journal.db") == TODAY + 1
+
+
+def test_a_file_of_the_first_version_can_take_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        connection = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+        schema.bring_up_to_date(connection, tmp_path / "journal.db")
+        connection.close()
+
+    store = quick(tmp_path)
+    assert commit(store, create("r"), SendCommand("r", "cancel")).ok
+    store.close()
 
 
 def test_several_that_open_an_older_file_at_once_migrate_it_once(
@@ -63,7 +79,7 @@ def test_several_that_open_an_older_file_at_once_migrate_it_once(
         thread.join()
 
     assert migrated == [1]
-    assert version_of(tmp_path / "journal.db") == 2
+    assert version_of(tmp_path / "journal.db") == TODAY + 1
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +99,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkey
     store = quick(tmp_path)
     assert bodies(store, "r") == [b"1"]
     store.close()
-    assert version_of(tmp_path / "journal.db") == 1
+    assert version_of(tmp_path / "journal.db") == TODAY
 
 
 def test_a_newer_file_is_refused_with_both_versions_and_left_alone(
@@ -93,11 +109,11 @@ def test_a_newer_file_is_refused_with_both_versions_and_left_alone(
         patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
         quick(tmp_path).close()
 
-    with pytest.raises(StorageTooNew, match=r"version 2.* up to 1") as caught:
+    with pytest.raises(StorageTooNew, match=rf"version {TODAY + 1}.* up to {TODAY}") as caught:
         quick(tmp_path)
 
-    assert (caught.value.found, caught.value.known) == (2, 1)
-    assert version_of(tmp_path / "journal.db") == 2
+    assert (caught.value.found, caught.value.known) == (TODAY + 1, TODAY)
+    assert version_of(tmp_path / "journal.db") == TODAY + 1
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 511, 512, 513, 1_700])

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageDamaged, StorageError
-from onceflow.storage.journal import AppendEntries, Claim, DeleteRun, Entry, Failed, Fenced, SetStatus, Taken
+from onceflow.storage.journal import (
+    MISSING,
+    AppendEntries,
+    Claim,
+    DeleteRun,
+    Entry,
+    Failed,
+    Fenced,
+    ForgetCommands,
+    SendCommand,
+    SetStatus,
+    Taken,
+)
 from onceflow.storage.sqlite import SqliteJournal
 from tests.storage.common import append, bodies, commit, commit_all, create, quick
 
@@ -312,4 +324,34 @@ def test_durability_decides_when_the_log_is_synced(
 
     assert connections[0].execute("PRAGMA synchronous").fetchone() == (synchronous,)
     assert connections[0].execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+
+
+def test_commands_wait_for_the_engine_that_drives_the_run(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("a", owner="ours"), create("b", owner="theirs"))
+
+    assert commit(store, SendCommand("a", "cancel", b"1"), SendCommand("b", "cancel", b"2")).ok
+    assert commit(store, SendCommand("a", "pause", b"3")).ok
+
+    assert [(c.run, c.kind, c.body) for c in store.commands("ours")] == [("a", "cancel", b"1"), ("a", "pause", b"3")]
+    commit(store, Claim("b", "ours", 1))
+    assert [c.body for c in store.commands("ours")] == [b"1", b"2", b"3"]
+    assert store.commands("theirs") == []
+    store.close()
+
+
+def test_a_command_is_forgotten_when_it_was_carried_out_or_its_run_is_deleted(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("a", owner="ours"), create("b", owner="ours"))
+    commit(store, SendCommand("a", "x"), SendCommand("a", "y"), SendCommand("b", "z"))
+    first = store.commands("ours")[0]
+
+    assert commit(store, ForgetCommands("a", (first.number,))).ok
+    assert [command.kind for command in store.commands("ours")] == ["y", "z"]
+    assert commit(store, ForgetCommands("b", (first.number + 1,))).ok
+    assert [command.kind for command in store.commands("ours")] == ["y", "z"], "it is not a command of that run"
+    assert commit(store, SendCommand("a", "late"), DeleteRun("a", 1)).ok
+    assert [command.kind for command in store.commands("ours")] == ["z"]
+    assert commit(store, SendCommand("a", "gone")).refusal == MISSING
     store.close()

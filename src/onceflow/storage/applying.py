@@ -26,10 +26,12 @@ from onceflow.storage.journal import (
     DeleteRun,
     Entry,
     Fenced,
+    ForgetCommands,
     Outcome,
     Request,
     Result,
     RunRow,
+    SendCommand,
     SetStatus,
     Taken,
 )
@@ -97,6 +99,10 @@ class Changes:
         self.definitions: dict[int, CreateRun] = {}
         self.entries: list[tuple[int, int, Entry]] = []
         """Number of the run, place in the run, entry."""
+        self.commands: list[tuple[int, str, bytes]] = []
+        """Number of the run, kind, body."""
+        self.forgotten: list[tuple[int, tuple[int, ...]]] = []
+        """Number of the run, numbers of its commands."""
 
     def add(self, later: Changes) -> None:
         for number, gone in later.deleted.items():
@@ -104,9 +110,12 @@ class Changes:
             self.runs.pop(number, None)
             self.definitions.pop(number, None)
             self.entries = [item for item in self.entries if item[0] != number]
+            self.commands = [item for item in self.commands if item[0] != number]
         self.runs.update(later.runs)
         self.definitions.update(later.definitions)
         self.entries += later.entries
+        self.commands += later.commands
+        self.forgotten += later.forgotten
 
 
 class Application:
@@ -182,6 +191,12 @@ class _Draft:
                 self._append(known, request.entries)
             elif request.status != known.row.status:
                 self._write(known, replace(known.row, status=request.status, updated=self._application.now))
+            return None
+        if isinstance(request, SendCommand):
+            self._changes.commands.append((known.number, request.kind, request.body))
+            return None
+        if isinstance(request, ForgetCommands):
+            self._changes.forgotten.append((known.number, request.numbers))
             return None
         if known.row.epoch != request.expected_epoch:
             return Fenced(known.row)

@@ -3,6 +3,7 @@
     journal.db (and -wal, -shm, -next, -turn)    the journal
     blobs/<run>/...                               large values
     engines/<id>                                  a locked file for each living engine
+    engines/<id>.bell                             a named pipe: rung when there is something for it in the journal
 
 Only its user may enter it: what lies here is unpickled.
 """
@@ -17,7 +18,8 @@ from types import TracebackType
 from typing import Self
 
 from onceflow.errors import StorageError
-from onceflow.storage import failures, orphans
+from onceflow.storage import bells, failures, orphans
+from onceflow.storage.bells import Bell
 from onceflow.storage.blobs import Blobs
 from onceflow.storage.journal import Durability
 from onceflow.storage.locks import Engines
@@ -46,6 +48,8 @@ class Home:
             self.engines.remove_dead()
             self.lock = self.engines.hold()
             opened.callback(self.lock.close)
+            self.bell = Bell(path / ENGINES, self.lock.id)
+            opened.callback(self.bell.close)
             self.journal = SqliteJournal(path / JOURNAL, durability=durability)
             opened.callback(self.journal.close)
             self.blobs = Blobs(path / BLOBS)
@@ -55,6 +59,10 @@ class Home:
     def engine(self) -> str:
         """The id of the engine that opened it."""
         return self.lock.id
+
+    def ring(self, engine: str) -> None:
+        """Tell another engine to look into the journal."""
+        bells.ring(self.path / ENGINES, engine)
 
     def collect_orphans(self) -> orphans.Collected:
         return orphans.collect(self.blobs, self.journal, self.engines)

@@ -94,7 +94,22 @@ class DeleteRun(msgspec.Struct, frozen=True):
     expected_epoch: int
 
 
-Request = CreateRun | AppendEntries | SetStatus | Claim | DeleteRun
+class SendCommand(msgspec.Struct, frozen=True):
+    """Leaves a command for whoever drives the run, now or later. It stays until it is forgotten."""
+
+    run: str
+    kind: str
+    body: bytes = b""
+
+
+class ForgetCommands(msgspec.Struct, frozen=True):
+    """These commands have been carried out. Forgetting what is forgotten is harmless."""
+
+    run: str
+    numbers: tuple[int, ...]
+
+
+Request = CreateRun | AppendEntries | SetStatus | Claim | DeleteRun | SendCommand | ForgetCommands
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -171,6 +186,15 @@ class Statistics(msgspec.Struct, frozen=True):
         return self.batches / self.commits if self.commits else 0.0
 
 
+class Command(msgspec.Struct, frozen=True):
+    """What somebody wants of a run that another engine may be driving."""
+
+    number: int
+    run: str
+    kind: str
+    body: bytes
+
+
 class Loaded(msgspec.Struct, frozen=True):
     """A run as it stood at one moment. `entries` are read while they are iterated over."""
 
@@ -206,6 +230,9 @@ class Journal(Protocol):
 
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         """The run and the references of all blobs that its entries name, as one consistent view."""
+
+    def commands(self, owner: str) -> list[Command]:
+        """The commands for runs that this engine claimed last, in the order in which they were sent."""
 
     def statistics(self) -> Statistics: ...
 

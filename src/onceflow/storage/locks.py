@@ -19,7 +19,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from onceflow.storage import failures, forks
+from onceflow.storage import bells, failures, forks
 
 
 class EngineLock:
@@ -73,7 +73,12 @@ class Engines:
         """Removes the files of engines that ended without doing so. Returns their ids."""
         removed = []
         with failures.told(self._folder):
-            for id in os.listdir(self._folder):
+            for name in os.listdir(self._folder):
+                if name.endswith(bells.SUFFIX):
+                    if not (self._folder / name.removesuffix(bells.SUFFIX)).exists():
+                        (self._folder / name).unlink(missing_ok=True)
+                    continue
+                id = name
                 descriptor = self._open_if_dead(id)
                 if descriptor is not None:
                     try:

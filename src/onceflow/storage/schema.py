@@ -55,6 +55,10 @@ TABLES = (
     """,
 )
 
+COMMANDS = (
+    "CREATE TABLE command (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL)"
+)
+
 COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated"
 
 GET_VERSION = "PRAGMA user_version"
@@ -98,6 +102,9 @@ OVER_OLD_RUNS = """
 """
 WRITE_DEFINITIONS = "INSERT INTO definition (number, graph, settings) VALUES "
 WRITE_ENTRIES = "INSERT INTO entry (key, kind, node, body, value, blob) VALUES "
+WRITE_COMMAND = "INSERT INTO command (run, kind, body) VALUES (?, ?, ?)"
+FORGET_COMMANDS = "DELETE FROM command WHERE run = ? AND number IN (SELECT value FROM json_each(?))"
+DELETE_COMMANDS = "DELETE FROM command WHERE run = ?"
 DELETE_ENTRIES = "DELETE FROM entry WHERE key >= ? AND key < ?"
 DELETE_DEFINITION = "DELETE FROM definition WHERE number = ?"
 DELETE_RUN = "DELETE FROM run WHERE number = ?"
@@ -120,6 +127,11 @@ LOAD_RUN = f"""
     SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number) WHERE id = ?
 """
 LOAD_ENTRIES = "SELECT kind, node, body, value, blob FROM entry WHERE key >= ? AND key < ? ORDER BY key"
+LIST_COMMANDS = """
+    SELECT command.number, run.id, command.kind, command.body
+    FROM command JOIN run ON run.number = command.run
+    WHERE run.owner = ? ORDER BY command.number
+"""
 NUMBER_OF_RUN = f"SELECT number, {COLUMNS} FROM run WHERE id = ?"
 NAMED_BLOBS = "SELECT DISTINCT blob FROM entry WHERE key >= ? AND key < ? AND blob IS NOT NULL"
 
@@ -156,7 +168,11 @@ def create_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables,)
+def add_commands(connection: sqlite3.Connection) -> None:
+    connection.execute(COMMANDS)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_commands)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

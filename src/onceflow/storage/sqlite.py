@@ -23,7 +23,7 @@ from typing import Any
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
 from onceflow.storage import failures, forks, schema
-from onceflow.storage.journal import Answer, Durability, Entry, Loaded, Request, RunRow, Statistics
+from onceflow.storage.journal import Answer, Command, Durability, Entry, Loaded, Request, RunRow, Statistics
 from onceflow.storage.turns import Turns
 from onceflow.storage.writer import Writer
 
@@ -129,6 +129,10 @@ class SqliteJournal:
             named = connection.execute(schema.NAMED_BLOBS, schema.keys_of(number)).fetchall()
             connection.execute(schema.COMMIT)
         return RunRow(*columns) if row else None, {reference for (reference,) in named}
+
+    def commands(self, owner: str) -> list[Command]:
+        with self._reading() as connection, failures.told(self._path):
+            return [Command(*row) for row in connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()]
 
     def _entries(self, cursor: sqlite3.Cursor) -> Iterator[Entry]:
         while True:

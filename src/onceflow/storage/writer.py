@@ -238,6 +238,7 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
     for number in changes.deleted:
         connection.execute(schema.DELETE_ENTRIES, schema.keys_of(number))
         connection.execute(schema.DELETE_DEFINITION, (number,))
+        connection.execute(schema.DELETE_COMMANDS, (number,))
         connection.execute(schema.DELETE_RUN, (number,))
     size = 0
     for runs in schema.in_statements(list(changes.runs.values())):
@@ -255,6 +256,10 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
             columns += (number * schema.PLACES + place, entry.kind, entry.node, entry.body, entry.value, entry.blob)
             size += _size(entry)
         connection.execute(statement, columns)
+    for number, numbers in changes.forgotten:
+        connection.execute(schema.FORGET_COMMANDS, (number, json.dumps(numbers)))
+    for command in changes.commands:
+        connection.execute(schema.WRITE_COMMAND, command)
     return size
 
 

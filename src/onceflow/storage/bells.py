@@ -1,0 +1,59 @@
+"""Bells: how one engine tells another, on the same host, that there is something for it in the journal.
+
+A bell is a named pipe beside the engine's lock. Ringing it writes a byte and never waits: a bell that nobody answers,
+or that has been rung often enough, is left alone. It only says "look": what is wanted stands in the journal, so a
+ring that gets lost costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from onceflow.storage import failures, forks
+
+SUFFIX = ".bell"
+
+
+class Bell:
+    """An engine's own bell. `fileno()` becomes readable when it is rung."""
+
+    def __init__(self, folder: Path, engine: str) -> None:
+        self._path = folder / (engine + SUFFIX)
+        with failures.told(folder):
+            os.mkfifo(self._path, 0o600)
+            self._descriptor: int | None = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        forks.watch(self)
+
+    def fileno(self) -> int:
+        assert self._descriptor is not None
+        return self._descriptor
+
+    def hush(self) -> None:
+        """Forget that it was rung."""
+        if self._descriptor is not None:
+            with contextlib.suppress(BlockingIOError):
+                while os.read(self._descriptor, 4096):
+                    pass
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def leave_to_parent(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def ring(folder: Path, engine: str) -> None:
+    """Ring another engine's bell. If it is dead or has been rung already, nothing happens."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder / (engine + SUFFIX), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, b"!")
+        finally:
+            os.close(descriptor)
