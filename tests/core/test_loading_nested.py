@@ -140,3 +140,36 @@ def test_a_nested_task_whose_graph_a_crash_took_waits_for_the_end_of_its_old_att
     drive.begin()
     assert drive.complete("e", graph=nested) == ["save e", "+saved e as graph"]
     assert drive.end("e/u") == ["+begun e/u carrying e.0", "start! e/u"]
+
+
+def test_a_member_of_a_recovery_whose_graph_was_saved_only_afterwards_is_a_member_after_a_crash():
+    """1. `e/x` is lost together with `b`, whose undo takes time. 2. `e` is saved, so the journal learns what `e/x` is
+    after it has learnt that `e/x` is to be dropped. 3. The engine crashes."""
+    drive = begun("b undoable; e kept; k kept; z kept b e k")
+    drive.finish("b")
+    drive.finish("e", graph=graph("x kept; y pure x"))
+    drive.finish("e/x")
+    assert drive.lose("b", "e/x", attempts="e/y")[0] == "+recovering b e/x"
+    drive.save("e")
+    again = drive.reload()
+    assert again.begin() == ["undo b"]
+    assert again.undone("b")[:2] == ["+undone b", "+dropped b e/x"]
+    assert again.play().status == "succeeded"
+    assert again.reload().status == "succeeded"
+
+
+def test_a_recovery_that_is_over_does_not_concern_the_next_graph():
+    """1. As above, but a crash takes `e` before it is saved. 2. It returns a graph with an `e/x` again, and is saved.
+    3. The engine crashes again: this `e/x` was never to be dropped."""
+    nested = graph("x kept; y pure x")
+    drive = begun("b undoable; e kept; k kept; z kept b e k")
+    drive.finish("b")
+    drive.finish("e", graph=nested)
+    drive.finish("e/x")
+    drive.lose("b", "e/x", attempts="e/y")
+    again = drive.reload()
+    again.begin()
+    again.undone("b")
+    again.complete("e", graph=nested)
+    again.complete("e/x")
+    assert again.reload().begin() == ["start e/y", "start k", "undo b"]

@@ -26,6 +26,8 @@ class Loading(Stopping):
         self._loaded = False
         self._dormant = False
         """Loaded as a run that had ended or parked: nothing happens before somebody resumes it."""
+        self._to_be_dropped: dict[str, None] = {}
+        """The members of the journaled R. Some become known only later, when their expander turns out to be saved."""
 
     @classmethod
     def load(
@@ -68,6 +70,7 @@ class Loading(Stopping):
                 row = self.rows[node]
                 if graph is not None:
                     self._expand(row, graph)
+                    self._replay_doom()
                 row.saved |= 1 << part
                 row.repeatable = row.node.options.repeatable
                 row.attempt = attempt
@@ -85,9 +88,8 @@ class Loading(Stopping):
                     self._stopping = self._stopping or "failed"
                     self._undo_all = self._undo_all or self.on_failure == "undo"
             case records.Recovering(nodes):
-                for row in self._known(nodes):
-                    self._recovering[row] = None
-                    row.doomed = True
+                self._to_be_dropped.update(dict.fromkeys(nodes))
+                self._replay_doom()
                 self._undoing_all = self._stopping is not None and self._undo_all
             case records.Undone(node):
                 row = self.rows[node]
@@ -111,7 +113,13 @@ class Loading(Stopping):
         """Their rows, without those of a graph whose expander was not saved: a crash forgets them altogether."""
         return [self.rows[node] for node in nodes if node in self.rows]
 
+    def _replay_doom(self) -> None:
+        for row in self._known(self._to_be_dropped):
+            self._recovering[row] = None
+            row.doomed = True
+
     def _replay_drop(self, rows: list[Row]) -> None:
+        self._to_be_dropped.clear()
         for row in rows:
             row.saved = row.attempt = row.failures = 0
             row.repeatable = row.node.options.repeatable
