@@ -6,7 +6,7 @@ Each page runs in a new, empty folder, and so with a home directory of its own. 
                                would type it. It runs as a process of its own.
     ```python file=trip.py     This block is a file, written into the folder.
     ```console                 Lines that begin with $ are commands for a shell in that folder; the lines below are
-                               what they print, in which a line ... stands for any number of lines.
+                               what they print, in which ... stands for any text, and a line ... for any lines.
 
 A page has either a program or sessions. ```sh is for what a test must not do (install, make). A block that cannot run
 is fenced as ```python no-run, which only docs/design.md may do: it also shows programs that are still to come.
@@ -122,8 +122,12 @@ def commands_of(session: str) -> list[tuple[str, str]]:
 
 
 def fits(expected: str, printed: str) -> bool:
-    """Whether this is what should be printed. A line `...` stands for any number of lines."""
-    pattern = "".join("(.*\n)*" if line == "...\n" else re.escape(line) for line in expected.splitlines(keepends=True))
+    """Whether this is what should be printed. A line `...` stands for any number of lines, `...` in a line for any
+    text."""
+    pattern = "".join(
+        "(.*\n)*" if line == "...\n" else ".*".join(map(re.escape, line.split("...")))
+        for line in expected.splitlines(keepends=True)
+    )
     return re.fullmatch(pattern, printed) is not None
 
 
@@ -156,6 +160,8 @@ def test_what_is_printed_may_be_left_open() -> None:
     assert fits("a\n...\nb\n", "a\n1\n2\nb\n")
     assert not fits("a\n...\nb\n", "a\n1\n")
     assert not fits("a.\n", "ab\n")
+    assert fits("a ... z\n", "a b c z\n")
+    assert not fits("a ... z\n", "a\nz\n")
 
 
 def test_blocks_are_found_with_their_lines() -> None:
