@@ -103,8 +103,9 @@ class Driver:
         """Node → what it raised last."""
         self._due = due or {}
         """Node → when its next attempt may start. Of those that wait for it, or will when they are undone."""
-        self._deaths: dict[str, int] = {}
-        """Node → workers that died while they ran it, since it last came to an end."""
+        self._deaths: dict[tuple[str, bool], int] = {}
+        """(node, whether it is about its undo) → workers that died while they ran that, since it last came to an
+        end."""
         self._written = status
         """The status that the journal has."""
 
@@ -144,7 +145,7 @@ class Driver:
         if not self._take(work):
             return
         node, attempt = work.node, work.attempt
-        self._deaths.pop(node, None)
+        self._deaths.pop((node, work.undo), None)
         if work.undo:
             self.tell(events.Undone(node, attempt))
             return
@@ -169,18 +170,19 @@ class Driver:
     def raised(self, work: Work, failure: bytes, permanent: bool) -> None:
         """What was started has raised."""
         if self._take(work):
-            self._deaths.pop(work.node, None)
+            self._deaths.pop((work.node, work.undo), None)
             self._note_raised(work, failure, permanent)
 
     def died(self, work: Work, failure: bytes) -> None:
         """Its worker died. `failure` is what counts as raised if that happens too often."""
         if not self._take(work):
             return
-        deaths = self._deaths[work.node] = self._deaths.get(work.node, 0) + 1
+        what = (work.node, work.undo)
+        deaths = self._deaths[what] = self._deaths.get(what, 0) + 1
         if deaths < MOST_DEATHS:
             self.tell(events.Ended(work.node, work.attempt))
         else:
-            del self._deaths[work.node]
+            del self._deaths[what]
             self._note_raised(work, failure, permanent=False)
 
     def ended(self, work: Work) -> None:
