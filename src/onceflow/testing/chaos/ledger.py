@@ -7,10 +7,10 @@ judge; so the tasks have nothing to check, and nothing can be hidden by a check.
                                           `token` names the value that it returns
     expand                                an attempt that returns a graph (`detail`: which one)
     undo begin, undo apply, undo return   the same for an undo
-    overlap                               an attempt or undo found another one of the same task still going on
+    overlap                               an attempt or undo of an undoable task found another one still going on
     outcome                               what an engine told its caller
 
-A killed attempt has no last line. That it is dead when the next one begins is shown by a lock that each attempt holds.
+A killed attempt has no last line. That it is dead when the next one begins is shown by a lock that undoable ones hold.
 """
 
 from __future__ import annotations

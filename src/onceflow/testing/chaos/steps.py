@@ -7,6 +7,7 @@ from.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -109,7 +110,7 @@ def perform(step: Step, folder: str, inputs: list[Any], origin: Input | None, fu
     ledger = Ledger(folder)
     context = current()
     node, attempt, key = context.task, context.attempt, context.key
-    with ledger.alone(node, attempt):
+    with ledger.alone(node, attempt) if step.effect == "undoable" else contextlib.nullcontext():
         read = _tokens(inputs, origin)
         ledger.write("begin", node, attempt, key, inputs=read)
         kills.explode(ledger, node, "begin")
