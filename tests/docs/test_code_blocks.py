@@ -145,10 +145,19 @@ def test_python_is_fenced_so_that_it_runs(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    text = page.read_text("utf-8")
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+def test_links_lead_somewhere(page: Path) -> None:
+    lost = []
+    for target, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]*))?\)", page.read_text("utf-8")):
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and anchor not in anchors_of(file)):
+            lost.append(f"{target}#{anchor}")
+    assert lost == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    """As GitHub makes them out of headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_a_session_is_split_into_commands() -> None:
