@@ -444,6 +444,7 @@ def test_a_killed_script_goes_on_inside_a_returned_graph(tmp_path: Path, door: D
         door.wait()
         kill(process)
     # when
+    door.open()
     output = run_script(tmp_path, NESTED)
     # then
     assert output == "Rome Oslo\n"

@@ -60,6 +60,9 @@ class Attaching:
                 completion.end(self.read_result(run))
                 return
             if driven is not None:
+                driven.wait_until_accepted()
+                if isinstance(driven.error, Redirected):  # another engine was quicker
+                    continue
                 completion.follow(driven)
                 return
             if self.can_be_driven(row):

@@ -18,7 +18,16 @@ from onceflow.engine.attaching import ENDED, Attaching
 from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import Hub, Redirected
 from onceflow.engine.submission import Submission, prepare
-from onceflow.errors import EngineClosed, InsideTask, InvalidOption, NameTaken, NoSuchRun, OnceflowError, RunActive
+from onceflow.errors import (
+    EngineClosed,
+    InsideTask,
+    InvalidOption,
+    NameTaken,
+    NoSuchRun,
+    OnceflowError,
+    RunActive,
+    RunInterrupted,
+)
 from onceflow.storage.home import Home
 from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
 from onceflow.values.context import running
@@ -92,6 +101,8 @@ class Engine:
         self._attaching = Attaching(self._home, self._hub)
         self._lock = threading.Lock()
         self._closed = False
+        self._adopters: set[threading.Thread] = set()
+        """Threads that are about to hand over runs that are to be driven here."""
         self._process = os.getpid()
         collecting.collect_now_and_then(self._home)
         if self.settings.recover:
@@ -190,6 +201,7 @@ class Engine:
                 name="onceflow resume all",
                 daemon=True,
             )
+            self._adopters.add(attach)
             attach.start()
         return [RunHandle(self, completion, feed) for _, completion, feed in begun]
 
@@ -276,6 +288,8 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is None:
+            for adopter in list(self._adopters):
+                adopter.join()
             self._hub.wait_until_idle()
         self.close()
 
@@ -333,10 +347,15 @@ class Engine:
         def attach() -> None:
             try:
                 self._attaching.attach(row.id, completion, graph)
-            except OnceflowError as error:
-                completion.end(None, error)
+            except Exception as error:  # whatever it is, somebody waits
+                completion.end(None, _as_ours(error, row.id))
+            finally:
+                self._adopters.discard(thread)
 
-        threading.Thread(target=attach, name=f"onceflow attach {row.id}", daemon=True).start()
+        thread = threading.Thread(target=attach, name=f"onceflow attach {row.id}", daemon=True)
+        if self._attaching.can_be_driven(row):
+            self._adopters.add(thread)
+        thread.start()
 
     def _attach_all(self, begun: list[tuple[RunRow, Completion]]) -> None:
         """One after the other, which takes little time each; whom another engine drives is waited for elsewhere."""
@@ -345,8 +364,9 @@ class Engine:
                 now = self._home.journal.get_run(row.id)
                 waits = now is not None and not self._attaching.can_be_driven(now)
                 self._attach(row, completion, in_background=waits)
-            except OnceflowError as error:
-                completion.end(None, error)
+            except Exception as error:
+                completion.end(None, _as_ours(error, row.id))
+        self._adopters.discard(threading.current_thread())
 
     def _find(self, run: str) -> RunRow:
         """By id, or by name."""
@@ -373,6 +393,14 @@ class Engine:
         """Whether runs may be started here."""
         self._check_open()
         refuse_inside_task()
+
+
+def _as_ours(error: Exception, run: str) -> OnceflowError:
+    if isinstance(error, OnceflowError):
+        return error
+    ours = RunInterrupted(run, f"{type(error).__name__}: {error}")
+    ours.__cause__ = error
+    return ours
 
 
 def refuse_inside_task() -> None:
