@@ -52,6 +52,7 @@ from onceflow.values.context import current
 
 if TYPE_CHECKING:
     from onceflow.engine.default import (
+        cancel,
         configure,
         delete,
         get_output,
@@ -117,6 +118,7 @@ __all__ = [
     "Workflow",
     "WrongArguments",
     "WrongParts",
+    "cancel",
     "check",
     "configure",
     "current",
@@ -140,6 +142,7 @@ _IN_ENGINE = {
     "RunHandle": "handles",
     "RunInfo": "engine",
     "Status": "engine",
+    "cancel": "default",
     "configure": "default",
     "delete": "default",
     "get_output": "default",

@@ -451,7 +451,6 @@ def test_a_killed_script_goes_on_inside_a_returned_graph(tmp_path: Path, door: D
     assert sorted(traces(tmp_path / "effects")) == ["plan", "reserve Oslo", "reserve Rome"]
 
 
-@pytest.mark.xfail(reason="tasks of a script in a returned graph are stored by value, and loaded as they were")
 def test_a_fixed_function_mends_a_run_that_failed_inside_a_returned_graph(tmp_path: Path) -> None:
     # given
     script = """

@@ -59,6 +59,7 @@ def test_two_engines_share_a_home(tmp_path: Path) -> None:
 def test_opening_removes_the_locks_of_dead_engines(tmp_path: Path) -> None:
     Home(tmp_path).close()
     (tmp_path / "engines" / "dead").touch()
+    (tmp_path / "engines" / "dead.bell").touch()
     (tmp_path / "engines" / "long dead.bell").touch()
 
     with Home(tmp_path) as home:

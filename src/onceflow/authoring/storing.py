@@ -19,7 +19,7 @@ import os
 import pickle
 import reprlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -29,7 +29,7 @@ from onceflow.authoring.calls import Call
 from onceflow.authoring.tasks import AnyTask, _with_options
 from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.effects import Options
-from onceflow.core.graph import Node, pack, unpack
+from onceflow.core.graph import Graph, Node, pack, unpack
 from onceflow.errors import InvalidGraph, TaskNotFound, UnpicklableTask
 from onceflow.values import versions
 from onceflow.values.snapshot import LARGE, PROTOCOL
@@ -283,6 +283,22 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
         for home, task in zip(definition.homes, homes, strict=True)
     ]
     return Stored(graph, frozenset(node.id for node in definition.nodes if changed[definition.tasks[node.task].home]))
+
+
+def renew(stored: bytes, graphs: Iterable[Graph]) -> None:
+    """Gives graphs that tasks have returned the code that exists now. They were pickled in a worker, with the tasks of
+    a script by value; if the present process runs that script (`stored` is the run's graph, which tells), the script's
+    own tasks take their place."""
+    definition = _open(stored)
+    for graph in graphs:
+        for node in graph.nodes:
+            old = node.call.task
+            module, qualname = getattr(old, "__module__", ""), getattr(old, "__qualname__", "")
+            present = _in_script(module, qualname, definition)
+            if isinstance(present, AnyTask) and present._base.name == old._base.name:
+                new = _with_options(present._base, old._given)
+                if new.core_options == old.core_options and new.settings.num_returns == old.settings.num_returns:
+                    node.call.task = new
 
 
 def _open(stored: bytes) -> _Definition:

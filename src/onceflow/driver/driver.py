@@ -123,9 +123,13 @@ class Driver:
         """Attempts whose outputs are for undos only."""
         self._saving: dict[tuple[str, int, int], str] = {}
         """(node, part, attempt) → the blob that is there, but that no record names yet."""
+        self._writing = 0
+        """Blobs that are being written."""
         self._timers = 0
         self._parked: str | None = None
         """The node whose undo keeps failing, once that is durable."""
+        self._drained: OnceflowError | None = None
+        """Nothing more starts, and this is why."""
 
     # -- what the host tells -------------------------------------------------------------------------------------------
 
@@ -204,6 +208,17 @@ class Driver:
                 self._host.stop(self, attempt)
             self._host.ended(self)
 
+    def drain(self, reason: OnceflowError) -> None:
+        """Start nothing more; give up, for this reason, when what has an effect has ended and all of it is durable."""
+        if self.over or self._drained is not None:
+            return
+        self._drained = reason
+        for attempt, work in self._in_flight.items():
+            row = self.run.rows.get(work.node)
+            if not work.undo and (row is None or row.effect == "none"):
+                self._host.stop(self, attempt)
+        self._work_off(())
+
     @property
     def is_opening(self) -> bool:
         """Whether its first batch is not yet durable: perhaps the run is not its to drive."""
@@ -272,6 +287,8 @@ class Driver:
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
         elif self._entries or self._opening or self.status != self._written:
             self._host.wake(self)
+        elif self._drained is not None and not (self._in_flight or self._writing or self._committed < self._submitted):
+            self.interrupt(self._drained)
 
     def _obey(self, command: commands.Command) -> None:
         match command:
@@ -374,12 +391,13 @@ class Driver:
 
     def _undo(self, command: commands.Undo, needs: list[list[Part | Key]], output: list[Part | Key] | None) -> None:
         row = self.run.rows[command.node]
-        values = self._read(needs if output is None else [*needs, output])
-        returned = None if output is None else values.pop()
-        call = row.node.call
+        returned = None if output is None else self._read_if_kept(output)
+        call, values = row.node.call, self._read(needs)
         self._launch(Work(row.id, command.attempt, call, values, 1, self._key(row), undo=True, output=returned))
 
     def _launch(self, work: Work) -> None:
+        if self._drained is not None:
+            return
         self._in_flight[work.attempt] = work
         self._host.start(self, work)
 
@@ -449,6 +467,13 @@ class Driver:
             for parts in needs
         ]
 
+    def _read_if_kept(self, parts: list[Part | Key]) -> bytes | None:
+        """An output that an undo may see. None if it has been released and was never saved."""
+        missing = {part for part in parts if isinstance(part, tuple)}
+        if missing and missing - self._store.values(missing).keys():
+            return None
+        return self._read([parts])[0]
+
     def _save(self, node: str, part: int, attempt: int) -> None:
         value = self._outputs.get(node, part)
         assert isinstance(value, bytes)
@@ -457,6 +482,7 @@ class Driver:
             return
 
         def then(reference: str) -> None:
+            self._writing -= 1
             if self.over:
                 return  # nobody will ever name it: it is collected as an orphan
             self._saving[node, part, attempt] = reference
@@ -464,6 +490,7 @@ class Driver:
             if self._saving.pop((node, part, attempt), None) is not None:
                 self._store.delete(reference)  # too late: the output has been dropped meanwhile
 
+        self._writing += 1
         self._host.save(self, f"{node}.{part}.{attempt}", value, then)
 
     def _drop(self, node: str, through: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from onceflow.core import records
+from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.outputs import Blob, Outputs
@@ -44,6 +45,10 @@ class History:
                 history.records.append(record)
                 history._note(record, entry)
         return history
+
+    def graphs(self) -> list[Graph]:
+        """Those that tasks have returned."""
+        return [r.graph for r in self.records if isinstance(r, records.Saved) and r.graph is not None]
 
     def _note(self, record: records.Record, entry: Entry) -> None:
         match record:

@@ -47,9 +47,16 @@ class Attaching:
         self._home = home
         self._hub = hub
 
-    def attach(self, run: str, completion: Completion, graph: WorkflowGraph | None = None) -> None:
+    def attach(
+        self,
+        run: str,
+        completion: Completion,
+        graph: WorkflowGraph | None = None,
+        cancel: events.Cancel | None = None,
+    ) -> None:
         """Returns as soon as the run is driven here, or has ended; `completion` then tells, or will tell, how it comes
-        out. `graph`, if given, is the same graph with the code as it is now."""
+        out. `graph`, if given, is the same graph with the code as it is now. With `cancel`, a run that nobody drives
+        is cancelled instead of going on."""
         pause = FIRST_LOOK
         while True:
             row = self._home.journal.get_run(run)
@@ -68,7 +75,7 @@ class Attaching:
             if self.can_be_driven(row):
                 if row.status not in ENDED and row.owner is not None and row.owner != self._home.engine:
                     deaths.wait_for_workers(self._home.path, row.owner)
-                if self._go_on(row, completion, graph):
+                if self._go_on(row, completion, graph, cancel):
                     return
             else:
                 time.sleep(pause)
@@ -85,10 +92,12 @@ class Attaching:
             or not self._home.engines.is_alive(row.owner)
         )
 
-    def _go_on(self, row: RunRow, completion: Completion, graph: WorkflowGraph | None) -> bool:
+    def _go_on(
+        self, row: RunRow, completion: Completion, graph: WorkflowGraph | None, cancel: events.Cancel | None
+    ) -> bool:
         """False if somebody else was quicker."""
         try:
-            make = self._load(row, graph)
+            make = self._load(row, graph, cancel)
         except OnceflowError as error:
             completion.end(None, error)
             return True
@@ -100,17 +109,22 @@ class Attaching:
         driven.when_done(lambda: completion.end(driven.ending, driven.error))
         return True
 
-    def _load(self, row: RunRow, graph: WorkflowGraph | None) -> Callable[[Hub], tuple[Driver, Callable[[], None]]]:
+    def _load(
+        self, row: RunRow, graph: WorkflowGraph | None, cancel: events.Cancel | None
+    ) -> Callable[[Hub], tuple[Driver, Callable[[], None]]]:
         journal, store = self._home.journal, Store(self._home, row.id)
         with journal.load(row.id) as loaded:
             stored = storing.decode(loaded.graph, store.read, graph)
             settings = msgspec.msgpack.decode(loaded.settings, type=Settings)
             past = History.read(loaded.entries, store.read)
+        storing.renew(loaded.graph, past.graphs())
         run = Run.load(
             stored.graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=stored.changed
         )
         decided = run.begin()
-        if past.parked is not None:
+        if cancel is not None:
+            decided += run.handle(cancel)
+        elif past.parked is not None:
             decided += run.handle(events.RetryUndo(past.parked))
         elif past.finished is not None:
             decided += run.handle(events.Resume())

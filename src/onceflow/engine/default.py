@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from onceflow.core.state import OnFailure
-from onceflow.engine.engine import Engine, RunInfo, Status, refuse_inside_task
+from onceflow.engine.engine import GRACE, Engine, RunInfo, Status, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.errors import RunActive
 from onceflow.storage.journal import Durability
@@ -124,6 +124,18 @@ def resume_async(run: str) -> RunHandle[Any]:
 def resume_all() -> list[RunHandle[Any]]:
     """Goes on with every interrupted run in the home directory. Returns a handle for each, oldest first."""
     return _engine_for_runs().resume_all()
+
+
+def cancel(run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
+    """Stops a run, by id or name, wherever it is driven. Returns, when nothing of it runs any more, how it ended:
+    `"cancelled"`, or what it was quicker to become.
+
+    Nothing new starts. Tasks without effect are stopped at once. Undoable ones that have not finished are stopped and
+    taken back; those that have finished stay, unless `undo=True`. Irrevocable ones that have begun have `grace` seconds
+    to finish, then they are stopped, and `RunCancelled.uncertain` lists them. To be stopped means: `Stopped` is raised
+    in the task, and if that does not help its worker is killed.
+    """
+    return _engine_for_runs().cancel(run, undo=undo, grace=grace)
 
 
 def get_output(run: str, task: str | None = None) -> Any:

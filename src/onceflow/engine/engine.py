@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, cast, get_args
@@ -11,12 +13,13 @@ from typing import Any, Literal, Self, TypeVar, cast, get_args
 import msgspec
 
 from onceflow.authoring.building import WorkflowGraph
+from onceflow.core import events
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
 from onceflow.engine import collecting, deaths, outcomes, settings
-from onceflow.engine.attaching import ENDED, Attaching
+from onceflow.engine.attaching import ENDED, FIRST_LOOK, LAST_LOOK, Attaching
 from onceflow.engine.handles import Completion, Feed, RunHandle
-from onceflow.engine.hub import Hub, Redirected
+from onceflow.engine.hub import CANCEL, Cancelling, Hub, Redirected
 from onceflow.engine.submission import Submission, prepare
 from onceflow.errors import (
     EngineClosed,
@@ -29,7 +32,7 @@ from onceflow.errors import (
     RunInterrupted,
 )
 from onceflow.storage.home import Home
-from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
+from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, SendCommand, commit
 from onceflow.values.context import running
 
 R = TypeVar("R")
@@ -51,6 +54,12 @@ its engine died or was closed; `resume` goes on."""
 
 ACTIVE = ("pending", "running", "waiting", "undoing")
 """What the journal says of runs that somebody drives, or drove until they were interrupted."""
+
+
+GRACE = 0.5
+"""Seconds that a cancelled run gives to begun irrevocable attempts, unless told otherwise."""
+
+logger = logging.getLogger(__name__)
 
 
 class RunInfo(msgspec.Struct, frozen=True):
@@ -179,7 +188,7 @@ class Engine:
         row = self._find(run)
         completion = Completion(row.id, row.name)
         self._attach(row, completion, in_background=False)
-        completion.wait()
+        self._wait(completion)
         return completion.value(self.read_blob)
 
     def resume_async(self, run: str) -> RunHandle[Any]:
@@ -204,6 +213,35 @@ class Engine:
             self._adopters.add(attach)
             attach.start()
         return [RunHandle(self, completion, feed) for _, completion, feed in begun]
+
+    def cancel(self, run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
+        """Stops a run, wherever it is driven, and returns how it ended. See `onceflow.cancel`."""
+        self._check_usable()
+        row = self._find(run)
+        pause = FIRST_LOOK
+        sent_to: str | None = None
+        while row.status not in ENDED or row.status == "paused":
+            driven = self._hub.find(row.id)
+            if driven is not None:
+                self._hub.cancel(row.id, Cancelling(undo, grace))
+                driven.wait()
+            elif self._attaching.can_be_driven(row):
+                completion = Completion(row.id, row.name)
+                self._hub.warm_up()
+                self._attaching.attach(row.id, completion, cancel=events.Cancel(undo))
+                completion.wait()
+            else:
+                if row.owner is not None and row.owner != sent_to:
+                    body = msgspec.msgpack.encode(Cancelling(undo, grace))
+                    outcome = commit(self._home.journal, [SendCommand(row.id, CANCEL, body)])
+                    if isinstance(outcome.refusal, Failed):
+                        raise outcome.refusal.error
+                    self._home.ring(row.owner)
+                    sent_to = row.owner
+                time.sleep(pause)
+                pause = min(2 * pause, LAST_LOOK)
+            row = self._find(row.id)
+        return cast("Status", row.status)
 
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""
@@ -299,11 +337,29 @@ class Engine:
     # -- how -----------------------------------------------------------------------------------------------------------
 
     def _result(self, submission: Submission, completion: Completion) -> Any:
-        completion.wait()
+        self._wait(completion)
         while isinstance(completion.error, Redirected):
             completion = self._join(submission)
-            completion.wait()
+            self._wait(completion)
         return completion.value(self.read_blob)
+
+    def _wait(self, completion: Completion) -> None:
+        """Ctrl-C stops the run and keeps what it has: what has an effect may finish. A second one does not wait."""
+        try:
+            completion.wait()
+        except KeyboardInterrupt:
+            reason = RunInterrupted(completion.run, "it was stopped from the keyboard")
+            self._hub.drain(completion.run, reason)
+            logger.warning(
+                "stopping run %s: tasks with an effect may finish; press Ctrl-C again to stop them at once",
+                completion.name or completion.run,
+            )
+            try:
+                completion.wait()
+            finally:
+                self._hub.interrupt(completion.run, reason)
+                completion.wait()
+            raise
 
     def _resume_in_background(self, row: RunRow) -> RunHandle[Any]:
         feed = Feed()

@@ -223,6 +223,10 @@ class RunHandle(Generic[R]):
         value: R = self._value[0]
         return value
 
+    def cancel(self, *, undo: bool = False) -> Status:
+        """Stops the run; see `onceflow.cancel`."""
+        return self._engine.cancel(self.id, undo=undo)
+
     def __await__(self) -> Generator[Any, None, R]:
         if not self._completion.done:
             import asyncio  # whoever awaits has it already

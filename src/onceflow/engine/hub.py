@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import logging
 import random
+import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.core import events
 from onceflow.core.run import Run, attempt_name
 from onceflow.driver import history
 from onceflow.driver.driver import Driver
@@ -23,10 +27,10 @@ from onceflow.engine import deaths, workers
 from onceflow.engine.handles import Completion
 from onceflow.engine.loop import Loop
 from onceflow.engine.submission import Submission
-from onceflow.errors import EngineClosed, OnceflowError, RunInterrupted
+from onceflow.errors import EngineClosed, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage.blobs import Author
 from onceflow.storage.home import Home
-from onceflow.storage.journal import Failed, Fenced, Missing, Outcome, Request, SetStatus, Taken
+from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +39,18 @@ SAVERS = 4
 """Threads that write blobs."""
 
 logger = logging.getLogger(__name__)
+
+
+CANCEL = "cancel"
+"""The kind of command that cancels a run."""
+
+
+class Cancelling(msgspec.Struct, frozen=True):
+    """How a run is to be cancelled."""
+
+    undo: bool = False
+    grace: float = 0.0
+    """Seconds that begun irrevocable attempts have to finish."""
 
 
 class Redirected(OnceflowError):
@@ -55,11 +71,14 @@ class Hub:
         self._answers: deque[tuple[Driver, Sequence[Request], Outcome]] = deque()
         self._dirty: dict[Driver, None] = {}
         """Drivers that have something for the journal."""
+        self._claimed: set[Driver] = set()
+        """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
         self._workers: workers.Workers | None = None
         self._savers: ThreadPoolExecutor | None = None
         self._closed: OnceflowError | None = None
         """Why nothing can be submitted any more."""
         self._loop = Loop(f"onceflow engine {home.path}", turn=self._turn, ended=self._ended)
+        self._loop.selector.register(home.bell, selectors.EVENT_READ, self._heard_bell)
         self._loop.start()
 
     # -- from any thread -----------------------------------------------------------------------------------------------
@@ -85,6 +104,18 @@ class Hub:
     def is_busy_with(self, run: str) -> bool:
         """Whether the run is driven here, or a worker has yet to end something of it."""
         return run in self._active or (self._workers is not None and self._workers.has_jobs_of(run))
+
+    def cancel(self, run: str, cancel: Cancelling) -> None:
+        """Cancel a run, if it is driven here."""
+        self._loop.post(lambda: self._cancel(run, cancel))
+
+    def drain(self, run: str, reason: OnceflowError) -> None:
+        """Let a run go, if it is driven here, as soon as what has an effect has ended."""
+        self._loop.post(lambda: self._with_driver(run, lambda driver: driver.drain(reason)))
+
+    def interrupt(self, run: str, reason: OnceflowError) -> None:
+        """Let a run go at once, if it is driven here."""
+        self._loop.post(lambda: self._with_driver(run, lambda driver: driver.interrupt(reason)))
 
     @property
     def running(self) -> list[str]:
@@ -151,6 +182,7 @@ class Hub:
             return
         driver, begin = make(self)
         self._drive(driver, completion, begin)
+        self._claimed.add(driver)
 
     def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
         if self._closed is not None:
@@ -176,8 +208,42 @@ class Hub:
             _tell_report(completion, work, report)
         self._tell(driver, lambda: workers.deliver(driver, work, report))
 
+    def _with_driver(self, run: str, what: Callable[[Driver], None]) -> None:
+        found = self._active.get(run)
+        if found is not None:
+            self._tell(found[0], lambda: what(found[0]))
+
+    def _cancel(self, run: str, cancel: Cancelling) -> None:
+        def give_up(driver: Driver) -> None:
+            self.later(driver, cancel.grace, lambda: driver.tell(events.GiveUp()))
+
+        self._with_driver(run, lambda driver: driver.tell(events.Cancel(cancel.undo)))
+        self._with_driver(run, give_up)
+
+    def _heard_bell(self) -> None:
+        self._home.bell.hush()
+        self._look_for_commands()
+
+    def _look_for_commands(self) -> None:
+        """Carry out what others left in the journal for runs that are driven here."""
+        try:
+            found = self._home.journal.commands(self._home.engine)
+        except StorageError as error:
+            logger.error("commands cannot be read: %s", error)
+            return
+        for command in found:
+            if command.run in self._active:
+                if command.kind == CANCEL:
+                    self._cancel(command.run, msgspec.msgpack.decode(command.body, type=Cancelling))
+                else:
+                    logger.warning("run %s was sent %r, which this onceflow does not know", command.run, command.kind)
+                self._home.journal.submit([ForgetCommands(command.run, (command.number,))], _ignore)
+
     def _completions_accept(self, driver: Driver, requests: Sequence[Request]) -> None:
         completion = self._completions.get(driver)
+        if driver in self._claimed:
+            self._claimed.discard(driver)
+            self._look_for_commands()
         if completion is not None:
             completion.accept()
             if completion.feeds:
@@ -272,6 +338,7 @@ class Hub:
         completion = self._completions.pop(driver)
         del self._active[driver.id]
         self._dirty.pop(driver, None)
+        self._claimed.discard(driver)
         if self._workers is not None:
             self._workers.forget(driver)
         completion.end(driver.ending, driver.interruption)
@@ -293,6 +360,10 @@ class Store:
     def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
         with self._home.journal.load(self._run) as loaded:
             return history.find_values(loaded.entries, parts, self.read)
+
+
+def _ignore(outcome: Outcome) -> None:
+    """A command that is not forgotten is carried out again, which changes nothing."""
 
 
 def _nothing() -> None:

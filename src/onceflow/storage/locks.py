@@ -82,6 +82,7 @@ class Engines:
                 descriptor = self._open_if_dead(id)
                 if descriptor is not None:
                     try:
+                        (self._folder / (id + bells.SUFFIX)).unlink(missing_ok=True)
                         (self._folder / id).unlink(missing_ok=True)
                     finally:
                         os.close(descriptor)

@@ -1,0 +1,214 @@
+"""Cancelling a run, wherever it is driven; and stopping one from the keyboard."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from onceflow import Engine, RunCancelled, RunInterrupted, task
+from tests.engine.common import Door, knock, note, pass_door, start_script, trace, traces, until
+
+
+@task.pure
+def wait_at(door: str) -> str:
+    knock(door)
+    return "through"
+
+
+def give_back(file: str, *, output: str | None) -> None:
+    note(file, f"undone {output}")
+
+
+@task(rollback=give_back)
+def book(file: str, door: str | None = None) -> str:
+    note(file, "booked")
+    if door:
+        knock(door)
+    return "room"
+
+
+@task
+def pay(file: str, door: str) -> str:
+    note(file, "paying")
+    knock(door)
+    note(file, "paid")
+    return "paid"
+
+
+@task
+def after(*values: object) -> int:
+    return len(values)
+
+
+@task
+def stubborn(door: str) -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            knock(door)
+
+
+def test_a_task_without_effect_is_stopped_at_once(engine: Engine, door: Door) -> None:
+    handle = engine.run_async(after.bind(wait_at.bind(door.path)))
+    door.wait()
+    assert handle.cancel() == "cancelled"
+    assert handle.status == "cancelled"
+    with pytest.raises(RunCancelled):
+        handle.result()
+
+
+def test_an_undoable_task_that_has_not_finished_is_taken_back(engine: Engine, door: Door, tmp_path: Path) -> None:
+    file = str(tmp_path / "traces")
+    handle = engine.run_async(after.bind(book.bind(file, door.path)))
+    door.wait()
+    assert handle.cancel() == "cancelled"
+    assert traces(file) == ["booked", "undone None"]
+
+
+def test_what_has_finished_stays_unless_undo_is_asked_for(engine: Engine, door: Door, tmp_path: Path) -> None:
+    kept, undone = str(tmp_path / "kept"), str(tmp_path / "undone")
+    first = engine.run_async(after.bind(book.bind(kept), wait_at.bind(door.path)))
+    door.wait()
+    until(lambda: traces(kept))
+    first.cancel()
+    second = engine.run_async(after.bind(wait_at.bind(door.path), book.bind(undone)))
+    door.wait()
+    until(lambda: traces(undone))
+    assert second.cancel(undo=True) == "cancelled"
+    assert traces(kept) == ["booked"]
+    assert traces(undone) in (["booked", "undone room"], ["booked", "undone None"])
+
+
+def test_an_irrevocable_task_has_time_to_finish(engine: Engine, door: Door, tmp_path: Path) -> None:
+    file = str(tmp_path / "traces")
+    handle = engine.run_async(after.bind(pay.bind(file, door.path)))
+    door.wait()
+    cancelled: list[str] = []
+    thread = threading.Thread(target=lambda: cancelled.append(engine.cancel(handle.id, grace=60)))
+    thread.start()
+    door.open()
+    thread.join()
+    assert cancelled == ["cancelled"]
+    assert traces(file) == ["paying", "paid"]
+    with pytest.raises(RunCancelled) as caught:
+        handle.result()
+    assert caught.value.uncertain == ()
+
+
+def test_an_irrevocable_task_that_is_stopped_may_have_happened(engine: Engine, door: Door, tmp_path: Path) -> None:
+    handle = engine.run_async(after.bind(pay.bind(str(tmp_path / "traces"), door.path)))
+    door.wait()
+    assert engine.cancel(handle.id, grace=0) == "cancelled"
+    with pytest.raises(RunCancelled, match="May or may not have happened: pay") as caught:
+        handle.result()
+    assert caught.value.uncertain == ("pay",)
+
+
+def test_a_task_that_does_not_want_to_stop_is_killed(engine: Engine, door: Door) -> None:
+    handle = engine.run_async(stubborn.bind(door.path))
+    door.wait()
+    assert handle.cancel() == "cancelled"
+
+
+def test_cancelling_what_has_ended_changes_nothing(engine: Engine) -> None:
+    handle = engine.run_async(after.bind(1))
+    assert handle.result() == 1
+    assert handle.cancel() == "succeeded"
+
+
+def test_a_cancelled_run_can_be_resumed(engine: Engine, door: Door, tmp_path: Path) -> None:
+    handle = engine.run_async(after.bind(trace.bind(str(tmp_path / "t"), "one"), pass_door.bind(door.path, 2)))
+    door.wait()
+    handle.cancel()
+    resumed = engine.resume_async(handle.id)
+    door.wait()
+    door.open()
+    assert resumed.result() == 2
+    assert traces(tmp_path / "t") == ["one"]
+
+
+def test_a_run_that_another_engine_drives_is_cancelled_there(engine: Engine, home: Path, door: Door) -> None:
+    with Engine(home, workers=1) as other:
+        handle = other.run_async(after.bind(wait_at.bind(door.path)))
+        door.wait()
+        assert engine.cancel(handle.id) == "cancelled"
+        with pytest.raises(RunCancelled):
+            handle.result()
+
+
+def test_an_interrupted_run_is_cancelled_without_going_on(engine: Engine, home: Path, tmp_path: Path) -> None:
+    body = """
+        import os, signal
+        from tests.engine.test_cancelling import after, book
+        from onceflow import run_async, task
+
+        @task
+        def die(file):
+            os.kill(int(open(file).read()), signal.SIGKILL)
+
+        open({pid!r}, "w").write(str(os.getpid()))
+        run_async(after.bind(die.bind({pid!r}), book.bind({file!r})), name="killed").result()
+    """
+    file = tmp_path / "traces"
+    process = start_script(tmp_path, body.format(pid=str(tmp_path / "pid"), file=str(file)), ONCEFLOW_HOME=str(home))
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    before = traces(file)
+    assert engine.status("killed") == "interrupted"
+    assert engine.cancel("killed") == "cancelled"
+    assert [line for line in traces(file)[len(before) :] if line == "booked"] == []
+
+
+def stop_with(count: int, tmp_path: Path, door: Door) -> tuple[str, list[str]]:
+    """Runs `pay` in a script, interrupts it so often, and tells what it printed."""
+    body = f"""
+        import logging
+        from tests.engine.test_cancelling import after, pay
+        from onceflow import run
+        try:
+            run(after.bind(pay.bind({str(tmp_path / "traces")!r}, {door.path!r})), name="stopped")
+        except KeyboardInterrupt:
+            print("stopped", flush=True)
+    """
+    process = start_script(tmp_path, body)
+    door.wait()
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while "stopping run" not in process.stderr.readline():
+        pass
+    if count == 1:
+        door.open()
+    else:
+        process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    return output, traces(tmp_path / "traces")
+
+
+def test_ctrl_c_lets_what_has_an_effect_finish_and_keeps_it(tmp_path: Path, door: Door) -> None:
+    output, left = stop_with(1, tmp_path, door)
+    assert output == "stopped\n"
+    assert left == ["paying", "paid"]
+    with Engine(tmp_path / "home", workers=1) as engine:
+        assert engine.status("stopped") == "interrupted"
+        assert engine.resume("stopped") == 1
+    assert traces(tmp_path / "traces") == ["paying", "paid"]
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path, door: Door) -> None:
+    output, left = stop_with(2, tmp_path, door)
+    assert output == "stopped\n"
+    assert left == ["paying"]
+    with Engine(tmp_path / "home", workers=1) as engine:
+        assert engine.status("stopped") == "interrupted"
+
+
+def test_a_handle_of_a_closed_engine_says_that_the_run_was_interrupted(home: Path, door: Door) -> None:
+    other = Engine(home, workers=1)
+    handle = other.run_async(after.bind(wait_at.bind(door.path)))
+    door.wait()
+    other.close()
+    with pytest.raises(RunInterrupted, match="the engine was closed"):
+        handle.result()
