@@ -389,3 +389,15 @@ def test_an_expander_that_is_lost_during_the_recovery_of_its_nested_tasks_is_dro
     assert set(drive.states()) == {"b", "e", "k", "z"}
     drive.finish("e", graph=graph("x pure"))
     assert drive.play().status == "succeeded"
+
+
+def test_a_released_nested_task_is_not_saved_when_its_expander_is():
+    """`c` is saved, and with it everything above is settled. So a lost part of `e/x` is not made again, and the other
+    part is of no use."""
+    drive = begun("e kept,parts=2; c kept e; k kept; z kept c k")
+    drive.finish("e", graph=graph("x kept,parts=2"))
+    drive.finish("e/x")
+    drive.complete("c")
+    assert drive.lose("e/x.0") == ["release e/x"]
+    assert drive.save("e") == ["+saved e as graph", "release e"]
+    assert drive.play().status == "succeeded"
