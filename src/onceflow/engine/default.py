@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from onceflow.core.state import OnFailure
+from onceflow.engine import settings
 from onceflow.engine.engine import GRACE, Engine, RunInfo, Status, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.errors import RunActive
@@ -41,6 +42,7 @@ def configure(
     """
     global _configured
     given = {"home": home, "workers": workers, "durability": durability, "preload": preload, "recover": recover}
+    settings.check(**given)
     with _lock:
         if _engine is not None and _engine.active:
             raise RunActive(_engine.active[0], "configure() must wait until it has ended")

@@ -35,9 +35,10 @@ def find(**given: Any) -> EngineSettings:
     table, folder = _project(Path.cwd())
     for name in table:
         if name not in _READ:
-            raise InvalidOption(name, f"[tool.onceflow] in {folder} has only {', '.join(_READ)}", kind="setting")
+            problem = f"[tool.onceflow] in {folder / 'pyproject.toml'} has only {', '.join(_READ)}"
+            raise InvalidOption(name, problem, kind="setting")
     found = {}
-    for name, read in _READ.items():
+    for name in _READ:
         variable = PREFIX + name.upper()
         if given.get(name) is not None:
             value, source, base = given[name], "argument", Path()
@@ -47,12 +48,24 @@ def find(**given: Any) -> EngineSettings:
             value, source, base = table[name], f"[tool.onceflow] in {folder / 'pyproject.toml'}", folder
         else:
             continue
-        try:
-            found[name] = base / read(value) if name == "home" else read(value)
-        except (TypeError, ValueError) as error:
-            raise InvalidOption(name, f"{error} (from {source})", kind="setting") from None
+        setting = _checked(name, value, source)
+        found[name] = base / setting if name == "home" else setting
     home = found.pop("home", Path(HOME))
     return EngineSettings(home=home.absolute(), **found)
+
+
+def check(**given: Any) -> None:
+    """Raises `InvalidOption` if one of these can be no argument."""
+    for name, value in given.items():
+        if value is not None:
+            _checked(name, value, "argument")
+
+
+def _checked(name: str, value: Any, source: str) -> Any:
+    try:
+        return _READ[name](value)
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(name, f"{error} (from {source})", kind="setting") from None
 
 
 def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
@@ -69,7 +82,10 @@ def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
                 tools = tomllib.loads(text.decode()).get("tool", {})
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
                 raise InvalidOption(str(file), f"it cannot be read: {error}", kind="setting") from None
-            return tools.get("onceflow", {}), folder
+            table = tools.get("onceflow", {}) if isinstance(tools, dict) else None
+            if not isinstance(table, dict):
+                raise InvalidOption(str(file), "[tool.onceflow] is not a table in it", kind="setting")
+            return table, folder
     return {}, start
 
 
