@@ -18,7 +18,7 @@ SOURCES = Path(onceflow.__file__).parent.parent
 PROJECT = Path(__file__).parent.parent.parent
 
 
-def create(id: str, name: str | None = None, **others: str) -> CreateRun:
+def create(id: str, name: str | None = None, **others: str | bool) -> CreateRun:
     settings = {"workflow": "trip", "digest": "d"} | others
     return CreateRun(id=id, name=name, graph=b"graph", settings=b"settings", **settings)  # type: ignore[arg-type]
 

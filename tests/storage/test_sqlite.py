@@ -355,3 +355,30 @@ def test_a_command_is_forgotten_when_it_was_carried_out_or_its_run_is_deleted(tm
     assert [command.kind for command in store.commands("ours")] == ["z"]
     assert commit(store, SendCommand("a", "gone")).refusal == MISSING
     store.close()
+
+
+def test_fresh_runs_get_numbers_of_their_own_although_others_write_too(tmp_path: Path) -> None:
+    ours, theirs = quick(tmp_path), quick(tmp_path)
+    for number in range(3):
+        assert commit(ours, create(f"a{number}", fresh=True), append(f"a{number}", b"a")).ok
+        assert commit(theirs, create(f"b{number}", fresh=True), append(f"b{number}", b"b")).ok
+    assert commit(ours, create("a3", fresh=True), append("a3", b"a"), create("a4", fresh=True)).ok
+
+    assert {run.id: bodies(theirs, run.id) for run in theirs.list_runs()} == {
+        **{f"a{number}": [b"a"] for number in range(4)},
+        **{f"b{number}": [b"b"] for number in range(3)},
+        "a4": [],
+    }
+    ours.close()
+    theirs.close()
+
+
+def test_a_fresh_run_whose_name_is_taken_is_refused(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("a", "monday", fresh=True))
+    store.close()
+    store = quick(tmp_path)
+    commit(store, create("b", fresh=True))
+
+    assert isinstance(commit(store, create("c", "monday", fresh=True)).refusal, Taken)
+    store.close()

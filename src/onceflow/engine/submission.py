@@ -69,6 +69,7 @@ def prepare(node: object, *, name: str | None, on_failure: OnFailure, home: Home
             settings=msgspec.msgpack.encode(settings),
             owner=home.engine,
             status="running",
+            fresh=True,
         )
     ]
     if references:

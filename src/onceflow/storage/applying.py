@@ -55,10 +55,13 @@ class Rows:
 
     def __init__(self) -> None:
         self.last_number = 0
+        self.numbered = False
+        """Whether `last_number` is the last one that is taken."""
         self.by_id: dict[str, Known] = {}
         self.by_name: dict[str, Known] = {}
 
     def forget(self) -> None:
+        self.numbered = False
         self.by_id.clear()
         self.by_name.clear()
 
@@ -73,19 +76,22 @@ class Rows:
             self.by_name.pop(known.row.name, None)
 
     def unknown(self, batches: Iterable[Sequence[Request]]) -> tuple[set[str], set[str]]:
-        """The ids and names that must be looked up before these batches can be decided. Those of new runs are always
-        among them: nothing is remembered about what does not exist."""
+        """The ids and names that must be looked up before these batches can be decided. Those of new runs are among
+        them, unless they are fresh: nothing is remembered about what does not exist."""
         if len(self.by_id) > self.MOST:
             self.forget()
         ids: set[str] = set()
         names: set[str] = set()
+        new: set[str] = set()
         for batch in batches:
             for request in batch:
                 if isinstance(request, CreateRun):
-                    ids.add(request.id)
+                    new.add(request.id)
+                    if not (request.fresh and self.numbered):
+                        ids.add(request.id)
                     if request.name is not None:
                         names.add(request.name)
-                elif request.run not in self.by_id:
+                elif request.run not in self.by_id and request.run not in new:
                     ids.add(request.run)
         return ids, names
 

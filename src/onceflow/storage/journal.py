@@ -64,6 +64,8 @@ class CreateRun(msgspec.Struct, frozen=True):
     settings: bytes
     owner: str | None = None
     status: str = "pending"
+    fresh: bool = False
+    """The id was drawn at random, so nobody has it, and it need not be looked up."""
 
 
 class AppendEntries(msgspec.Struct, frozen=True):

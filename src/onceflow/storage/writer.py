@@ -195,7 +195,7 @@ class Writer:
             self._rows.forget()
             self._data_version = version
         ids, names = self._rows.unknown(batches)
-        if ids:
+        if ids or names:
             self._look_up(connection, ids, names)
         application = Application(self._rows, round(self._clock(), DIGITS))
         outcomes = [application.apply(batch) for batch in batches]
@@ -215,6 +215,7 @@ class Writer:
         (text,) = connection.execute(schema.LOOK_UP, wanted).fetchone()
         found = json.loads(text)
         self._rows.last_number = max(self._rows.last_number, found["last"] or 0)
+        self._rows.numbered = True
         for number, last_key, *columns in found["runs"]:
             entries = 0 if last_key is None else last_key - number * schema.PLACES + 1
             self._rows.learn(Known(number, RunRow(*columns), entries))
