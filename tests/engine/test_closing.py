@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, EngineClosed, OnceflowError, RunInterrupted, TaskFailed, task
+from onceflow import Engine, EngineClosed, OnceflowError, RunInterrupted, StorageError, TaskFailed, task
 from tests.engine.common import LONG, Door, add, keep, kill, knock, note, pass_door, run_script, started, traces, until
 
 
@@ -488,3 +488,21 @@ def test_each_call_is_safe_from_any_thread(tmp_path: Path) -> None:
         # then
         assert errors == []
         assert engine.list_runs() == []
+
+
+def test_a_run_that_is_handed_over_after_the_end_of_the_engine_is_not_left_waiting(tmp_path: Path) -> None:
+    # given an engine that closes between the last look at it and the handing over
+    engine = Engine(tmp_path / "home", workers=1)
+    hub = engine._hub
+    hub._post = lambda completion, action: (engine.close(), hub._loop.post(action))  # type: ignore[method-assign,assignment]
+    # then
+    with pytest.raises(OnceflowError, match="closed"):
+        engine.run(keep.bind(1))
+
+
+def test_workers_that_cannot_be_started_are_told_by_the_run(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        (tmp_path / "home" / "workers").touch()
+        for _ in range(2):
+            with pytest.raises(StorageError, match="workers: it is not a directory"):
+                engine.run(keep.bind(1))

@@ -186,14 +186,15 @@ class Hub:
 
     def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
         if self._closed is not None:
-            completion.end(None, RunInterrupted(driver.id, "the engine was closed"))
+            closed = self._closed
+            completion.end(None, RunInterrupted(driver.id, str(closed)) if isinstance(closed, EngineClosed) else closed)
             return
         self._active[driver.id] = (driver, completion)
         self._completions[driver] = completion
         self._tell(driver, begin)
 
     def _start_workers(self) -> None:
-        if self._workers is None:
+        if self._workers is None and self._closed is None:
             self._workers = workers.Workers(
                 deaths.prepare(self._home.path, self._home.engine),
                 self._size,
@@ -271,10 +272,13 @@ class Hub:
         if self._closed is None or failure is not None:
             self._closed = EngineClosed(reason)
             self._closed.__cause__ = failure
+            if isinstance(failure, OnceflowError):  # it says best what to do
+                self._closed = failure
         if failure is None:
             self._flush()
         for driver, _ in list(self._active.values()):
-            driver.interrupt(_interrupted(driver.id, reason, failure))
+            why = failure if isinstance(failure, OnceflowError) else _interrupted(driver.id, reason, failure)
+            driver.interrupt(why)
         if self._workers is not None:
             self._workers.close()
             deaths.forget(self._home.path, self._home.engine)

@@ -33,6 +33,7 @@ class Loop:
         self._numbers = itertools.count()
         self._asleep = False
         self._stopping = False
+        self._over = False
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.selector.register(self._bell, selectors.EVENT_READ, self._heard_bell)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -41,12 +42,15 @@ class Loop:
         self._thread.start()
 
     def post(self, action: Action) -> None:
-        """Have something done soon. From any thread."""
+        """Have something done soon. From any thread. After the end of the loop it is done at once: nobody who posted
+        in the last moment is left waiting."""
         self._inbox.append(action)
         if self._asleep:
             self._asleep = False
             with contextlib.suppress(OSError):  # the loop has ended
                 os.eventfd_write(self._bell, 1)
+        if self._over:
+            self._work_off_rest()
 
     def later(self, seconds: float, action: Action) -> None:
         """Have something done after some time. From the loop's own thread."""
@@ -81,6 +85,16 @@ class Loop:
         finally:
             self.selector.close()
             os.close(self._bell)
+            self._over = True
+            self._work_off_rest()
+
+    def _work_off_rest(self) -> None:
+        while self._inbox:
+            try:
+                action = self._inbox.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            action()
 
     def _work_off(self) -> None:
         inbox = self._inbox
