@@ -301,6 +301,19 @@ class NotInTask(OnceflowError, RuntimeError):
         )
 
 
+class Stopped(BaseException):
+    """Raised inside a task that is cancelled or has run out of time, so that its `finally` blocks and context managers
+    can clean up. They have about a second; then the process is killed. Do not catch it for good: the attempt counts as
+    stopped whatever it returns. Async tasks get `asyncio.CancelledError` instead.
+
+    It is not an `Exception`, and so no `OnceflowError` either: a task that says `except Exception` goes on for ever
+    otherwise.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("this attempt has been told to stop")
+
+
 class InsideTask(OnceflowError, RuntimeError):
     """Raised when a task tries to start or resume a run. `task` is its id."""
 

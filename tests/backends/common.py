@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from onceflow.values import failures
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.reports import Died, Finished, Raised, Report
-from onceflow.values import snapshot
+from onceflow.values import failures, snapshot
 from onceflow.values.functions import ship
 
 
 class Loop:
     """A pool, the loop that drives it, and the reports it gave, by token."""
 
-    def __init__(self, directory: Path, workers: int = 2, preload: tuple[str, ...] = ()) -> None:
+    def __init__(self, directory: Path, workers: int = 2, **options: Any) -> None:
+        """Options are those of `Pool`."""
         self.selector = selectors.DefaultSelector()
         self.reports: dict[int, Report] = {}
         self.count = 0
-        self.pool = Pool(directory, workers, selector=self.selector, report=self._note, preload=preload)
+        self.pool = Pool(directory, workers, selector=self.selector, report=self._note, **options)
 
     def _note(self, report: Report) -> None:
         for token in report.tokens if isinstance(report, Died) else (report.token,):
@@ -80,8 +80,9 @@ class Loop:
 
 
 @contextlib.contextmanager
-def running_pool(directory: Path, workers: int = 2, preload: tuple[str, ...] = ()) -> Iterator[Loop]:
-    loop = Loop(directory, workers, preload)
+def running_pool(directory: Path, workers: int = 2, **options: Any) -> Iterator[Loop]:
+    """Options are those of `Pool`."""
+    loop = Loop(directory, workers, **options)
     try:
         yield loop
     finally:

@@ -7,8 +7,8 @@ import traceback
 
 import pytest
 
-from onceflow.values import failures
 from onceflow.errors import ExceptionLost
+from onceflow.values import failures
 from tests.backends.common import Loop
 
 

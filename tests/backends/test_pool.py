@@ -13,11 +13,11 @@ import numpy
 import pytest
 
 from onceflow import task
-from onceflow.values.context import running
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Finished, Raised
 from onceflow.errors import FunctionNotLoaded, UnpicklableOutput, WrongParts
 from onceflow.values import snapshot
+from onceflow.values.context import running
 from onceflow.values.functions import Shipped
 from tests.backends.common import Gate, Loop, pass_gate, running_pool, write_line
 

@@ -129,13 +129,15 @@ def test_an_async_job_that_is_cancelled_before_its_first_step_is_reported(alone:
     assert isinstance(alone.report(token), Finished | Ended)
 
 
-def test_an_async_job_that_ignores_its_cancelling_is_ended_when_it_is_stopped_again(alone: Loop, door: Gate) -> None:
+def test_an_async_job_that_ignores_its_cancelling_is_ended_at_once_if_that_is_asked_for(
+    alone: Loop, door: Gate
+) -> None:
     token = alone.start(_refuse_to_end, door.path, is_async=True)
     door.wait(alone)
     alone.pool.stop(token)
     door.wait(alone)  # it has caught the cancellation
 
-    alone.pool.stop(token)
+    alone.pool.stop(token, now=True)
 
     assert alone.report(token) == Ended(token, started=True)
 

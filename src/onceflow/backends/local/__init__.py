@@ -18,9 +18,13 @@ not at all, by one receiver.
 - The **lane** carries jobs that run one at a time in the worker's main thread, several queued ahead if they are short,
   and their outcomes, in batches.
 - The **side** is read by a thread of its own, which sleeps unless there is something to do while the main thread runs
-  user code: to give back jobs that have not started, to start async jobs and threads, to cancel.
+  user code: to give back jobs that have not started, to start async jobs and threads, to stop jobs.
 
 Exactly once: a job that is in a worker either starts there or is given back, decided by who takes it out of one deque
 under the interpreter lock. Before a job starts, the main thread writes its place in the lane to a page that it shares
 with the pool (`mark`). If the worker dies, what was sent to it after that place has never started.
+
+A job that is to stop is told: `Stopped` is raised in it (`stopping`), so that it can clean up. If that does not help,
+its worker is killed. Either way the worker goes, and everything that it started goes with it, whatever sessions and
+daemons it made of itself (`forkserver`); only then the job is reported as ended.
 """

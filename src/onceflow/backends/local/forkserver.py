@@ -4,8 +4,13 @@ It is single-threaded and never runs user code, so forking is safe, and a worker
 that it shares with its siblings. It never blocks: it waits for requests, for the end of a worker and for the end of
 the engine (pidfds) at once.
 
-Each worker leads a process group. When a worker has ended, and before its id is given free, the server kills the
-group: what user code started and left running does not outlive its worker.
+What user code started and left running does not outlive its worker. Each worker leads a process group, which the
+server kills when the worker has ended and before its id is given free. Who has left the group (a daemon, a session of
+its own) is found because workers and server are *subreapers*: a process whose parent has ended becomes a child of its
+nearest living ancestor that is one. So while a worker lives, everything that it or its children started is below it;
+when it has ended, whatever becomes a child of the server without having been forked by it is left over. As long as the
+server has not waited for a child, the child's id cannot be given to anybody else. The pool is told of a worker's end
+when everything of it is gone.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 
 from onceflow.backends.local import process
@@ -27,7 +33,12 @@ from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn,
 
 PAGE = mmap.PAGESIZE
 
+PATIENCE = 5.0
+"""Seconds. What is killed and still there after this time hangs in the kernel (a dead network file system), and nobody
+waits for it any longer."""
+
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(control: int, lock: int, engine: int, preload: list[str]) -> None:
@@ -41,6 +52,7 @@ def main(control: int, lock: int, engine: int, preload: list[str]) -> None:
         return
     if os.getppid() != engine:  # it died before it could be watched, and its id may belong to somebody else
         return
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     missing = _preload([*preload, "cloudpickle"])  # what scripts ship needs it
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, the pages that it shares with its siblings
@@ -64,6 +76,12 @@ class _Server:
         self._engine = engine
         self._workers: dict[int, int] = {}
         """pidfd → process id. None of them has been reaped, so the ids are theirs."""
+        self._ended: list[int] = []
+        """Process ids of workers that have ended. They are reaped when nothing of them is left."""
+        self._left: dict[int, tuple[int, float]] = {}
+        """pidfd → process id of what workers had started, and when it was killed."""
+        self._not_ours = set(_children())
+        """What preloaded modules started."""
         self._poll = select.poll()
         for descriptor in (connection.fileno(), engine):
             self._poll.register(descriptor, select.POLLIN)
@@ -72,18 +90,25 @@ class _Server:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the engine is gone
             send(self._connection, Ready(missing))
             while self._turn():
-                pass
-        for pidfd in list(self._workers):
+                for pid, status in self._reap():
+                    send(self._connection, Gone(pid, status))
+        for pidfd in self._workers:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        for pidfd in list(self._workers):
-            self._reap(pidfd)
+        for descriptor in (self._connection.fileno(), self._engine):
+            self._poll.unregister(descriptor)
+        while self._workers or self._ended:
+            self._turn()
+            self._reap()
 
     def _turn(self) -> bool:
         """Whether to go on."""
-        for descriptor, _ in self._poll.poll():
+        for descriptor, _ in self._poll.poll(100 if self._ended else None):
             if descriptor in self._workers:
-                pid, status = self._reap(descriptor)
-                send(self._connection, Gone(pid, status))
+                self._bury(descriptor)
+            elif descriptor in self._left:
+                self._poll.unregister(descriptor)
+                os.waitpid(self._left.pop(descriptor)[0], 0)
+                os.close(descriptor)
             elif descriptor == self._engine or self._requests.receive() is None:
                 return False
             else:
@@ -116,22 +141,58 @@ class _Server:
 
     def _become_worker(self, parent: int, not_mine: tuple[socket.socket, ...]) -> None:
         os.setpgid(0, 0)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        library = ctypes.CDLL(None)
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        library.prctl(_PR_SET_CHILD_SUBREAPER, 1)
         if os.getppid() != parent:
             os._exit(0)
         for connection in (self._connection, *not_mine):
             connection.close()
-        for descriptor in (self._engine, *self._workers):
+        for descriptor in (self._engine, *self._workers, *self._left):
             os.close(descriptor)
         if "numpy.random" in sys.modules:  # preloaded: else all workers would draw the same numbers
             sys.modules["numpy.random"].seed()
 
-    def _reap(self, pidfd: int) -> tuple[int, int]:
+    def _bury(self, pidfd: int) -> None:
+        """This worker has ended."""
         pid = self._workers.pop(pidfd)
         self._poll.unregister(pidfd)
-        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+        os.close(pidfd)
         with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left, or only other users' processes
             os.killpg(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        os.close(pidfd)
-        return pid, os.waitstatus_to_exitcode(status)
+        self._ended.append(pid)
+
+    def _reap(self) -> list[tuple[int, int]]:
+        """Kills what the workers that have ended left behind. When nothing is left, reaps them and returns their ids
+        and exit statuses. Among several at once nobody asks whose it was."""
+        if not self._ended:
+            return []
+        known = {*self._workers.values(), *self._ended, *[pid for pid, _ in self._left.values()], *self._not_ours}
+        now = time.monotonic()
+        for pid in _children():
+            if pid not in known:
+                with contextlib.suppress(PermissionError):  # it became another user: nothing can be done about it
+                    os.kill(pid, signal.SIGKILL)
+                pidfd = os.pidfd_open(pid)
+                self._left[pidfd] = (pid, now)
+                self._poll.register(pidfd, select.POLLIN)
+        if any(now - killed < PATIENCE for _, killed in self._left.values()):
+            return []
+        ended, self._ended = self._ended, []
+        return [(pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) for pid in ended]
+
+
+def _children() -> list[int]:
+    """The ids of this process's children, zombies included."""
+    parent = str(os.getpid())
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    stat = file.read()
+            except (FileNotFoundError, ProcessLookupError):  # it has ended
+                continue
+            if stat[stat.rindex(b")") :].split(None, 3)[2] == parent.encode():  # ") state parent …"
+                found.append(int(name))
+    return found

@@ -87,8 +87,11 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """What it raised (`onceflow.values.failures`)."""
     permanent: bool = False
     cancelled: bool = False
+    """It was told to stop before it ended."""
     graph: bool = False
     """The only part is a graph that the function returned."""
+    children: bool = False
+    """For one that was cancelled: whether its worker had child processes then."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):
@@ -108,7 +111,7 @@ class Recall(msgspec.Struct, tag=2, array_like=True):
 
 
 class Cancel(msgspec.Struct, tag=3, array_like=True):
-    """To a worker: cancel this async job."""
+    """To a worker: this job, which shares it with others, is to end."""
 
     token: int
 
@@ -160,7 +163,13 @@ class Gone(msgspec.Struct, tag=11, array_like=True):
     status: int
 
 
-ToWorker = Batch | Recall | Cancel | Definition
+class Interrupt(msgspec.Struct, tag=12, array_like=True):
+    """To a worker: this job is to end, if it is the one that runs in the lane. What waits there has been recalled."""
+
+    token: int
+
+
+ToWorker = Batch | Recall | Cancel | Definition | Interrupt
 FromWorker = Outcomes | Returned | Wanted
 FromServer = Ready | Born | Gone
 

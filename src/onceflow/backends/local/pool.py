@@ -33,6 +33,7 @@ from onceflow.backends.local.messages import (
     Definition,
     FromWorker,
     Gone,
+    Interrupt,
     Job,
     Outcome,
     Outcomes,
@@ -55,9 +56,12 @@ OVERDUE = 0.010
 """Seconds. A worker that has been silent for this long, and four times as long as its jobs should take, is asked to
 give back those that wait behind the one that runs."""
 
+GRACE = 1.0
+"""Seconds that a job which is told to stop has for cleaning up. Then its worker is killed."""
+
 UNRESPONSIVE = 0.1
-"""Seconds that a worker has to give back what it has not started, if one of its jobs is to be stopped. Code that does
-not release the interpreter lock keeps it from doing so; then it is killed."""
+"""Seconds that a worker has to give back what it has not started before it is killed because of what it runs. Code
+that does not release the interpreter lock keeps it from doing so."""
 
 CONGESTED = 0.005
 """Seconds until a worker that had too much in its socket is tried again."""
@@ -71,7 +75,7 @@ class Pool:
 
     `cpus` and `memory` (bytes) are what the jobs that run at the same time may need together (`Job.cpus`,
     `Job.memory`). They default to the number of usable cores, or of workers if that is larger, and to the physical
-    memory of the host.
+    memory of the host. `grace` is how many seconds a job has for cleaning up when it is told to stop.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class Pool:
         preload: Sequence[str] = (),
         cpus: float | None = None,
         memory: int | None = None,
+        grace: float = GRACE,
     ) -> None:
         cores = len(os.sched_getaffinity(0))
         self.size = workers or cores
@@ -91,6 +96,7 @@ class Pool:
         self._selector = selector
         self._report = report
         self._preload = tuple(preload)
+        self._grace = grace
         capacity = Needs(
             max(cores, self.size) if cpus is None else cpus, _physical_memory() if memory is None else memory
         )
@@ -122,11 +128,18 @@ class Pool:
         assert job.function in self._dispatcher.shipped
         self._dispatcher.add(job)
 
-    def stop(self, token: int) -> None:
+    def stop(self, token: int, *, now: bool = False) -> None:
         """Ends a job. Answered by `Ended`, or by another report if that was quicker. Unknown tokens are ignored.
 
-        A running job is ended by killing its worker; others in that lane are started elsewhere, and others that share
-        the worker are reported with `Died`. An async job is cancelled instead; if that does not help, stop it again.
+        A running job is told first: `Stopped` is raised in it, or `asyncio.CancelledError` if it is async. From then on
+        it counts as stopped, whatever it returns or raises. If it still runs after the time for cleaning up, or at once
+        with `now`, its worker is killed. Others in that lane are then started elsewhere, and others that share the
+        worker are reported with `Died`.
+
+        What the job started ends with its worker, which is replaced even if the job has ended by itself, and only then
+        `Ended` is reported. Nobody can tell, though, which of the jobs that share a worker has started what. So if
+        others still run there, the worker gets no more jobs and ends when they have ended. It goes on if the stopped
+        job was async and there are no child processes.
         """
         if self._dispatcher.remove(token):
             self._due.append(Ended(token, started=False))
@@ -134,16 +147,17 @@ class Pool:
         worker = self._dispatcher.holders.get(token)
         if worker is None:
             return
-        again = token in worker.stopping
-        worker.stopping.add(token)
-        if token in worker.queue:
-            if worker.recalled is None:
-                worker.recall(time.monotonic())
-            self._end_running(worker)
-        elif worker.shared[token].job.is_async and not again:
-            worker.tell(Cancel(token))
-        else:
-            worker.kill()
+        time_now = time.monotonic()
+        if token not in worker.stopping:
+            if token in worker.queue:
+                if worker.recalled is None:
+                    worker.recall(time_now)
+                worker.tell(Interrupt(token))
+            else:
+                worker.tell(Cancel(token))
+            worker.stopping[token] = time_now + self._grace
+        if now:
+            worker.stopping[token] = time_now
 
     def turn(self) -> float | None:
         """Delivers what is due, sends what is queued. To be called before every wait; returns the seconds after which
@@ -194,29 +208,37 @@ class Pool:
             return None
         if worker.owed:
             worker.catch_up()
+        looks = [now + CONGESTED] if worker.owed else []
+        if worker.stopping:
+            deadline = min([self._deadline(worker, token, now) for token in worker.stopping])
+            if deadline <= now:
+                worker.kill()
+                return None
+            looks.append(deadline)
         if worker.recalled is None and len(worker.queue) > 1:
             deadline = worker.heard + max(OVERDUE, 4 * worker.load.seconds)
             if now < deadline:
-                return deadline
-            worker.recall(now)
-            return now + CONGESTED
-        if worker.recalled is not None and worker.stopping and not worker.answered:
-            deadline = worker.recalled + UNRESPONSIVE
-            if now < deadline:
-                return deadline
-            worker.kill()
-        return now + CONGESTED if worker.owed else None
+                looks.append(deadline)
+            else:
+                worker.recall(now)
+        return min(looks, default=None)
 
-    def _end_running(self, worker: Worker) -> None:
-        """Kills the worker if the job that runs in its lane is to be stopped.
+    def _deadline(self, worker: Worker, token: int, now: float) -> float:
+        """When the worker has to be killed because of a job that is to stop, or looked at again.
 
-        It is certain which one that is when the worker has given back the others, or has no others. A job before the
-        mark has ended, and its outcome is on its way."""
-        if not worker.answered and len(worker.queue) > 1:
-            return
-        mark = worker.mark
-        if any(token in worker.queue and worker.queue[token].place >= mark for token in worker.stopping):
-            worker.kill()
+        Of the jobs in the lane it is certain which one runs when the worker has given back the others, or has no
+        others. One before the mark has ended, and its outcome is on its way; for one after it there is no need to kill
+        the worker and with it somebody else's job: if it starts after all, that is seen soon."""
+        deadline = worker.stopping[token]
+        given = worker.queue.get(token)
+        if given is None or deadline > now:
+            return deadline
+        if given.place != worker.mark:
+            return now + UNRESPONSIVE
+        if worker.answered or len(worker.queue) == 1:
+            return deadline
+        assert worker.recalled is not None
+        return worker.recalled + UNRESPONSIVE
 
     def _heard_from(self, worker: Worker, way: Receiver[FromWorker]) -> None:
         if way.connection.fileno() < 0:  # closed by another callback of the same turn of the loop
@@ -245,8 +267,6 @@ class Pool:
                 self._returned += len(tokens)
                 for token in tokens:
                     self._give_back(worker, token)
-                if worker.stopping:
-                    self._end_running(worker)
             case Wanted(name):
                 try:
                     payload = functions.definition(name)
@@ -257,10 +277,16 @@ class Pool:
 
     def _ended(self, worker: Worker, outcome: Outcome) -> None:
         token = outcome.token
+        if outcome.cancelled and not self._leaves_worker_clean(worker, outcome):
+            worker.retired = True
+            if worker.has_nothing_but(token):
+                worker.stopping.setdefault(token, 0.0)
+                worker.kill()
+                return  # its end is reported together with that of everything it started
         given = worker.take(token)
         del self._dispatcher.holders[token]
         assert given is not None
-        if given.place:
+        if given.place and not outcome.cancelled:
             self._dispatcher.estimates.learn(given.job.function, outcome.ended - outcome.started)
         if outcome.cancelled:
             self._report(Ended(token, started=True))
@@ -268,6 +294,11 @@ class Pool:
             self._report(Finished(token, outcome.parts, outcome.started, outcome.ended, worker.pid, outcome.graph))
         else:
             self._report(Raised(token, outcome.failure, outcome.permanent, outcome.started, outcome.ended, worker.pid))
+
+    def _leaves_worker_clean(self, worker: Worker, outcome: Outcome) -> bool:
+        """Whether a worker can go on as if the stopped job had never been there. An exception that comes out of nowhere
+        may have left locks held and things half done; and processes may be left that the job started."""
+        return outcome.token in worker.shared and worker.shared[outcome.token].job.is_async and not outcome.children
 
     def _give_back(self, worker: Worker, token: int) -> None:
         """The worker has not started this job and will not."""

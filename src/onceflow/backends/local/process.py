@@ -23,6 +23,7 @@ from onceflow.backends.local.messages import (
     Batch,
     Cancel,
     Definition,
+    Interrupt,
     Job,
     Outcome,
     Outcomes,
@@ -35,6 +36,7 @@ from onceflow.backends.local.messages import (
 )
 from onceflow.backends.local.running import Functions, execute
 from onceflow.backends.local.sharing import Shared
+from onceflow.backends.local.stopping import MainThread
 from onceflow.values.functions import Main
 
 FLUSH = 0.001
@@ -69,13 +71,14 @@ class _Worker:
         self._definitions: dict[str, bytes | None] = {}
         self.main = Main(self._ask)
         self._functions = Functions(self.main)
+        self._main_thread = MainThread(lambda job: execute(job, self._functions))
         self._shared = Shared(self._functions, self._send_outcomes)
         self._is_copy = False
         """Whether this is a child that user code forked. It must not go on as if it were the worker."""
         os.register_at_fork(after_in_child=self._become_copy)
 
     def serve_lane(self) -> None:
-        waiting, functions, mark = self._waiting, self._functions, self._mark
+        waiting, functions, mark, run = self._waiting, self._functions, self._mark, self._main_thread.run
         while True:
             received = self._lane.receive()
             if received is None:
@@ -91,9 +94,11 @@ class _Worker:
                 except IndexError:  # the side was quicker
                     break
                 mark[0] = place
-                outcome = execute(job, functions)
+                outcome = run(job)
                 if self._is_copy:
                     os._exit(0)
+                if outcome.cancelled:
+                    _flush_streams()  # the worker is about to be killed
                 self._outcomes.append(outcome)
                 size += sum(map(len, outcome.parts))
                 if size > FLUSH_BYTES or time.monotonic() - sent > FLUSH:
@@ -127,9 +132,13 @@ class _Worker:
                     self._give_back(number)
                 case Cancel(token):
                     self._shared.cancel(token)
+                case Interrupt(token):
+                    self._main_thread.stop(token)
                 case Definition(name, payload):
                     self._definitions[name] = payload
-                    self._answers.pop(name).set()
+                    answered = self._answers.pop(name, None)
+                    if answered is not None:  # else somebody asked twice
+                        answered.set()
 
     def _give_back(self, number: int) -> None:
         """First takes what has not started, then sends what has ended: so if a job that the pool asks for is not among
@@ -174,18 +183,22 @@ class _Worker:
 
     def _ask(self, name: str) -> bytes | None:
         """What the caller's `__main__` has under this name. Called by whichever thread loads something."""
-        mine = threading.Event()
-        answered = self._answers.setdefault(name, mine)
-        if answered is mine:
-            self._send(Wanted(name))
+        answered = self._answers.setdefault(name, threading.Event())
+        self._send(
+            Wanted(name)
+        )  # even if somebody has registered before: that one may have been stopped before it asked
         answered.wait()
         return self._definitions[name]
 
 
 def _leave() -> NoReturn:
     """The engine is gone, or has closed this worker. Nobody waits for anything that still runs here."""
+    _flush_streams()
+    os._exit(0)
+
+
+def _flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more, or user code closed it
                 stream.flush()
-    os._exit(0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from onceflow.backends.local.messages import Job, Outcome
 from onceflow.backends.local.running import Functions, arguments_of, execute, failed, finished, function_of
+from onceflow.backends.local.stopping import OtherThreads, stopped
 from onceflow.values.context import running
 
 if TYPE_CHECKING:
@@ -28,21 +29,25 @@ class Shared:
         self._tasks: dict[int, asyncio.Task[Outcome]] = {}
         """Token → task. Only the loop's thread touches it."""
         self._cancelled: set[int] = set()
+        """Tokens of those that were told to stop."""
         self._ended: list[Outcome] = []
         """Outcomes of this turn of the loop, to be sent together."""
+        self._threads = OtherThreads(lambda job: execute(job, known))
 
     def start(self, job: Job) -> None:
         if job.is_async:
             self._running_loop().call_soon_threadsafe(self._start_task, job)
         else:
+            self._threads.expect(job.token)
             threading.Thread(target=self._run_in_thread, args=(job,), name=f"onceflow-{job.token}", daemon=True).start()
 
     def cancel(self, token: int) -> None:
-        """An async job that has ended already is left in peace: its outcome is on its way."""
-        self._running_loop().call_soon_threadsafe(self._cancel_task, token)
+        """A job that has ended already is left in peace: its outcome is on its way."""
+        if not self._threads.stop(token) and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cancel_task, token)
 
     def _run_in_thread(self, job: Job) -> None:
-        self._tell([execute(job, self._known)])
+        self._tell([self._threads.run(job)])
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -61,13 +66,10 @@ class Shared:
 
     def _cancel_task(self, token: int) -> None:
         task = self._tasks.get(token)
-        if task is not None:
+        if task is not None and task.cancel():
             self._cancelled.add(token)
-            task.cancel()
 
     async def _run(self, job: Job) -> Outcome:
-        import asyncio
-
         started = time.time()
         try:
             function = function_of(job, self._known)
@@ -76,17 +78,22 @@ class Shared:
             result = await function(*args, **kwargs)
             return finished(job, started, result)
         except BaseException as error:
-            if job.token in self._cancelled and isinstance(error, asyncio.CancelledError):
+            if job.token in self._cancelled:
                 raise
             return failed(job, started, error)
 
     def _end_task(self, token: int, task: asyncio.Task[Outcome]) -> None:
         del self._tasks[token]
-        self._cancelled.discard(token)
         if not self._ended:
             assert self._loop is not None
             self._loop.call_soon(self._send_ended)
-        self._ended.append(Outcome(token, 0.0, 0.0, [], cancelled=True) if task.cancelled() else task.result())
+        if token in self._cancelled:
+            self._cancelled.discard(token)
+            if not task.cancelled():
+                task.exception()  # else asyncio complains that nobody looked at it
+            self._ended.append(stopped(token))
+        else:
+            self._ended.append(task.result())
 
     def _send_ended(self) -> None:
         ended, self._ended = self._ended, []

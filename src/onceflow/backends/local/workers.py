@@ -10,7 +10,19 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 
-from onceflow.backends.local.messages import Batch, Cancel, Definition, FromWorker, Job, Recall, Receiver, close, send
+from onceflow.backends.local.messages import (
+    Batch,
+    Cancel,
+    Definition,
+    FromWorker,
+    Interrupt,
+    Job,
+    Recall,
+    Receiver,
+    ToWorker,
+    close,
+    send,
+)
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.window import Load
 from onceflow.values.functions import Shipped
@@ -46,8 +58,8 @@ class Worker:
         self.shared: dict[int, Given] = {}
         """Token → job that shares the worker with others, likewise."""
         self.load = Load()
-        self.stopping: set[int] = set()
-        """Jobs of the lane, or shared, that are to be ended."""
+        self.stopping: dict[int, float] = {}
+        """Jobs of the lane, or shared, that are to end, and when they are to be ended by force."""
         self.heard = 0.0
         """When it last told of an end in the lane, or the lane ceased to be empty."""
         self.recalls = 0
@@ -56,7 +68,7 @@ class Worker:
         """When it was last asked; None once the lane was empty since."""
         self.answered = False
         """Whether it has answered that. From then on no further job of the lane starts."""
-        self.owed: list[Cancel | Definition] = []
+        self.owed: list[Cancel | Definition | Interrupt | Recall] = []
         """Messages that wait until the worker reads its side."""
         self.killed = False
         self.broken = False
@@ -109,6 +121,11 @@ class Worker:
         self._places += len(given)
         return True
 
+    def has_nothing_but(self, token: int) -> bool:
+        """Whether nothing else runs here, or can start, when this job has been stopped. The lane has given back what
+        was behind it."""
+        return self.shared.keys() <= {token} and (token in self.queue or not self.queue)
+
     def take(self, token: int) -> Given | None:
         """Removes a job that it has no more."""
         given = self.queue.pop(token, None)
@@ -119,16 +136,16 @@ class Worker:
             if not self.queue:
                 self.recalled = None
                 self.answered = False
-        self.stopping.discard(token)
+        self.stopping.pop(token, None)
         return given
 
     def recall(self, now: float) -> None:
-        if self._send(self.side, Recall(self.recalls + 1)):
-            self.recalls += 1
-            self.recalled = now
-            self.answered = False
+        self.recalls += 1
+        self.recalled = now
+        self.answered = False
+        self.tell(Recall(self.recalls))
 
-    def tell(self, message: Cancel | Definition) -> None:
+    def tell(self, message: Cancel | Definition | Interrupt | Recall) -> None:
         """Sends this, if not now then when the worker has caught up (`catch_up`)."""
         self.owed.append(message)
         self.catch_up()
@@ -161,7 +178,7 @@ class Worker:
         self._page.close()
         os.close(self.pidfd)
 
-    def _send(self, way: Receiver[FromWorker], message: Batch | Recall | Cancel | Definition) -> bool:
+    def _send(self, way: Receiver[FromWorker], message: ToWorker) -> bool:
         try:
             send(way.connection, message)
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
