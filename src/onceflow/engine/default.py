@@ -51,9 +51,11 @@ def configure(
 
 
 def default_engine() -> Engine:
-    """The engine that the functions of this module use."""
+    """The engine that the functions of this module use. One that met a full disk, or the like, is opened anew."""
     global _engine
     with _lock:
+        if _engine is not None and _engine.broken:
+            _close()
         if _engine is None:
             _engine = Engine(**_configured)
             atexit.register(_close_at_exit)

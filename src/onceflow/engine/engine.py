@@ -315,6 +315,11 @@ class Engine:
         """The ids of the runs that this engine drives now."""
         return self._hub.running
 
+    @property
+    def broken(self) -> bool:
+        """Whether it has met an error after which it can only be closed, and has nothing to do any more."""
+        return self._hub.broken and not self._hub.running
+
     def read_blob(self, reference: str) -> bytes:
         """For handles."""
         return self._home.blobs.read(reference)

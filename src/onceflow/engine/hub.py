@@ -77,6 +77,8 @@ class Hub:
         self._savers: ThreadPoolExecutor | None = None
         self._closed: OnceflowError | None = None
         """Why nothing can be submitted any more."""
+        self.broken = False
+        """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
         self._loop = Loop(f"onceflow engine {home.path}", turn=self._turn, ended=self._ended)
         self._loop.selector.register(home.bell, selectors.EVENT_READ, self._heard_bell)
         self._loop.start()
@@ -255,6 +257,7 @@ class Hub:
     def _refused(self, driver: Driver, outcome: Outcome) -> None:
         match outcome.refusal:
             case Failed(error):
+                self.broken = True
                 driver.interrupt(error)
             case Taken() | Fenced() if driver.is_opening:
                 driver.interrupt(Redirected())
@@ -269,6 +272,7 @@ class Hub:
         if failure is not None:
             reason = f"the engine failed: {type(failure).__name__}: {failure}"
             logger.error(reason, exc_info=failure)
+            self.broken = True
         if self._closed is None or failure is not None:
             self._closed = EngineClosed(reason)
             self._closed.__cause__ = failure
