@@ -23,6 +23,7 @@ from onceflow.storage.journal import (
     Taken,
 )
 from onceflow.storage.sqlite import SqliteJournal
+from onceflow.storage.turns import Turns
 from tests.storage.common import append, bodies, commit, commit_all, create, quick
 
 
@@ -381,4 +382,61 @@ def test_a_fresh_run_whose_name_is_taken_is_refused(tmp_path: Path) -> None:
     commit(store, create("b", fresh=True))
 
     assert isinstance(commit(store, create("c", "monday", fresh=True)).refusal, Taken)
+    store.close()
+
+
+def test_a_batch_can_be_committed_at_once_in_the_thread_of_the_caller(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+
+    outcome = store.commit_at_once([create("r"), append("r", b"1")])
+
+    assert outcome is not None
+    assert outcome.ok
+    assert bodies(store, "r") == [b"1"]
+    refused = store.commit_at_once([append("r", b"2", epoch=7)])
+    assert refused is not None
+    assert isinstance(refused.refusal, Fenced)
+    assert store.statistics().commits == 2
+    store.close()
+
+
+def test_nothing_is_committed_at_once_before_what_was_submitted_earlier(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+    answered = threading.Event()
+    let_go = threading.Event()
+
+    def hold(outcome: object) -> None:
+        answered.set()
+        let_go.wait(60)
+
+    store.submit([append("r", b"1")], hold)
+    assert answered.wait(60)
+    store.submit([append("r", b"2")], lambda outcome: None)
+    assert store.commit_at_once([append("r", b"3")]) is None
+    let_go.set()
+    commit(store, append("r", b"4"))
+    assert bodies(store, "r") == [b"1", b"2", b"4"]
+    store.close()
+
+
+def test_nothing_is_committed_at_once_while_another_process_has_the_turn(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+    turns = Turns(tmp_path / "journal.db")
+    with turns.take():
+        assert store.commit_at_once([append("r", b"1")]) is None
+    assert store.commit_at_once([append("r", b"2")]) is not None
+    turns.close()
+    store.close()
+    assert store.commit_at_once([append("r", b"3")]) is None
+
+
+def test_the_log_does_not_grow_without_end_when_all_is_committed_at_once(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+    for _ in range(3_000):
+        if store.commit_at_once([append("r", b"x" * 2_000)]) is None:
+            commit(store, append("r", b"x" * 2_000))
+    assert (tmp_path / "journal.db-wal").stat().st_size < 8 * 2**20
     store.close()

@@ -146,22 +146,22 @@ class Hub:
     # -- what the loop does --------------------------------------------------------------------------------------------
 
     def _turn(self) -> float | None:
-        while self._answers:
-            driver, requests, outcome = self._answers.popleft()
-            if outcome.ok:
-                self._completions_accept(driver, requests)
-                self._tell(driver, driver.committed)
-            else:
-                self._refused(driver, outcome)
-        self._flush()
+        while self._answers or self._dirty:
+            while self._answers:
+                driver, requests, outcome = self._answers.popleft()
+                if outcome.ok:
+                    self._completions_accept(driver, requests)
+                    self._tell(driver, driver.committed)
+                else:
+                    self._refused(driver, outcome)
+            self._flush()
         timeout = None if self._workers is None else self._workers.turn()
         return 0 if self._dirty or self._answers else timeout
 
     def _flush(self) -> None:
-        while self._dirty:
-            dirty, self._dirty = self._dirty, {}
-            for driver in dirty:
-                self._tell(driver, driver.flush)
+        dirty, self._dirty = self._dirty, {}
+        for driver in dirty:
+            self._tell(driver, driver.flush)
 
     def _tell(self, driver: Driver, what: Callable[[], None]) -> None:
         """Whatever goes wrong in a driver is the end of that driver only."""
@@ -327,6 +327,12 @@ class Hub:
         self._dirty[driver] = None
 
     def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
+        if len(self._active) == 1 and (self._workers is None or self._workers.idle):
+            outcome = self._home.journal.commit_at_once(requests)  # meanwhile there is nothing else to do here
+            if outcome is not None:
+                self._answers.append((driver, requests, outcome))
+                return
+
         def answer(outcome: Outcome) -> None:
             self._answers.append((driver, requests, outcome))
             self._loop.post(_nothing)

@@ -67,6 +67,11 @@ class Workers:
         if token is not None:
             self._pool.stop(token)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has been started that has not been answered."""
+        return not self._jobs
+
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""
         return any(driver.id == run for driver, _ in list(self._jobs.values()))

@@ -210,6 +210,10 @@ class Journal(Protocol):
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         """Hands over a batch. Returns at once; raises `StorageClosed` after `close`."""
 
+    def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
+        """Commits a batch in the caller's thread and gives its outcome, if nobody else is writing or waiting to. None
+        if that is not so: nothing has happened, submit it."""
+
     def get_run(self, run: str) -> RunRow | None: ...
 
     def find_name(self, name: str) -> RunRow | None: ...

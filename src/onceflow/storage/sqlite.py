@@ -23,7 +23,7 @@ from typing import Any
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
 from onceflow.storage import failures, forks, schema
-from onceflow.storage.journal import Answer, Command, Durability, Entry, Loaded, Request, RunRow, Statistics
+from onceflow.storage.journal import Answer, Command, Durability, Entry, Loaded, Outcome, Request, RunRow, Statistics
 from onceflow.storage.turns import Turns
 from onceflow.storage.writer import Writer
 
@@ -63,6 +63,9 @@ class SqliteJournal:
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         self._writer.submit(requests, answer)
+
+    def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
+        return self._writer.commit_at_once(requests)
 
     def statistics(self) -> Statistics:
         return self._writer.statistics()

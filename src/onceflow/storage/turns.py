@@ -51,6 +51,21 @@ class Turns:
         fcntl.flock(following, fcntl.LOCK_UN)
         self.seconds_waited += time.perf_counter() - started
 
+    def try_to_acquire(self) -> bool:
+        """Without waiting. False if somebody else has the turn, or waits for it."""
+        following, turn = self._descriptors
+        try:
+            fcntl.flock(following, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            fcntl.flock(following, fcntl.LOCK_UN)
+        return True
+
     def release(self) -> None:
         fcntl.flock(self._descriptors[1], fcntl.LOCK_UN)
 

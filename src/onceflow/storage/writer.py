@@ -1,4 +1,5 @@
-"""The thread that commits. It owns the one connection of a journal that writes.
+"""The thread that commits. It has the one connection of a journal that writes, and lends it to callers that want to
+commit in their own thread while nobody else writes (`commit_at_once`).
 
 It sleeps until a batch arrives, takes its turn among the processes, and puts everything that is queued by then into one
 transaction: the busier it is, the more shares a commit. What each batch does is decided by `applying`, inside the
@@ -67,11 +68,12 @@ class Writer:
         self._since_checkpoint = 0
         self._commits = self._batches = self._entries = self._bytes = 0
         self._commit_seconds = 0.0
-        # The connection lives in that thread's frame only. A forked child has the frame but not the thread, so it can
-        # neither use nor close the connection, as SQLite demands.
-        self._thread = threading.Thread(
-            target=self._work, args=(connection,), name=f"onceflow journal {path}", daemon=True
-        )
+        self._unanswered = 0
+        """Batches that were queued and whose answers have not been given."""
+        self._writing = threading.Lock()
+        """Held by whoever uses the connection."""
+        self._connection: sqlite3.Connection | None = connection
+        self._thread = threading.Thread(target=self._work, name=f"onceflow journal {path}", daemon=True)
         self._thread.start()
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
@@ -80,7 +82,29 @@ class Writer:
         with self._lock:
             if self._closed is not None:
                 raise StorageClosed(str(self._path), self._closed)
+            self._unanswered += 1
             self._queue.put((requests, answer))
+
+    def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
+        """Commits in the caller's thread, if nobody else writes or waits: that spares two switches of threads. None if
+        that cannot be; nothing has happened then."""
+        if not self._writing.acquire(blocking=False):
+            return None
+        try:
+            with self._lock:
+                if self._unanswered or self._closed is not None or self._failure is not None:
+                    return None
+            if not self._turns.try_to_acquire():
+                return None
+            try:
+                (outcome,) = self._commit([requests])
+            finally:
+                self._turns.release()
+        finally:
+            self._writing.release()
+        if self._is_checkpoint_due():
+            self.submit([], _ignore)
+        return outcome
 
     def close(self) -> None:
         """Commits what was submitted before. Not to be called by an answer."""
@@ -93,6 +117,8 @@ class Writer:
 
     def leave_to_parent(self) -> None:
         self._closed = "it was opened by the process that this one was forked from"
+        _left_to_parent.append(self._connection)
+        self._connection = None
 
     def statistics(self) -> Statistics:
         return Statistics(
@@ -104,30 +130,38 @@ class Writer:
             turn_seconds=self._turns.seconds_waited,
         )
 
-    def _work(self, connection: sqlite3.Connection) -> None:
+    def _work(self) -> None:
         ending = False
         while not ending:
             first = self._queue.get()
             if first is None:
                 break
-            if self._failure is None:
-                self._take_turn()
-            group, ending = self._drain(first)
-            if self._failure is not None:
-                self._answer(group, [self._failed(requests, self._failure) for requests, _ in group])
-                continue
-            outcomes = self._commit(connection, [requests for requests, _ in group])
-            if not self._is_checkpoint_due():
-                self._turns.release()
-                self._answer(group, outcomes)
-            else:
-                self._answer(group, outcomes)
-                self._checkpoint(connection)
-                self._turns.release()
-        self._take_turn()
-        with contextlib.suppress(sqlite3.Error):
-            connection.close()
-        self._turns.close()
+            with self._writing:
+                ending = self._write_group(first)
+        with self._writing:
+            self._take_turn()
+            if self._connection is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.close()
+            self._turns.close()
+
+    def _write_group(self, first: Batch) -> bool:
+        """Commits what is queued. Whether the journal ends after it."""
+        if self._failure is None:
+            self._take_turn()
+        group, ending = self._drain(first)
+        if self._failure is not None:
+            self._answer(group, [self._failed(requests, self._failure) for requests, _ in group])
+            return ending
+        outcomes = self._commit([requests for requests, _ in group])
+        if not self._is_checkpoint_due():
+            self._turns.release()
+            self._answer(group, outcomes)
+        else:
+            self._answer(group, outcomes)
+            self._checkpoint()
+            self._turns.release()
+        return ending
 
     def _is_checkpoint_due(self) -> bool:
         enough = CHECKPOINT_BYTES if self._queue.empty() else CHECKPOINT_ANYWAY
@@ -159,35 +193,39 @@ class Writer:
                 answer(outcome)
             except Exception:
                 logger.exception("an answer of the journal %s was not taken", self._path)
+        with self._lock:
+            self._unanswered -= len(group)
 
-    def _commit(self, connection: sqlite3.Connection, batches: list[Sequence[Request]]) -> list[Outcome]:
+    def _commit(self, batches: list[Sequence[Request]]) -> list[Outcome]:
         try:
-            return self._transact(connection, batches)
+            return self._transact(batches)
         except sqlite3.DatabaseError as error:
-            self._roll_back(connection)
+            self._roll_back()
             if not _is_about_values(error):
                 failure = failures.from_sqlite(error, self._path)
                 self._fail(failure)
                 return [self._failed(requests, failure) for requests in batches]
             reason: Exception = error
         except Exception as error:
-            self._roll_back(connection)
+            self._roll_back()
             reason = error
         if len(batches) > 1:
-            return list(itertools.chain.from_iterable(self._commit(connection, [batch]) for batch in batches))
+            return list(itertools.chain.from_iterable(self._commit([batch]) for batch in batches))
         return [self._failed(batches[0], StorageError(str(self._path), f"this cannot be written: {reason}"))]
 
-    def _roll_back(self, connection: sqlite3.Connection) -> None:
+    def _roll_back(self) -> None:
         with contextlib.suppress(sqlite3.Error):
-            if connection.in_transaction:
-                connection.execute(schema.ROLLBACK)
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute(schema.ROLLBACK)
 
     def _failed(self, requests: Sequence[Request], error: StorageError) -> Outcome:
         return Outcome((Failed(error),) * len(requests), ok=False)
 
-    def _transact(self, connection: sqlite3.Connection, batches: list[Sequence[Request]]) -> list[Outcome]:
+    def _transact(self, batches: list[Sequence[Request]]) -> list[Outcome]:
         if self._failure is not None:
             return [self._failed(requests, self._failure) for requests in batches]
+        connection = self._connection
+        assert connection is not None
         started = time.perf_counter()
         connection.execute(schema.BEGIN_WRITING)
         (version,) = connection.execute(schema.DATA_VERSION).fetchone()
@@ -220,13 +258,22 @@ class Writer:
             entries = 0 if last_key is None else last_key - number * schema.PLACES + 1
             self._rows.learn(Known(number, RunRow(*columns), entries))
 
-    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+    def _checkpoint(self) -> None:
         """If it fails, nothing is lost; but neither will the next commit succeed for long."""
         self._since_checkpoint = 0
+        assert self._connection is not None
         try:
-            connection.execute(schema.CHECKPOINT).fetchall()
+            self._connection.execute(schema.CHECKPOINT).fetchall()
         except sqlite3.Error as error:
             self._fail(failures.from_sqlite(error, self._path))
+
+
+_left_to_parent: list[sqlite3.Connection | None] = []
+"""In a forked child: connections that must not be used, nor even closed."""
+
+
+def _ignore(outcome: Outcome) -> None:
+    """The answer to a batch that only asks for a checkpoint."""
 
 
 def _is_about_values(error: sqlite3.DatabaseError) -> bool:
