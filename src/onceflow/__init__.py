@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         delete,
         get_output,
         list_runs,
+        list_tasks,
         resume,
         resume_all,
         resume_async,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         run_many,
         status,
     )
+    from onceflow.engine.describing import TaskInfo
     from onceflow.engine.engine import Engine, RunInfo, Status
     from onceflow.engine.handles import Event, RunHandle
 
@@ -109,6 +111,7 @@ __all__ = [
     "StorageTooNew",
     "Task",
     "TaskFailed",
+    "TaskInfo",
     "TaskNotFound",
     "UnpicklableArgument",
     "UnpicklableOutput",
@@ -127,6 +130,7 @@ __all__ = [
     "delete",
     "get_output",
     "list_runs",
+    "list_tasks",
     "resume",
     "resume_all",
     "resume_async",
@@ -144,11 +148,13 @@ _IN_ENGINE = {
     "RunHandle": "handles",
     "RunInfo": "engine",
     "Status": "engine",
+    "TaskInfo": "describing",
     "cancel": "default",
     "configure": "default",
     "delete": "default",
     "get_output": "default",
     "list_runs": "default",
+    "list_tasks": "default",
     "resume": "default",
     "resume_all": "default",
     "resume_async": "default",

@@ -28,6 +28,7 @@ from onceflow.driver.driver import Driver, Ending
 from onceflow.driver.history import History, find_values, load_values
 from onceflow.driver.outputs import Part
 from onceflow.engine import deaths
+from onceflow.engine.describing import TaskInfo, TaskState, describe, outline
 from onceflow.engine.handles import Completion
 from onceflow.engine.hub import Hub, Redirected, Store
 from onceflow.engine.submission import Settings
@@ -155,6 +156,22 @@ class Attaching:
         """The ending of a run that succeeded."""
         return Ending("succeeded", self.read_output(run, None))
 
+    def read_tasks(self, run: str) -> list[TaskInfo]:
+        """The tasks of a run as the journal has them."""
+        store = Store(self._home, run)
+        with self._home.journal.load(run) as loaded:
+            stored = storing.decode(loaded.graph, store.read)
+            past = History.read(loaded.entries, store.read)
+        state = Run.load(stored.graph, past.records, epoch=loaded.run.epoch + 1)
+        tasks = outline(state)
+        if past.finished != "succeeded":
+            _wake(state, past)
+        infos = describe(state, tasks, driven_here=False)
+        if past.finished is None:
+            return infos
+        failed = set(past.failed)
+        return [msgspec.structs.replace(info, state=_ended(info, failed, past.finished)) for info in infos]
+
     def read_output(self, run: str, task: str | None) -> tuple[Part, ...]:
         """The parts of a task's output, if it is saved and can never change any more; of the whole run's by default.
         Raises `NoOutput`."""
@@ -186,12 +203,24 @@ def _why_not_saved(loaded: Loaded, checkpoint: bool) -> str:
     return "the task has not been done yet"
 
 
-def _stands(state: Run, past: History, node: str) -> bool:
-    """Whether nothing can change this saved output any more, if the run went on now."""
+def _wake(state: Run, past: History) -> None:
+    """Let core say how everything stands. What it wants to do about it is ignored: the run is not really resumed."""
     state.begin()
     if past.parked is not None:
         state.handle(events.RetryUndo(past.parked))
     elif past.finished is not None:
         state.handle(events.Resume())
+
+
+def _ended(info: TaskInfo, failed: set[str], status: str) -> TaskState:
+    """What became of a task in a run that has ended."""
+    if info.id in failed:
+        return "failed"
+    return "done" if info.state == "done" or status == "succeeded" else "waiting"
+
+
+def _stands(state: Run, past: History, node: str) -> bool:
+    """Whether nothing can change this saved output any more, if the run went on now."""
+    _wake(state, past)
     row = state.rows.get(node)
     return row is None or (row.quiet and row.fully_saved and not row.doomed)

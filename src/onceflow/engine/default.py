@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from onceflow.core.state import OnFailure
 from onceflow.engine import settings
+from onceflow.engine.describing import TaskInfo
 from onceflow.engine.engine import GRACE, Engine, RunInfo, Status, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.errors import RunActive
@@ -168,6 +169,16 @@ def list_runs(
         print(info.id, info.workflow, info.status)
     """
     return default_engine().list_runs(status=status, name=name, workflow=workflow, limit=limit)
+
+
+def list_tasks(run: str) -> list[TaskInfo]:
+    """What is known about the tasks of a run, by id or name, in the order of its graph; those of a returned graph stand
+    behind the task that returned it. Of a run that another process drives, what has been saved is known.
+
+        for info in list_tasks("trip-17"):
+            print(info.id, info.state)
+    """
+    return default_engine().list_tasks(run)
 
 
 def delete(run: str) -> None:

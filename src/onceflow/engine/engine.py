@@ -18,6 +18,7 @@ from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
 from onceflow.engine import collecting, deaths, outcomes, settings
 from onceflow.engine.attaching import ENDED, FIRST_LOOK, LAST_LOOK, Attaching
+from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import CANCEL, Cancelling, Hub, Redirected
 from onceflow.engine.submission import Submission, prepare
@@ -254,6 +255,13 @@ class Engine:
         """How a run stands, by id or name. Raises `NoSuchRun`."""
         self._check_open()
         return self._status(self._find(run))
+
+    def list_tasks(self, run: str) -> list[TaskInfo]:
+        """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
+        self._check_open()
+        row = self._find(run)
+        driven = self._hub.describe(row.id)
+        return self._attaching.read_tasks(row.id) if driven is None else driven
 
     def list_runs(
         self,

@@ -8,6 +8,7 @@ something hands it to the journal; then the pool sends what was started.
 from __future__ import annotations
 
 import logging
+import queue
 import random
 import selectors
 import time
@@ -23,7 +24,8 @@ from onceflow.core.run import Run, attempt_name
 from onceflow.driver import history
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
-from onceflow.engine import deaths, workers
+from onceflow.engine import deaths, describing, workers
+from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion
 from onceflow.engine.loop import Loop
 from onceflow.engine.submission import Submission
@@ -106,6 +108,23 @@ class Hub:
     def is_busy_with(self, run: str) -> bool:
         """Whether the run is driven here, or a worker has yet to end something of it."""
         return run in self._active or (self._workers is not None and self._workers.has_jobs_of(run))
+
+    def describe(self, run: str) -> list[TaskInfo] | None:
+        """The tasks of a run that is driven here; None for any other."""
+        found: queue.SimpleQueue[list[TaskInfo] | None] = queue.SimpleQueue()
+
+        def look() -> None:
+            driven = self._active.get(run)
+            if driven is None:
+                found.put(None)
+            else:
+                state = driven[0].run
+                found.put(describing.describe(state, describing.outline(state), driven_here=True))
+
+        if self._closed is not None:
+            raise self._closed
+        self._loop.post(look)
+        return found.get()
 
     def cancel(self, run: str, cancel: Cancelling) -> None:
         """Cancel a run, if it is driven here."""

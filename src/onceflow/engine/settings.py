@@ -72,8 +72,8 @@ def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
     """`[tool.onceflow]` of the nearest pyproject.toml above, and its folder."""
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
-        if file.is_file():
-            text = file.read_bytes()
+        text = _read_if_possible(file)
+        if text is not None:
             if b"onceflow" not in text:
                 return {}, folder
             import tomllib  # slow to import, seldom needed
@@ -87,6 +87,14 @@ def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
                 raise InvalidOption(str(file), "[tool.onceflow] is not a table in it", kind="setting")
             return table, folder
     return {}, start
+
+
+def _read_if_possible(file: Path) -> bytes | None:
+    """None if there is no such file, or it is not for us."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 def _path(value: Any) -> Path:
