@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from onceflow.backends.local.reports import Died, Ended, Finished
+from onceflow.errors import Stopped
 from tests.backends.common import Gate, Loop, gate, nothing, pass_gate, running_pool, write_line
 
 
@@ -142,11 +144,11 @@ def test_an_async_job_that_ignores_its_cancelling_is_ended_at_once_if_that_is_as
     assert alone.report(token) == Ended(token, started=True)
 
 
-def test_stopping_a_thread_ends_its_worker_and_tells_what_else_ran_there(
+def test_stopping_a_thread_by_force_ends_its_worker_and_tells_what_else_ran_there(
     alone: Loop, door: Gate, tmp_path: Path
 ) -> None:
     with gate(tmp_path / "other") as other_door:
-        thread = alone.start(pass_gate, door.path, threads=True)
+        thread = alone.start(_wait_whatever_happens, door.path, threads=True)
         door.wait(alone)
         other = alone.start(pass_gate, other_door.path)
         pid = other_door.wait(alone)
@@ -166,6 +168,12 @@ def _step(path: str, trace: str, line: str) -> str:
 def _announce(path: str) -> None:
     with open(path + ".here", "wb", buffering=0) as here:
         here.write(b"%8d" % os.getpid())
+
+
+def _wait_whatever_happens(path: str) -> None:
+    while True:
+        with contextlib.suppress(Stopped):
+            pass_gate(path)
 
 
 async def _wait_for_ever(path: str) -> None:
