@@ -47,8 +47,8 @@ def outline(run: Run) -> list[tuple[str, Node]]:
     stack = orphans[::-1] + [node.id for node in reversed(run.graph.nodes)]
     while stack:
         id = stack.pop()
-        row = run.rows.get(id)
-        found.append((id, run.graph.nodes[run.graph.index[id]] if row is None else row.node))
+        known = run.rows.get(id)
+        found.append((id, run.graph.nodes[run.graph.index[id]] if known is None else known.node))
         stack += nested.get(id, ())[::-1]
     return found
 
