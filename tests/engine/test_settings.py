@@ -157,6 +157,12 @@ def test_a_broken_pyproject_of_something_else_is_no_concern(tmp_path: Path) -> N
     assert settings.find().workers is None
 
 
+def test_a_pyproject_that_cannot_be_read_gives_nothing(tmp_path: Path) -> None:
+    (tmp_path / "here" / "pyproject.toml").mkdir()
+    write_project(tmp_path, "[tool.onceflow]\nworkers = 3\n")
+    assert settings.find().workers == 3
+
+
 def test_configure_sets_the_default_engine(tmp_path: Path) -> None:
     # when
     onceflow.configure(home=tmp_path / "configured", workers=1)
