@@ -378,6 +378,31 @@ class RunCancelled(OnceflowError):
         super().__init__(f"{text} resume({run!r}) would go on with it.")
 
 
+class RunTimedOut(RunCancelled, TimeoutError):
+    """Raised when the result of a run is asked for that ran out of time and was therefore cancelled. `timeout` is how
+    many seconds it had."""
+
+    def __init__(self, run: str, timeout: float, kept: tuple[str, ...] = (), uncertain: tuple[str, ...] = ()) -> None:
+        super().__init__(run, kept, uncertain)
+        self.timeout = timeout
+        self.args = (f"it ran out of time after {timeout:g} seconds: {self.args[0]}",)
+
+
+class TaskTimedOut(OnceflowError, TimeoutError):
+    """Raised for a task that ran out of time. `task` is its id, `timeout` how many seconds it had; `total` if that was
+    for all its attempts together."""
+
+    def __init__(self, task: str, timeout: float, *, total: bool = False) -> None:
+        self.task = task
+        self.timeout = timeout
+        self.total = total
+        if total:
+            text = f"{task} was not done within {timeout:g} seconds, all its attempts together (total_timeout)"
+        else:
+            text = f"{task} ran for more than {timeout:g} seconds and was stopped (timeout)"
+        super().__init__(text)
+
+
 class RunPaused(OnceflowError):
     """Raised when the result of a run is asked for that waits for a person, because an undo keeps failing. `task` is
     the task that cannot be undone; what its rollback function raised last is the `__cause__`."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.engine.common import Door, kill, run_script, started, traces
 
 TRIP = """

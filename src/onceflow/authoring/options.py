@@ -27,6 +27,8 @@ class PureOptions(TypedDict, total=False):
     checkpoint: bool
     cpus: float
     memory: int | str
+    timeout: float | None
+    total_timeout: float | None
     name: str
     num_returns: int
     retry: int | Retry
@@ -66,6 +68,10 @@ class Settings:
     """None if nothing was said: one core, but nothing for functions that share a process."""
     memory: int = 0
     """Bytes."""
+    timeout: float | None = None
+    """Seconds that one attempt may run."""
+    total_timeout: float | None = None
+    """Seconds from the start of the first attempt until the task must be done, with retries and delays."""
 
     @property
     def effect(self) -> Effect:
@@ -125,6 +131,8 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         threads=given.get("threads", False),
         cpus=_cpus(given["cpus"], name) if "cpus" in given else None,
         memory=_memory(given.get("memory", 0), name),
+        timeout=_seconds(given.get("timeout"), "timeout", name),
+        total_timeout=_seconds(given.get("total_timeout"), "total_timeout", name),
     )
 
 
@@ -150,6 +158,14 @@ def _retry(value: Any, task: str) -> Retry:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidOption(task, f"retry must be a count that is not negative, or a Retry, not {value!r}")
     return Retry(value)
+
+
+def _seconds(value: Any, option: str, task: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise InvalidOption(task, f"{option} must be a number of seconds above 0, not {value!r}")
+    return float(value)
 
 
 def _cpus(value: Any, task: str) -> float:

@@ -233,6 +233,8 @@ class TaskDecorator:
     - `cpus=4`, `memory="2GiB"`: what it needs while it runs. Tasks of one host run at the same time only if what they
       need is there for all of them; nobody holds a task to it. By default one core, nothing for functions that share a
       process (async ones and threads), and no memory worth counting.
+    - `timeout=30`: seconds that one attempt may run; then it is stopped and counts as failed. `total_timeout=300`: the
+      same for the whole task, with its retries and the delays between them; then it is not tried again.
 
     `@task.pure` is short for a task without outside effect that is deterministic and not saved.
 

@@ -27,7 +27,7 @@ from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.outputs import SMALL, Blob, Outputs, Part, whole
 from onceflow.driver.work import Host, Store, Work
-from onceflow.errors import FunctionNotLoaded, OnceflowError
+from onceflow.errors import FunctionNotLoaded, OnceflowError, TaskTimedOut
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
 from onceflow.values.failures import dump
 
@@ -52,6 +52,8 @@ class Ending(msgspec.Struct, frozen=True):
     uncertain: tuple[str, ...] = ()
     failure: bytes | None = None
     """What the first of `failed` raised (`values.failures`), or the undo for which the run is paused."""
+    timeout: float | None = None
+    """How many seconds it had, if it was cancelled because it ran out of time."""
 
 
 class _Held(msgspec.Struct):
@@ -128,6 +130,10 @@ class Driver:
         self._timers = 0
         self._parked: str | None = None
         """The node whose undo keeps failing, once that is durable."""
+        self._timed: set[str] = set()
+        """Nodes whose `total_timeout` is running."""
+        self._expired: set[str] = set()
+        """Nodes whose `total_timeout` is over."""
         self._drained: OnceflowError | None = None
         """Nothing more starts, and this is why."""
 
@@ -191,7 +197,11 @@ class Driver:
 
     def ended(self, work: Work) -> None:
         """It was stopped, and runs no more."""
-        if self._take(work):
+        if not self._take(work):
+            return
+        if work.node in self._expired and not work.undo:
+            self._note_raised(work, self._out_of_time(work.node, work.call.settings.total_timeout), permanent=True)
+        else:
             self.tell(events.Ended(work.node, work.attempt))
 
     def committed(self) -> None:
@@ -398,8 +408,35 @@ class Driver:
     def _launch(self, work: Work) -> None:
         if self._drained is not None:
             return
+        if not work.undo and work.call.settings.total_timeout is not None and work.attempt not in self._private:
+            if work.node in self._expired:
+                self._failures[work.node] = self._out_of_time(work.node, work.call.settings.total_timeout)
+                self._events.append(events.Raised(work.node, work.attempt, permanent=True))
+                return
+            self._watch(work.node, work.call.settings.total_timeout)
         self._in_flight[work.attempt] = work
         self._host.start(self, work)
+
+    def _watch(self, node: str, seconds: float) -> None:
+        """Let a task run out of time, unless it is done before."""
+
+        def expire() -> None:
+            self._timed.discard(node)
+            row = self.run.rows.get(node)
+            if row is None or row.state == "done":
+                return
+            self._expired.add(node)
+            if row.state == "running" and row.attempt in self._in_flight:
+                self._host.stop(self, row.attempt)
+            elif row.state == "backoff":  # it is started once more, and refused
+                self.tell(events.Elapsed(node, row.attempt))
+
+        if node not in self._timed:
+            self._timed.add(node)
+            self._host.later(self, seconds, expire)
+
+    def _out_of_time(self, node: str, seconds: float) -> bytes:
+        return dump(TaskTimedOut(node, seconds, total=True), "the engine")
 
     def _key(self, row: Row) -> str:
         return f"{self.id}/{row.id}/{self.run.undos.get(row.id, 0)}"

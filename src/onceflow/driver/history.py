@@ -33,6 +33,8 @@ class History:
         """A node whose undo waits for a person."""
         self.finished: str | None = None
         """The status with which the run ended."""
+        self.resumed = False
+        """Whether it has ended before, and somebody resumed it."""
         self.failed: list[str] = []
         """Nodes whose failure ended it."""
 
@@ -72,6 +74,7 @@ class History:
                 self.finished = status
             case records.Resumed():
                 self.finished = self.parked = None
+                self.resumed = True
                 self.failed.clear()
 
 

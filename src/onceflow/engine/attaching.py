@@ -30,7 +30,7 @@ from onceflow.driver.outputs import Part
 from onceflow.engine import deaths
 from onceflow.engine.describing import TaskInfo, TaskState, describe, outline
 from onceflow.engine.handles import Completion
-from onceflow.engine.hub import Hub, Redirected, Store
+from onceflow.engine.hub import Adoption, Hub, Redirected, Store
 from onceflow.engine.submission import Settings
 from onceflow.errors import NoOutput, NoSuchRun, OnceflowError
 from onceflow.storage.home import Home
@@ -110,9 +110,7 @@ class Attaching:
         driven.when_done(lambda: completion.end(driven.ending, driven.error))
         return True
 
-    def _load(
-        self, row: RunRow, graph: WorkflowGraph | None, cancel: events.Cancel | None
-    ) -> Callable[[Hub], tuple[Driver, Callable[[], None]]]:
+    def _load(self, row: RunRow, graph: WorkflowGraph | None, cancel: events.Cancel | None) -> Adoption:
         journal, store = self._home.journal, Store(self._home, row.id)
         with journal.load(row.id) as loaded:
             stored = storing.decode(loaded.graph, store.read, graph)
@@ -132,7 +130,11 @@ class Attaching:
         with journal.load(row.id) as loaded:
             outputs, carried = load_values(loaded.entries, run)
 
-        def make(hub: Hub) -> tuple[Driver, Callable[[], None]]:
+        left = settings.timeout
+        if left is not None and past.finished is None and past.parked is None and not past.resumed:
+            left -= time.time() - row.created  # else somebody has resumed it, and it has all its time again
+
+        def make(hub: Hub) -> tuple[Driver, Callable[[], None], float | None, float | None]:
             driver = Driver(
                 row.id,
                 run,
@@ -146,7 +148,7 @@ class Attaching:
                 due=past.due,
                 status=row.status,
             )
-            return driver, lambda: driver.begin(decided)
+            return driver, lambda: driver.begin(decided), settings.timeout, left
 
         return make
 

@@ -69,7 +69,7 @@ def _engine_for_runs() -> Engine:
     return default_engine()
 
 
-def run(node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> R:
+def run(node: R, *, name: str | None = None, on_failure: OnFailure = "keep", timeout: float | None = None) -> R:
     """Runs the graph that leads to this node, exactly once, and returns its result.
 
     `name` is an idempotency key. The first `run` under a name starts it; another one with the same graph returns the
@@ -77,22 +77,26 @@ def run(node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> 
     With another graph it raises `NameTaken`.
     With `on_failure="undo"` a failure takes back what undoable tasks have done; by default it is kept, and resuming
     goes on from there.
+    After `timeout` seconds the run is cancelled, as `cancel` does it, and `RunTimedOut` is raised; time in which no
+    engine drives it counts as well, until somebody resumes it.
 
     Raises `TaskFailed`, with the task's own exception as its cause, or `UnsafeGraph` before anything has started.
 
         run(trip.bind("ann", "Rome"), name="trip-17")
     """
-    return _engine_for_runs().run(node, name=name, on_failure=on_failure)
+    return _engine_for_runs().run(node, name=name, on_failure=on_failure, timeout=timeout)
 
 
-def run_async(node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> RunHandle[R]:
+def run_async(
+    node: R, *, name: str | None = None, on_failure: OnFailure = "keep", timeout: float | None = None
+) -> RunHandle[R]:
     """Like `run`, but returns a handle as soon as the run is durable. It can be awaited, asked for its `result()`, and
     iterated over for its events.
 
         handle = run_async(trip.bind("ann", "Rome"))
         handle.result(timeout=60)
     """
-    return _engine_for_runs().run_async(node, name=name, on_failure=on_failure)
+    return _engine_for_runs().run_async(node, name=name, on_failure=on_failure, timeout=timeout)
 
 
 def run_many(
@@ -100,6 +104,7 @@ def run_many(
     *,
     names: Iterable[str] | None = None,
     on_failure: OnFailure = "keep",
+    timeout: float | None = None,
     return_exceptions: bool = False,
 ) -> list[R]:
     """Runs many graphs at once, each as a run of its own, and returns their results in order.
@@ -109,7 +114,9 @@ def run_many(
 
         run_many([trip.bind(user, "Rome") for user in users], names=[f"trip-{user}" for user in users])
     """
-    return _engine_for_runs().run_many(nodes, names=names, on_failure=on_failure, return_exceptions=return_exceptions)
+    return _engine_for_runs().run_many(
+        nodes, names=names, on_failure=on_failure, timeout=timeout, return_exceptions=return_exceptions
+    )
 
 
 def resume(run: str) -> Any:

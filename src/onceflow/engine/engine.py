@@ -120,19 +120,23 @@ class Engine:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    def run(self, node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> R:
+    def run(
+        self, node: R, *, name: str | None = None, on_failure: OnFailure = "keep", timeout: float | None = None
+    ) -> R:
         """Runs the graph that leads to this node, and returns its result. See `onceflow.run`."""
         self._check_usable()
         self._hub.warm_up()
-        submission = self._prepare(node, name, on_failure)
+        submission = self._prepare(node, name, on_failure, timeout)
         result: R = self._result(submission, self._begin(submission))
         return result
 
-    def run_async(self, node: R, *, name: str | None = None, on_failure: OnFailure = "keep") -> RunHandle[R]:
+    def run_async(
+        self, node: R, *, name: str | None = None, on_failure: OnFailure = "keep", timeout: float | None = None
+    ) -> RunHandle[R]:
         """Like `run`, but returns as soon as the run is durable: from then on it can be resumed whatever happens."""
         self._check_usable()
         self._hub.warm_up()
-        submission = self._prepare(node, name, on_failure)
+        submission = self._prepare(node, name, on_failure, timeout)
         feed = Feed()
         completion = self._begin(submission, feed)
         completion.wait_until_accepted()
@@ -147,6 +151,7 @@ class Engine:
         *,
         names: Iterable[str] | None = None,
         on_failure: OnFailure = "keep",
+        timeout: float | None = None,
         return_exceptions: bool = False,
     ) -> list[R]:
         """Runs many graphs at once, each as a run of its own, and returns their results in order.
@@ -165,7 +170,7 @@ class Engine:
         begun: list[tuple[Submission, Completion] | Exception] = []
         for node, name in zip(given, named, strict=True):
             try:
-                submission = self._prepare(node, name, on_failure)
+                submission = self._prepare(node, name, on_failure, timeout)
                 begun.append((submission, self._begin(submission)))
             except Exception as error:  # what is no graph, or not a safe one, is no concern of the others
                 begun.append(error)
@@ -380,8 +385,8 @@ class Engine:
         self._attach(row, completion, in_background=True)
         return RunHandle(self, completion, feed)
 
-    def _prepare(self, node: object, name: str | None, on_failure: OnFailure) -> Submission:
-        return prepare(node, name=name, on_failure=on_failure, home=self._home)
+    def _prepare(self, node: object, name: str | None, on_failure: OnFailure, timeout: float | None) -> Submission:
+        return prepare(node, name=name, on_failure=on_failure, timeout=timeout, home=self._home)
 
     def _begin(self, submission: Submission, feed: Feed | None = None) -> Completion:
         """Hands a new run over, unless its name is known to be taken."""

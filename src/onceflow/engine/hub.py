@@ -43,6 +43,9 @@ SAVERS = 4
 logger = logging.getLogger(__name__)
 
 
+TIMEOUT_GRACE = 0.5
+"""Seconds that a run which has run out of time gives to begun irrevocable attempts."""
+
 CANCEL = "cancel"
 """The kind of command that cancels a run."""
 
@@ -59,6 +62,9 @@ class Redirected(OnceflowError):
     """The run that was to be created or claimed turned out to be somebody else's: look again. Never seen by users."""
 
 
+Adoption = Callable[["Hub"], tuple[Driver, Callable[[], None], float | None, float | None]]
+
+
 class Hub:
     """Implements `driver.work.Host`. Started on creation, in a thread of its own."""
 
@@ -73,6 +79,8 @@ class Hub:
         self._answers: deque[tuple[Driver, Sequence[Request], Outcome]] = deque()
         self._dirty: dict[Driver, None] = {}
         """Drivers that have something for the journal."""
+        self._timed_out: dict[Driver, float] = {}
+        """Drivers of runs that have run out of time → how many seconds they had."""
         self._claimed: set[Driver] = set()
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
         self._workers: workers.Workers | None = None
@@ -96,8 +104,9 @@ class Hub:
         """Drive a new run."""
         self._post(completion, lambda: self._submit(submission, completion))
 
-    def adopt(self, make: Callable[[Hub], tuple[Driver, Callable[[], None]]], completion: Completion) -> None:
-        """Drive a run that exists. `make` gives its driver and how it begins."""
+    def adopt(self, make: Adoption, completion: Completion) -> None:
+        """Drive a run that exists. `make` gives its driver, how it begins, and how many seconds it may take and are
+        left of them."""
         self._post(completion, lambda: self._adopt(make, completion))
 
     def find(self, run: str) -> Completion | None:
@@ -196,14 +205,27 @@ class Hub:
         run = Run(submission.graph, epoch=1, on_failure=submission.settings.on_failure)
         driver = Driver(submission.run, run, self, Store(self._home, submission.run), opening=submission.opening)
         self._drive(driver, completion, driver.begin)
+        self._limit(driver, submission.settings.timeout, submission.settings.timeout)
 
-    def _adopt(self, make: Callable[[Hub], tuple[Driver, Callable[[], None]]], completion: Completion) -> None:
+    def _adopt(self, make: Adoption, completion: Completion) -> None:
         if completion.run in self._active:
             completion.end(None, Redirected())
             return
-        driver, begin = make(self)
+        driver, begin, timeout, left = make(self)
         self._drive(driver, completion, begin)
+        self._limit(driver, timeout, left)
         self._claimed.add(driver)
+
+    def _limit(self, driver: Driver, timeout: float | None, left: float | None) -> None:
+        """Cancel a run when it has run out of time."""
+        if timeout is None or left is None or driver.over:
+            return
+
+        def run_out() -> None:
+            self._timed_out[driver] = timeout
+            self._cancel(driver.id, Cancelling(undo=driver.run.on_failure == "undo", grace=TIMEOUT_GRACE))
+
+        self.later(driver, max(0.0, left), run_out)
 
     def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
         if self._closed is not None:
@@ -220,7 +242,7 @@ class Hub:
                 deaths.prepare(self._home.path, self._home.engine),
                 self._size,
                 preload=self._preload,
-                selector=self._loop.selector,
+                loop=self._loop,
                 answer=self._answered,
             )
 
@@ -374,7 +396,10 @@ class Hub:
         self._claimed.discard(driver)
         if self._workers is not None:
             self._workers.forget(driver)
-        completion.end(driver.ending, driver.interruption)
+        ending, timeout = driver.ending, self._timed_out.pop(driver, None)
+        if timeout is not None and ending is not None and ending.status == "cancelled":
+            ending = msgspec.structs.replace(ending, timeout=timeout)
+        completion.end(ending, driver.interruption)
 
 
 class Store:

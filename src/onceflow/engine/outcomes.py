@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onceflow.driver.driver import Ending, load_result
-from onceflow.errors import OnceflowError, RunCancelled, RunPaused, TaskFailed
+from onceflow.errors import OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
 from onceflow.values import failures
 
 
@@ -23,7 +23,9 @@ def value_of(ending: Ending, run: str, name: str | None, read: Callable[[str], b
 def error_of(ending: Ending, run: str, name: str | None) -> OnceflowError:
     cause = None if ending.failure is None else failures.load(ending.failure)
     error: OnceflowError
-    if ending.status == "cancelled":
+    if ending.timeout is not None:
+        error = RunTimedOut(run, ending.timeout, ending.kept, ending.uncertain)
+    elif ending.status == "cancelled":
         error = RunCancelled(run, ending.kept, ending.uncertain)
     elif ending.status == "paused":
         error = RunPaused(run, ending.failed[0])

@@ -32,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True):
     """What the journal keeps of how a run is to be run."""
 
     on_failure: OnFailure = "keep"
+    timeout: float | None = None
+    """Seconds that it may take."""
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -45,12 +47,14 @@ class Submission(msgspec.Struct, frozen=True):
     """What makes it a run."""
 
 
-def prepare(node: object, *, name: str | None, on_failure: OnFailure, home: Home) -> Submission:
+def prepare(node: object, *, name: str | None, on_failure: OnFailure, timeout: float | None, home: Home) -> Submission:
     """Raises `UnsafeGraph`, and whatever says that this is no graph."""
     if on_failure not in ("keep", "undo"):
         raise InvalidOption("on_failure", f"it is 'keep' or 'undo', not {on_failure!r}", kind="setting")
     if name is not None:
         check_name(name)
+    if timeout is not None:
+        check_timeout(timeout)
     graph = build_graph(node)
     check.check(graph)
     run = new_id()
@@ -58,7 +62,7 @@ def prepare(node: object, *, name: str | None, on_failure: OnFailure, home: Home
         home.blobs.write(Author(run, 1, home.engine), f"buffer.{number}", [buffer])
         for number, buffer in enumerate(graph.buffers)
     ]
-    settings = Settings(on_failure)
+    settings = Settings(on_failure, None if timeout is None else float(timeout))
     opening: list[Request] = [
         CreateRun(
             id=run,
@@ -80,6 +84,11 @@ def prepare(node: object, *, name: str | None, on_failure: OnFailure, home: Home
 def check_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
         raise InvalidOption("name", f"it is a text that is not empty, not {name!r}", kind="setting")
+
+
+def check_timeout(timeout: Any) -> None:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
+        raise InvalidOption("timeout", f"it is a number of seconds above 0, not {timeout!r}", kind="setting")
 
 
 def new_id() -> str:

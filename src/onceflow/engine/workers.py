@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import selectors
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,12 +15,17 @@ from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Repor
 from onceflow.core.run import attempt_name
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
-from onceflow.errors import UnpicklableArgument, WorkerDied
+from onceflow.engine.loop import Loop
+from onceflow.errors import TaskTimedOut, UnpicklableArgument, WorkerDied
 from onceflow.values import failures, functions
 
 RECENT = 0.1
 """Seconds for which the file of a function's module is taken to be unchanged. To look at it for each of many short runs
 would cost more than to run them."""
+
+SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5
+"""Seconds between two looks at a job with a timeout that has not started. They may be as long as a part of its
+timeout."""
 
 Answer = Callable[[Driver, Work, Report], None]
 
@@ -35,10 +39,13 @@ class Workers:
         size: int | None,
         *,
         preload: Sequence[str],
-        selector: selectors.BaseSelector,
+        loop: Loop,
         answer: Answer,
     ) -> None:
         self._answer = answer
+        self._loop = loop
+        self._timed_out: dict[int, float] = {}
+        """Jobs that are stopped because they have run for so many seconds."""
         self._tokens = itertools.count(1)
         self._jobs: dict[int, tuple[Driver, Work]] = {}
         self._by_attempt: dict[tuple[Driver, int], int] = {}
@@ -47,7 +54,7 @@ class Workers:
         self._recent: dict[Any, str] = {}
         """Functions of modules that were shipped by any driver since `_recent_since`, and their hashes."""
         self._recent_since = 0.0
-        self._pool = Pool(folder, size, selector=selector, report=self._reported, preload=preload)
+        self._pool = Pool(folder, size, selector=loop.selector, report=self._reported, preload=preload)
 
     def start(self, driver: Driver, work: Work) -> None:
         token = next(self._tokens)
@@ -61,6 +68,29 @@ class Workers:
             self._reported(Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0))
             return
         self._pool.start(job)
+        timeout = work.call.settings.timeout
+        if timeout is not None and not work.undo:
+            self._limit(token, timeout)
+
+    def _limit(self, token: int, timeout: float) -> None:
+        """Stop a job that runs for too long. Its time begins when it is seen to run, not while it waits for its turn:
+        it is looked at now and then."""
+        pause = min(LONGEST_LOOK, max(SHORTEST_LOOK, timeout / 20))
+
+        def look() -> None:
+            if token not in self._jobs:
+                return
+            if self._pool.has_started(token):
+                self._loop.later(timeout, stop)
+            else:
+                self._loop.later(pause, look)
+
+        def stop() -> None:
+            if token in self._jobs:
+                self._timed_out[token] = timeout
+                self._pool.stop(token)
+
+        self._loop.later(SHORTEST_LOOK, look)
 
     def stop(self, driver: Driver, attempt: int) -> None:
         token = self._by_attempt.get((driver, attempt))
@@ -137,7 +167,12 @@ class Workers:
                 for token in tokens:
                     driver, work = self._take(token)
                     self._answer(driver, work, Died((token,), worker, status))
+            case Ended(token) if token in self._timed_out:
+                driver, work = self._take(token)
+                error = TaskTimedOut(work.node, self._timed_out.pop(token))
+                self._answer(driver, work, Raised(token, failures.dump(error, "the engine"), False, 0.0, 0.0, 0))
             case _:
+                self._timed_out.pop(report.token, None)
                 driver, work = self._take(report.token)
                 self._answer(driver, work, report)
 

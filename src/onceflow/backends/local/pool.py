@@ -128,6 +128,13 @@ class Pool:
         assert job.function in self._dispatcher.shipped
         self._dispatcher.add(job)
 
+    def has_started(self, token: int) -> bool:
+        """Whether a worker runs this job now, or has run it and not told yet."""
+        worker = self._dispatcher.holders.get(token)
+        if worker is None:
+            return False
+        return token in worker.shared or worker.queue[token].place <= worker.mark
+
     def stop(self, token: int, *, now: bool = False) -> None:
         """Ends a job. Answered by `Ended`, or by another report if that was quicker. Unknown tokens are ignored.
 
