@@ -20,7 +20,7 @@ from onceflow.storage.journal import Durability
 from onceflow.testing.chaos import judging, kills, leaks, ledger, plans, random_plans, steps
 from onceflow.testing.chaos.kills import Bomb, Delay, Fuse, Target
 from onceflow.testing.chaos.ledger import Ledger
-from onceflow.testing.chaos.lives import HOME, NAME, OUTPUT, PLAN, How, Life, Nursery, Outcome
+from onceflow.testing.chaos.lives import HOME, NAME, OUTPUT, PLAN, How, Life, Nursery, Outcome, Started
 from onceflow.testing.chaos.plans import Plan
 from onceflow.testing.simulation.story import draw
 
@@ -113,16 +113,17 @@ class _Iteration:
     def _live_until_told(self, world: Ledger) -> list[str]:
         """Starts engines until one of them says how the run came out."""
         for life in itertools.islice(self._schedule, MOST_LIVES):
-            told = len(judging.outcomes(world.lines()))
-            problem = self._live(life)
-            if problem is not None:
-                return [problem]
-            found = judging.outcomes(world.lines())[told:]
-            for _, outcome in found:
-                self.outcome = outcome
-                if outcome.status == "error" and self._is_excused(life, outcome):
-                    continue
-                return []
+            before = len(judging.outcomes(world.lines()))
+            problems = self._live(life)
+            told = [outcome for _, outcome in judging.outcomes(world.lines())[before:]]
+            told = [outcome for outcome in told if not self._is_excused(life, outcome)]
+            results = {outcome.result for outcome in told if outcome.status == "succeeded"}
+            if len(results) > 1:
+                problems.append(f"callers were told different results: {results}")
+            if told:
+                self.outcome = told[-1]
+            if told or problems:
+                return problems
         return [f"the run has not ended after {MOST_LIVES} engines"]
 
     def _is_excused(self, life: Life, outcome: Outcome) -> bool:
@@ -131,11 +132,21 @@ class _Iteration:
             kill is not None and kill.target == "server" for kill in (life.fuse, life.delay)
         )
 
-    def _live(self, life: Life) -> str | None:
-        """One engine, from its start to its end. Returns what is wrong with that."""
+    def _live(self, life: Life) -> list[str]:
+        """One engine, and perhaps a rival, from the start to the end. Returns what is wrong with that."""
         started = self._nursery.start(self._folder, life)
+        rival = None
+        if life.rival:
+            undisturbed = msgspec.structs.replace(life, number=-life.number, fuse=None, delay=None)
+            rival = self._nursery.start(self._folder, undisturbed)
         if life.delay is not None and not started.wait(life.delay.seconds):
             kills.assassinate(started.pid, life.delay.target, lambda: not started.wait(0))
+        problems = self._wait_for(started, str(life))
+        if rival is not None:
+            problems += self._wait_for(rival, f"the rival of engine {life.number}")
+        return problems
+
+    def _wait_for(self, started: Started, who: str) -> list[str]:
         hangs = not started.wait(PATIENCE)
         if hangs:
             started.signal(signal.SIGUSR1)  # it writes down where its threads are
@@ -143,10 +154,10 @@ class _Iteration:
             started.signal(signal.SIGKILL)
             started.wait(PATIENCE)
         status = self._nursery.reap(started)
-        self.lives.append(f"{life}, process {started.pid} ended with {status}")
+        self.lives.append(f"{who}, process {started.pid} ended with {status}")
         if hangs:
-            return f"engine {life.number} hangs"
-        return None if status in (0, -signal.SIGKILL) else f"engine {life.number} ended with {status}"
+            return [f"process {started.pid} hangs"]
+        return [] if status in (0, -signal.SIGKILL) else [f"process {started.pid} ended with {status}"]
 
     def _ask_again(self, world: Ledger) -> list[str]:
         """What the journal says must be what was told, and asking must not run anything."""
@@ -236,4 +247,5 @@ def _schedule(random: Random, plan: Plan, script: bool) -> tuple[list[Bomb], Ite
 def _life(random: Random, script: bool, number: int, fuse: Fuse | None = None, delay: Delay | None = None) -> Life:
     how: How = random.choice(("run", "resume", "async", "recover")) if number else "run"
     durability: Durability = random.choice(("process", "process", "power"))
-    return Life(number, how, durability, script, random.random() < 0.8, fuse, delay)
+    preload, rival = random.random() < 0.8, random.random() < 0.1
+    return Life(number, how, durability, script, preload, rival, fuse, delay)

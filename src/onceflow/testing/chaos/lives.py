@@ -48,11 +48,14 @@ class Life(msgspec.Struct, frozen=True):
     """Whether it is started as one."""
     preload: bool = False
     """Whether workers begin with the tasks imported."""
+    rival: bool = False
+    """Whether another engine, which nobody kills, is started at the same moment."""
     fuse: Fuse | None = None
     delay: Delay | None = None
 
     def __str__(self) -> str:
         told = [f"engine {self.number}: {self.how}{' as a script' if self.script else ''}"]
+        told += ["with a rival"] * self.rival
         told += [str(kill) for kill in (self.fuse, self.delay) if kill is not None]
         return ", ".join(told)
 
