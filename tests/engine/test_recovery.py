@@ -56,9 +56,9 @@ STARTS = """
 """
 
 
-def interrupt(tmp_path: Path, door: Door, node: Any, **options: Any) -> str:
+def interrupt(home: Path, door: Door, node: Any, **options: Any) -> str:
     """A run that its engine left when one of its tasks stood at the door."""
-    engine = Engine(tmp_path / "home", workers=2)
+    engine = Engine(home, workers=1)
     handle = engine.run_async(node, **options)
     door.wait()
     engine.close()
@@ -86,7 +86,7 @@ def test_a_run_whose_engine_was_closed_is_interrupted_and_goes_on(tmp_path: Path
     # given
     path = str(tmp_path / "trace")
     saved = trace.bind(path, "once")
-    run = interrupt(tmp_path, door, keep.bind([saved, pass_door.options(after=[saved]).bind(door.path)]))
+    run = interrupt(tmp_path / "home", door, keep.bind([saved, pass_door.options(after=[saved]).bind(door.path)]))
     with Engine(tmp_path / "home", workers=1) as engine:
         assert engine.status(run) == "interrupted"
         assert [info.id for info in engine.list_runs(status="interrupted")] == [run]
@@ -126,7 +126,7 @@ def test_failed_runs_are_left_alone_by_resume_all(tmp_path: Path) -> None:
 
 def test_an_engine_that_recovers_goes_on_by_itself_and_waits_at_its_end(tmp_path: Path, door: Door) -> None:
     # given
-    run = interrupt(tmp_path, door, pass_door.bind(door.path))
+    run = interrupt(tmp_path / "home", door, pass_door.bind(door.path))
     # when
     door.open()
     with Engine(tmp_path / "home", workers=1, recover=True):
@@ -138,28 +138,28 @@ def test_an_engine_that_recovers_goes_on_by_itself_and_waits_at_its_end(tmp_path
 
 
 def test_resume_async_at_the_end_of_a_block_is_waited_for(tmp_path: Path, door: Door) -> None:
-    run = interrupt(tmp_path, door, pass_door.bind(door.path))
+    run = interrupt(tmp_path / "home", door, pass_door.bind(door.path))
     door.open()
     with Engine(tmp_path / "home", workers=1) as engine:
         handle = engine.resume_async(run)
     assert handle.result(0) == "through"
 
 
-def test_interrupted_runs_can_be_deleted(tmp_path: Path, door: Door) -> None:
-    run = interrupt(tmp_path, door, pass_door.bind(door.path), name="left")
-    with Engine(tmp_path / "home", workers=1) as engine:
-        engine.delete("left")
-        with pytest.raises(NoSuchRun):
-            engine.resume(run)
+def test_interrupted_runs_can_be_deleted(engine: Engine, home: Path, tmp_path: Path, door: Door) -> None:
+    run = interrupt(home, door, pass_door.bind(door.path), name="left")
+    engine.delete("left")
+    with pytest.raises(NoSuchRun):
+        engine.resume(run)
 
 
-def test_outputs_of_an_interrupted_run_can_be_had_if_they_are_saved(tmp_path: Path, door: Door) -> None:
+def test_outputs_of_an_interrupted_run_can_be_had_if_they_are_saved(
+    engine: Engine, home: Path, tmp_path: Path, door: Door
+) -> None:
     saved = keep.bind(b"x" * 100_000)
-    run = interrupt(tmp_path, door, keep.bind(pass_door.options(after=[saved]).bind(door.path)))
-    with Engine(tmp_path / "home", workers=1) as engine:
-        assert engine.get_output(run, task="keep") == b"x" * 100_000
-        with pytest.raises(NoOutput):
-            engine.get_output(run)
+    run = interrupt(home, door, keep.bind(pass_door.options(after=[saved]).bind(door.path)))
+    assert engine.get_output(run, task="keep") == b"x" * 100_000
+    with pytest.raises(NoOutput):
+        engine.get_output(run)
 
 
 def test_a_run_that_does_not_exist_cannot_be_resumed(engine: Engine) -> None:
@@ -186,12 +186,12 @@ def test_resume_of_a_run_that_goes_on_waits_for_it(engine: Engine, door: Door) -
     assert joined.result(60) == handle.result(60) == "through"
 
 
-def test_threads_that_resume_one_run_at_once_share_it(tmp_path: Path, door: Door) -> None:
+def test_threads_that_resume_one_run_at_once_share_it(engine: Engine, home: Path, tmp_path: Path, door: Door) -> None:
     # given
     path = tmp_path / "trace"
-    run = interrupt(tmp_path, door, trace_key.bind(str(path), door.path))
+    run = interrupt(home, door, trace_key.bind(str(path), door.path))
     start = threading.Barrier(6)
-    with Engine(tmp_path / "home", workers=2) as engine, ThreadPoolExecutor(6) as threads:
+    with ThreadPoolExecutor(6) as threads:
 
         def resume() -> Any:
             start.wait()
@@ -209,7 +209,7 @@ def test_threads_that_resume_one_run_at_once_share_it(tmp_path: Path, door: Door
 def test_threads_of_several_engines_that_resume_one_run_at_once_share_it(tmp_path: Path, door: Door) -> None:
     # given
     path = tmp_path / "trace"
-    run = interrupt(tmp_path, door, trace_key.bind(str(path), door.path))
+    run = interrupt(tmp_path / "home", door, trace_key.bind(str(path), door.path))
     start = threading.Barrier(9)
     engines = [Engine(tmp_path / "home", workers=1) for _ in range(3)] * 3
 
@@ -232,14 +232,15 @@ def test_threads_of_several_engines_that_resume_one_run_at_once_share_it(tmp_pat
 # -- attempts after an interruption ------------------------------------------------------------------------------------
 
 
-def test_the_key_is_the_same_when_an_irrevocable_task_runs_again(tmp_path: Path, door: Door) -> None:
+def test_the_key_is_the_same_when_an_irrevocable_task_runs_again(
+    engine: Engine, home: Path, tmp_path: Path, door: Door
+) -> None:
     # given
     path = tmp_path / "trace"
-    run = interrupt(tmp_path, door, trace_key.bind(str(path), door.path))
+    run = interrupt(home, door, trace_key.bind(str(path), door.path))
     # when
     door.open()
-    with Engine(tmp_path / "home", workers=1) as engine:
-        engine.resume(run)
+    engine.resume(run)
     # then
     (key, attempt, *same), (key_again, attempt_again, *same_again) = lines(path)
     assert key == key_again
@@ -248,43 +249,44 @@ def test_the_key_is_the_same_when_an_irrevocable_task_runs_again(tmp_path: Path,
     assert same == same_again == [run, "trace_key"]
 
 
-def test_an_unfinished_undoable_task_is_undone_before_it_runs_again_with_a_new_key(tmp_path: Path, door: Door) -> None:
+def test_an_unfinished_undoable_task_is_undone_before_it_runs_again_with_a_new_key(
+    engine: Engine, home: Path, tmp_path: Path, door: Door
+) -> None:
     # given
     path = tmp_path / "trace"
-    run = interrupt(tmp_path, door, undoable_key.bind(str(path), door.path))
+    run = interrupt(home, door, undoable_key.bind(str(path), door.path))
     # when
     door.open()
-    with Engine(tmp_path / "home", workers=1) as engine:
-        assert engine.resume(run) == "done"
+    assert engine.resume(run) == "done"
     # then
     first, undone, second = lines(path)
     assert undone == ["undone", first[0], None]
     assert second[0] != first[0]
 
 
-def test_unsaved_outputs_are_made_again(tmp_path: Path, door: Door) -> None:
+def test_unsaved_outputs_are_made_again(engine: Engine, home: Path, tmp_path: Path, door: Door) -> None:
     total = sum_of.options(checkpoint=False).bind(1, 2, keep.bind(3))
-    run = interrupt(tmp_path, door, add.bind(total, pass_door.options(after=[total]).bind(door.path, 4)))
+    run = interrupt(home, door, add.bind(total, pass_door.options(after=[total]).bind(door.path, 4)))
     door.open()
-    with Engine(tmp_path / "home", workers=1) as engine:
-        assert engine.resume(run) == 10
+    assert engine.resume(run) == 10
 
 
-def test_large_arguments_are_there_after_an_interruption(tmp_path: Path, door: Door) -> None:
+def test_large_arguments_are_there_after_an_interruption(
+    engine: Engine, home: Path, tmp_path: Path, door: Door
+) -> None:
     value = os.urandom(200_000)
-    run = interrupt(tmp_path, door, keep.options(after=[pass_door.bind(door.path)]).bind({"deep": [bytearray(value)]}))
+    run = interrupt(home, door, keep.options(after=[pass_door.bind(door.path)]).bind({"deep": [bytearray(value)]}))
     door.open()
-    with Engine(tmp_path / "home", workers=1) as engine:
-        assert engine.resume(run) == {"deep": [value]}
+    assert engine.resume(run) == {"deep": [value]}
 
 
-def test_failures_before_an_interruption_count(tmp_path: Path, door: Door) -> None:
+def test_failures_before_an_interruption_count(engine: Engine, home: Path, tmp_path: Path, door: Door) -> None:
     # given a task that has failed once when its engine is closed during the second attempt
     path = tmp_path / "trace"
-    run = interrupt(tmp_path, door, fail_thrice.bind(str(path), door.path))
+    run = interrupt(home, door, fail_thrice.bind(str(path), door.path))
     door.open(4)
     # when
-    with Engine(tmp_path / "home", workers=1) as engine, pytest.raises(TaskFailed):
+    with pytest.raises(TaskFailed):
         engine.resume(run)
     # then an attempt that was cut off does not count, the failure before it does
     assert len(traces(path)) == 4
@@ -371,7 +373,7 @@ def test_workers_of_a_killed_process_are_gone_before_its_run_goes_on(tmp_path: P
 def test_a_resumed_run_can_be_interrupted_again_and_again(tmp_path: Path, door: Door) -> None:
     # given
     path = tmp_path / "trace"
-    run = interrupt(tmp_path, door, trace_key.bind(str(path), door.path))
+    run = interrupt(tmp_path / "home", door, trace_key.bind(str(path), door.path))
     # when
     for _ in range(3):
         engine = Engine(tmp_path / "home", workers=1)
