@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,18 +93,22 @@ def test_a_job_that_has_ended_is_reported_as_it_ended(alone: Loop) -> None:
 
 
 def test_a_worker_that_does_not_answer_is_killed(alone: Loop, door: Gate, tmp_path: Path) -> None:
-    alone.learn_that_it_is_short(_step, "", "", "")
-    deaf = alone.start(_step, door.path, "", "deaf")
-    others = [alone.start(_step, "", str(tmp_path / "trace"), str(number)) for number in range(3)]
-
-    alone.pool.turn()
+    alone.learn_that_it_is_short(_be_deaf, "")
+    deaf = alone.start(_be_deaf, door.path)
+    others = [alone.start(_be_deaf, "") for _ in range(3)]
     door.wait(alone)
-    worker = next(iter(alone.pool._workers.values()))
-    worker.recalled, worker.answered = 0.0, False  # as if it had been asked long ago
-    alone.pool.stop(deaf)
+
+    alone.pool.stop(deaf, now=True)
 
     assert alone.report(deaf) == Ended(deaf, started=True)
-    assert [alone.result(token) for token in others] == ["0", "1", "2"]
+    assert [alone.result(token) for token in others] == ["hears"] * 3
+
+
+def _be_deaf(path: str) -> str:
+    if path:
+        _announce(path)
+        ctypes.PyDLL(None).sleep(60)  # does not release the interpreter lock
+    return "hears"
 
 
 def test_an_async_job_is_cancelled_and_others_of_the_worker_go_on(alone: Loop, tmp_path: Path, door: Gate) -> None:

@@ -149,6 +149,7 @@ class _Worker:
                 returned.append(self._waiting.pop()[1].token)
             except IndexError:  # the main thread was quicker
                 break
+        returned.reverse()  # they will be given to somebody else in this order
         while True:
             try:
                 received = self._rest_of_lane.receive(int(socket.MSG_DONTWAIT))
