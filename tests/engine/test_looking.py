@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import onceflow
 from onceflow import Engine, NoOutput, NoSuchRun, TaskFailed, task, workflow
-from tests.engine.common import Door, add, double, fail_while, keep, pass_door, until
+from tests.engine.common import Door, add, double, fail_while, keep, pass_door, run_script, until
 
 
 @task(can_rollback=True, num_returns=2)
@@ -224,3 +225,25 @@ def test_filters_apply_together(engine: Engine) -> None:
 def test_a_status_that_does_not_exist_is_refused(engine: Engine) -> None:
     with pytest.raises((TypeError, ValueError)):
         engine.list_runs(status="sleeping")  # type: ignore[arg-type]
+
+
+def test_what_is_saved_can_be_read_long_after_its_code_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from onceflow import task\n\n@task\ndef sell(what):\n    return what + ' sold'\n"
+    )
+    run_script(tmp_path, "from shop import sell; from onceflow import run; run(sell.bind('tea'), name='sale')")
+    (tmp_path / "shop.py").unlink()
+    with Engine(tmp_path / "home") as engine:
+        assert engine.get_output("sale") == "tea sold"
+        assert engine.resume("sale") == "tea sold"
+        assert [(info.id, info.state) for info in engine.list_tasks("sale")] == [("sell", "done")]
+
+
+@task
+def look_from_inside(run: str) -> str:
+    return onceflow.status(run)
+
+
+def test_a_task_that_looks_at_runs_finds_those_of_its_engine(engine: Engine) -> None:
+    engine.run(add.bind(1, 2), name="seen from inside")
+    assert engine.run(look_from_inside.bind("seen from inside")) == "succeeded"

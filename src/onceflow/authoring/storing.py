@@ -336,6 +336,26 @@ def _find(home: _Home, definition: _Definition) -> AnyTask[..., Any]:
     return found
 
 
+def decode_structure(stored: bytes) -> Graph:
+    """The graph of these bytes without code and arguments: for those who only look at a run, perhaps long after its
+    code is gone."""
+    definition = _open(stored)
+    return Graph(
+        [
+            Node(
+                id=node.id,
+                task=definition.tasks[node.task].name,
+                options=node.options or definition.tasks[node.task].options,
+                edges=unpack(node.edges),
+                parts=definition.tasks[node.task].parts,
+                fingerprint=node.fingerprint,
+            )
+            for node in definition.nodes
+        ],
+        definition.sink,
+    )
+
+
 def _taken(definition: _Definition, present: WorkflowGraph) -> list[AnyTask[..., Any]]:
     bases = {
         definition.tasks[node.task].home: now.call.task._base

@@ -162,9 +162,9 @@ class Attaching:
         """The tasks of a run as the journal has them."""
         store = Store(self._home, run)
         with self._home.journal.load(run) as loaded:
-            stored = storing.decode(loaded.graph, store.read)
+            graph = storing.decode_structure(loaded.graph)
             past = History.read(loaded.entries, store.read)
-        state = Run.load(stored.graph, past.records, epoch=loaded.run.epoch + 1)
+        state = Run.load(graph, past.records, epoch=loaded.run.epoch + 1)
         tasks = outline(state)
         if past.finished != "succeeded":
             _wake(state, past)
@@ -179,9 +179,9 @@ class Attaching:
         Raises `NoOutput`."""
         store = Store(self._home, run)
         with self._home.journal.load(run) as loaded:
-            stored = storing.decode(loaded.graph, store.read)
+            graph = storing.decode_structure(loaded.graph)
             past = History.read(loaded.entries, store.read)
-        state = Run.load(stored.graph, past.records, epoch=loaded.run.epoch + 1)
+        state = Run.load(graph, past.records, epoch=loaded.run.epoch + 1)
         found = state.ends()[0] if task is None else state.rows.get(task)
         if found is None:
             raise NoOutput(run, str(task), "there is no such task in this run (or not yet, or not any more)")

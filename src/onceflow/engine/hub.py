@@ -242,6 +242,7 @@ class Hub:
                 deaths.prepare(self._home.path, self._home.engine),
                 self._size,
                 preload=self._preload,
+                environment={"ONCEFLOW_HOME": str(self._home.path)},  # a task that looks at runs finds them
                 loop=self._loop,
                 answer=self._answered,
             )

@@ -34,6 +34,8 @@ class Loop:
         self._asleep = False
         self._stopping = False
         self._over = False
+        self._closing = threading.Lock()
+        """Held while the bell is rung or closed: its number may be another file's afterwards."""
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.selector.register(self._bell, selectors.EVENT_READ, self._heard_bell)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -47,8 +49,9 @@ class Loop:
         self._inbox.append(action)
         if self._asleep:
             self._asleep = False
-            with contextlib.suppress(OSError):  # the loop has ended
-                os.eventfd_write(self._bell, 1)
+            with self._closing:
+                if not self._over:
+                    os.eventfd_write(self._bell, 1)
         if self._over:
             self._work_off_rest()
 
@@ -60,11 +63,6 @@ class Loop:
         """End the loop after what was posted before, and wait for that. From any other thread."""
         self.post(self._stop)
         self._thread.join()
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller runs in the loop's thread."""
-        return threading.current_thread() is self._thread
 
     def _stop(self) -> None:
         self._stopping = True
@@ -84,8 +82,9 @@ class Loop:
             self._ended(failure)
         finally:
             self.selector.close()
-            os.close(self._bell)
-            self._over = True
+            with self._closing:
+                self._over = True
+                os.close(self._bell)
             self._work_off_rest()
 
     def _work_off_rest(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class Workers:
         size: int | None,
         *,
         preload: Sequence[str],
+        environment: Mapping[str, str],
         loop: Loop,
         answer: Answer,
     ) -> None:
@@ -54,7 +55,9 @@ class Workers:
         self._recent: dict[Any, str] = {}
         """Functions of modules that were shipped by any driver since `_recent_since`, and their hashes."""
         self._recent_since = 0.0
-        self._pool = Pool(folder, size, selector=loop.selector, report=self._reported, preload=preload)
+        self._pool = Pool(
+            folder, size, selector=loop.selector, report=self._reported, preload=preload, environment=environment
+        )
 
     def start(self, driver: Driver, work: Work) -> None:
         token = next(self._tokens)

@@ -22,7 +22,7 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from onceflow.backends.local.admission import Admission, Needs
@@ -89,6 +89,7 @@ class Pool:
         cpus: float | None = None,
         memory: int | None = None,
         grace: float = GRACE,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         cores = len(os.sched_getaffinity(0))
         self.size = workers or cores
@@ -97,6 +98,7 @@ class Pool:
         self._report = report
         self._preload = tuple(preload)
         self._grace = grace
+        self._environment = environment or {}
         capacity = Needs(
             max(cores, self.size) if cpus is None else cpus, _physical_memory() if memory is None else memory
         )
@@ -356,7 +358,7 @@ class Pool:
         self._spawn_missing()
 
     def _open_server(self) -> None:
-        server = Server(self._directory, self._preload)
+        server = Server(self._directory, self._preload, self._environment)
         self._servers.append(server)
         self._selector.register(server.connection, selectors.EVENT_READ, lambda: self._heard_from_server(server))
         self._spawn_missing()

@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from onceflow.backends.local import locks
@@ -30,7 +30,7 @@ stopped it with a signal."""
 class Server:
     """A fork server. Starting it takes some milliseconds here; until it is ready, requests wait in its socket."""
 
-    def __init__(self, directory: Path, preload: Sequence[str]) -> None:
+    def __init__(self, directory: Path, preload: Sequence[str], environment: Mapping[str, str]) -> None:
         self.fruitful = False
         """Whether a worker of it has come to life."""
         self.starting = 0
@@ -46,6 +46,7 @@ class Server:
             self._process = subprocess.Popen(
                 [sys.executable, *_interpreter_flags(), "-c", _PROGRAM, *map(str, numbers), *preload, *self.path],
                 stdin=subprocess.DEVNULL,
+                env={**os.environ, **environment},
                 pass_fds=(theirs.fileno(), lock),
                 process_group=0,  # an interrupt from the terminal is for the engine, which decides what it means
             )
