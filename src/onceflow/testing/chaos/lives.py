@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ import msgspec
 
 from onceflow import Engine, NoSuchRun, TaskFailed
 from onceflow.storage.journal import Durability
+from onceflow.storage.turns import Turns
 from onceflow.testing.chaos import kills, steps
 from onceflow.testing.chaos.kills import Delay, Fuse
 from onceflow.testing.chaos.ledger import Ledger
@@ -50,12 +52,15 @@ class Life(msgspec.Struct, frozen=True):
     """Whether workers begin with the tasks imported."""
     rival: bool = False
     """Whether another engine, which nobody kills, is started at the same moment."""
+    slow: float = 0.0
+    """Seconds that its disk takes longer for each commit."""
     fuse: Fuse | None = None
     delay: Delay | None = None
 
     def __str__(self) -> str:
         told = [f"engine {self.number}: {self.how}{' as a script' if self.script else ''}"]
         told += ["with a rival"] * self.rival
+        told += [f"{self.slow:.3f} s for a commit"] * bool(self.slow)
         told += [str(kill) for kill in (self.fuse, self.delay) if kill is not None]
         return ", ".join(told)
 
@@ -80,6 +85,8 @@ def live(folder: Path, life: Life, functions: steps.Functions) -> None:
     plan = msgspec.msgpack.decode((folder / PLAN).read_bytes(), type=Plan)
     if life.fuse is not None:
         kills.light(life.fuse)
+    if life.slow:
+        _slow_down(life.slow)
     node = steps.bind(plan, str(folder), functions)
     try:
         with Engine(
@@ -94,6 +101,18 @@ def live(folder: Path, life: Life, functions: steps.Functions) -> None:
     except Exception:
         outcome = Outcome("error", cause=traceback.format_exc())
         ledger.write("outcome", detail=msgspec.json.encode(outcome).decode())
+
+
+def _slow_down(seconds: float) -> None:
+    """As long as a commit takes, what it must wait for can go wrong."""
+    acquire = Turns.acquire
+
+    def acquire_slowly(self: Turns) -> None:
+        acquire(self)
+        time.sleep(seconds)
+
+    setattr(Turns, "acquire", acquire_slowly)  # noqa: B010
+    setattr(Turns, "try_to_acquire", lambda self: False)  # noqa: B010
 
 
 def _outcome(engine: Engine, node: object, plan: Plan, how: How) -> Outcome:
