@@ -25,6 +25,13 @@ def test_the_undo_of_a_finished_attempt_sees_its_output():
     assert drive.commands[-1] == commands.Undo("u", drive.undos["u"], finished=attempt)
 
 
+def test_the_undo_of_a_finished_attempt_whose_output_was_released_unsaved_sees_none():
+    drive = begun("u undoable,unsaved; k kept u; f kept k", "u", "k", on_failure="undo")
+    assert commands.Release("u") in drive.commands
+    drive.raises("f", permanent=True)
+    assert drive.commands[-1] == commands.Undo("u", drive.undos["u"], finished=None)
+
+
 def test_the_undo_of_a_finished_attempt_whose_output_is_lost_sees_none():
     drive = begun("a loose; s kept a; u undoable s; k kept; z kept a u k", "a", "s")
     drive.finish("u")

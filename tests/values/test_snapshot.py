@@ -8,11 +8,12 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from onceflow.values import snapshot
+from onceflow.values import functions, snapshot
 from onceflow.values.handles import Handle
 
 
@@ -161,3 +162,9 @@ def test_importing_onceflow_does_not_import_cloudpickle_or_numpy() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert shown.strip() == "[]"
+
+
+def test_a_cloudpickle_that_another_thread_is_importing_has_been_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", ModuleType("cloudpickle"))
+    assert snapshot.take([1, 2]).load() == [1, 2]
+    assert functions.ship(snapshot.take).module == "onceflow.values.snapshot"

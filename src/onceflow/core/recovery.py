@@ -166,7 +166,7 @@ class Recovery(Undoing):
 
 def readable_attempt(row: Row) -> int | None:
     """The attempt whose output can still be read, if any."""
-    return row.attempt if row.attempt and row.state == "done" and row.available == row.every_part else None
+    return row.attempt if row.attempt and row.state == "done" and row.readable == row.every_part else None
 
 
 def _lost(parent: Row, mask: int) -> bool:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from onceflow.values.snapshot import PROTOCOL, Chunks
+from onceflow.values.snapshot import PROTOCOL, Chunks, registered_by_value
 
 if TYPE_CHECKING:
     from onceflow.values.by_value import Pickled
@@ -186,9 +186,7 @@ _DEEPEST_WRAPPERS = 20
 
 def _registered_by_value(module: str) -> bool:
     """Whether the user told cloudpickle that workers cannot import this module or one it is inside of."""
-    cloudpickle = sys.modules.get("cloudpickle")
-    listed = cloudpickle.list_registry_pickle_by_value() if cloudpickle else ()
-    return any(module == name or module.startswith(name + ".") for name in listed)
+    return any(module == name or module.startswith(name + ".") for name in registered_by_value())
 
 
 def _by_value(value: Any) -> Pickled:

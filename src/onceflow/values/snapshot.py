@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -120,9 +120,16 @@ def importable(value: Any) -> bool:
     return value.__module__ != "__main__" and "<" not in value.__qualname__
 
 
+def registered_by_value() -> Collection[str]:
+    """The modules of which the user told cloudpickle that workers cannot import them. Another thread may be importing
+    cloudpickle at this moment; nobody can have told it anything then."""
+    listed = getattr(sys.modules.get("cloudpickle"), "list_registry_pickle_by_value", None)
+    return listed() if listed is not None else ()
+
+
 def _quickly(value: object) -> Snapshot | None:
-    if "cloudpickle" in sys.modules and sys.modules["cloudpickle"].list_registry_pickle_by_value():
-        return None  # the user registered modules that workers cannot import
+    if registered_by_value():
+        return None
     file = Chunks()
     buffers: list[pickle.PickleBuffer] = []
     pickler = _Quick(file, buffers)
