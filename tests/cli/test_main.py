@@ -25,7 +25,7 @@ def output_of(*command):
 def test_help_lists_the_verbs(option):
     result = CliRunner().invoke(main, [option])
     assert result.exit_code == 0
-    assert "Commands:\n  demo " in result.output
+    assert "Commands:\n  run " in result.output
 
 
 def test_it_tells_its_version(monkeypatch):

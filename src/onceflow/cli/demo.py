@@ -7,7 +7,7 @@ import sys
 import click
 
 
-@click.command(short_help="See what it does: two trips, many kills, each effect once.")
+@click.command
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Kill at the points of this seed again.")
 @click.option("--law", is_flag=True, help="Show the check and the rules under simulation as well.")
 def demo(seed: int | None, law: bool) -> None:

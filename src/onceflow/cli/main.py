@@ -1,11 +1,109 @@
-"""The root of the command. A verb is a file of its own, and imports what it needs when it is called: `onceflow --help`
-does not wait for an engine."""
+"""The root of the command. A verb lives in the file of its group, and imports what it needs when it is called:
+`onceflow --help` does not wait for an engine, and imports no verb either.
+
+Whatever happens, the command ends with one of the codes in `exits`, and says what went wrong in one line.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
-from onceflow.cli.demo import demo
+from onceflow.cli import exits
+
+VERBS = {
+    "run": ("running", "Run a workflow or a task, and print its result."),
+    "check": ("running", "Say whether a graph is safe, without running it."),
+    "ls": ("looking", "List runs, newest first."),
+    "show": ("looking", "Show a run, its tasks, and what waits for what."),
+    "output": ("looking", "Print the saved output of a run or a task."),
+    "watch": ("watching", "Follow a run, or all that go on, until they end."),
+    "resume": ("acting", "Go on with runs that were interrupted, failed or cancelled."),
+    "retry": ("acting", "Go on with runs that failed."),
+    "cancel": ("acting", "Stop runs, wherever they are driven."),
+    "delete": ("deleting", "Forget runs, with everything they saved."),
+    "prune": ("deleting", "Forget ended runs by age, count and bytes."),
+    "doctor": ("doctor", "Look whether the home directory and this machine are well."),
+    "demo": ("demo", "See what it does: two trips, many kills, each effect once."),
+    "completion": ("completing", "Print the script that completes commands in a shell."),
+}
+"""Verb → its file in this folder, and what it does."""
+
+
+class Verbs(click.Group):
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        import importlib
+
+        file, help = VERBS[name]
+        command = getattr(importlib.import_module(f"onceflow.cli.{file}"), name)
+        assert isinstance(command, click.Command)
+        command.short_help = help
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help) for name, (_, help) in VERBS.items()])
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            click.echo("onceflow: interrupted", err=True)
+            return exits.INTERRUPTED
+        except BrokenPipeError:
+            _write_nowhere()
+            return exits.FINE
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        arguments = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode:
+            return super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+        sys.exit(self._end(arguments, prog_name or "onceflow", complete_var, extra))
+
+    def _end(self, arguments: list[str], prog_name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
+        try:
+            code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else exits.FINE
+        except BrokenPipeError:
+            _write_nowhere()
+            return exits.FINE
+        except click.exceptions.Abort:
+            click.echo("onceflow: interrupted", err=True)
+            return exits.INTERRUPTED
+        except Exception as error:
+            if "--debug" in arguments:
+                import traceback
+
+                traceback.print_exception(error)
+            with contextlib.suppress(BrokenPipeError):
+                click.echo(f"onceflow: {exits.line_of(error)}", err=True)
+            return exits.code_of(error)
+
+
+def _write_nowhere() -> None:
+    """Whoever read our output is gone. Nothing more is to be said, not even when the interpreter ends."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -20,12 +118,17 @@ def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version."
 )
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Run graphs of ordinary Python functions exactly once."""
-
-
-main.add_command(demo)
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

@@ -1,0 +1,140 @@
+"""`onceflow resume`, `onceflow retry` and `onceflow cancel`: what is done to runs, one or many."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onceflow.cli import exits, selecting, targets
+from onceflow.cli.exits import one_line
+from onceflow.cli.running import wait
+from onceflow.cli.selecting import Selection
+from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, title
+
+if TYPE_CHECKING:
+    from onceflow.engine.engine import Engine, RunInfo
+
+FAILED = ("failed", "undone")
+GOING_ON = ("pending", "running", "waiting", "undoing", "interrupted")
+
+
+@click.command
+@selecting.selection
+@common
+def resume(session: Session, chosen: Selection) -> int:
+    """Go on with runs that were interrupted, have failed, were cancelled or undone, or are paused, and wait for them.
+    One that has succeeded is not run again, and one that goes on elsewhere is waited for. With --all, or filters but no
+    --status, those that were interrupted. The result of a single run is printed.
+    """
+    return _go_on(session, chosen, ("interrupted",), only=None)
+
+
+@click.command
+@selecting.selection
+@common
+def retry(session: Session, chosen: Selection) -> int:
+    """Go on with runs that have failed: remove the cause first. What is saved is not done again; an undone run starts
+    afresh. Any other run is refused. With --all, or filters, all failed and undone ones.
+    """
+    return _go_on(session, chosen, FAILED, only=FAILED)
+
+
+@click.command
+@selecting.selection
+@click.option("--undo", is_flag=True, help="Take back what its undoable tasks have done.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(0, 1e9),
+    metavar="S",
+    help="Seconds that irrevocable tasks which have begun have to finish.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@common
+def cancel(session: Session, chosen: Selection, undo: bool, grace: float | None, yes: bool) -> int:
+    """Stop runs, wherever they are driven, and wait until nothing of them runs any more. With --all, or filters, all
+    that go on or were interrupted. A run that has ended otherwise is refused.
+    """
+    targets.look_in_current_folder()
+    told: list[dict[str, Any]] = []
+    problem: exits.Refused | None = None
+    with only_results_on_stdout(), session.engine_if_any() as engine:
+        infos = chosen.find(engine, GOING_ON)
+        if engine is not None and infos:
+            if chosen.filtered:
+                session.confirm(f"Cancel {_count(infos)}?", yes)
+            options: dict[str, Any] = {"undo": undo} if grace is None else {"undo": undo, "grace": grace}
+            for info in infos:
+                if info.status in selecting.ENDED and info.status != "cancelled":
+                    problem = problem or exits.Refused(f"run {title(info)} has ended already: it is {info.status}")
+                    told.append(_told(info, info.status))
+                else:
+                    told.append(_told(info, engine.cancel(info.id, **options)))
+    _print(session, told)
+    if problem is not None:
+        raise problem
+    return exits.FINE
+
+
+def _go_on(session: Session, chosen: Selection, usual: tuple[str, ...], *, only: tuple[str, ...] | None) -> int:
+    targets.look_in_current_folder()
+    told: list[dict[str, Any]] = []
+    problems: list[Exception] = []
+    with only_results_on_stdout(), session.engine_if_any() as engine:
+        infos = chosen.find(engine, usual)
+        for info in infos:
+            if only is not None and info.status not in only:
+                raise exits.Refused(f"run {title(info)} is {info.status}, not {' or '.join(only)}")
+        if engine is not None:
+            told, problems = _resume(session, engine, infos)
+    if session.json or len(told) != 1 or chosen.filtered:
+        _print(session, told)
+    elif not problems and told[0]["result"] is not None:
+        click.echo(as_text(told[0]["result"]))
+    if len(problems) == 1:
+        raise problems[0]
+    for problem in problems:
+        click.echo(f"onceflow: {exits.line_of(problem)}", err=True)
+    return max(map(exits.code_of, problems), default=exits.FINE)
+
+
+def _resume(session: Session, engine: Engine, infos: list[RunInfo]) -> tuple[list[dict[str, Any]], list[Exception]]:
+    """All at once; then each is waited for."""
+    told, problems = [], []
+    handles = [engine.resume_async(info.id) for info in infos]
+    for info, handle in zip(infos, handles, strict=True):
+        result = error = None
+        try:
+            result = wait(session, engine, handle)
+        except Exception as problem:
+            problems.append(problem)
+            error = exits.line_of(problem)
+        told.append({**_told(info, _status(engine, info)), "result": result, "error": error})
+    return told, problems
+
+
+def _status(engine: Engine, info: RunInfo) -> str:
+    from onceflow.errors import OnceflowError
+
+    with contextlib.suppress(OnceflowError):
+        return engine.status(info.id)
+    return info.status
+
+
+def _told(info: RunInfo, status: str) -> dict[str, Any]:
+    return {"id": info.id, "name": info.name, "status": status}
+
+
+def _count(infos: list[RunInfo]) -> str:
+    return f"run {title(infos[0])}" if len(infos) == 1 else f"{len(infos)} runs"
+
+
+def _print(session: Session, told: list[dict[str, Any]]) -> None:
+    if session.json:
+        session.say_json(told)
+        return
+    for one in told:
+        session.say(f"{one_line(one['name'] or one['id'])}: {one['status']}")
+    if not told:
+        session.note("there is no such run, so nothing was done")

@@ -1,0 +1,83 @@
+"""Completion in the shell: of runs and tasks, and the script that turns it on.
+
+To complete is to look, quickly and without a trace: the journal is opened for reading only, no engine is started, and
+whatever goes wrong means that there is nothing to propose.
+"""
+
+from __future__ import annotations
+
+import click
+
+from onceflow.cli.session import Session, common
+
+MOST = 50
+"""Runs that are proposed."""
+
+
+@click.command
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@common
+def completion(session: Session, shell: str) -> None:
+    """Print the script that completes commands, options, runs and tasks in this shell. To turn it on:
+
+    \b
+      bash:  eval "$(onceflow completion bash)"      in ~/.bashrc
+      zsh:   eval "$(onceflow completion zsh)"       in ~/.zshrc
+      fish:  onceflow completion fish | source       in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    from onceflow.cli.main import main
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = ShellComplete.source(kind(main, {}, "onceflow", "_ONCEFLOW_COMPLETE"))
+    if session.json:
+        session.say_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)
+
+
+def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Names and ids that begin so, the newest first, each with what is said about it."""
+    import contextlib
+    import sqlite3
+    from urllib.parse import quote
+
+    from onceflow.errors import OnceflowError
+    from onceflow.storage import schema
+    from onceflow.storage.home import JOURNAL
+
+    try:
+        path = Session(context.params.get("home"), False, True).find_home() / JOURNAL
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=0.2)) as opened:
+            wanted = {
+                "prefix": incomplete,
+                "name": incomplete,
+                "end": schema.after_prefix(incomplete),
+                "workflow": None,
+                "limit": MOST,
+            }
+            named = opened.execute(schema.LIST_RUNS, wanted).fetchall()
+            by_id = opened.execute(schema.FIND_PREFIX, wanted).fetchall() if incomplete else named
+    except (OnceflowError, OSError, sqlite3.Error, ValueError):
+        return []
+    found = {name: f"{workflow}, {status}" for _, name, workflow, status, *_ in named if name is not None}
+    found |= {id: f"{workflow}, {status}" for id, name, workflow, status, *_ in by_id if incomplete or name is None}
+    return list(found.items())
+
+
+def tasks(context: click.Context, incomplete: str) -> list[str]:
+    """Ids of the tasks of the run that was typed before."""
+    from onceflow.cli import selecting, targets
+
+    run = context.params.get("run")
+    if not run:
+        return []
+    try:
+        targets.look_in_current_folder()
+        with Session(context.params.get("home"), False, True).engine_of([run]) as engine:
+            listed = engine.list_tasks(selecting.find(engine, run).id)
+    except Exception:
+        return []
+    return [task.id for task in listed if task.id.startswith(incomplete)]

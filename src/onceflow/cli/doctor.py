@@ -1,0 +1,236 @@
+"""`onceflow doctor`: is the home directory well, and this machine fit?
+
+Each question is asked on its own, so that a damaged journal does not keep the others from being answered. What can be
+found out without an engine is found out before one opens the home directory, because that tidies up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
+
+import click
+
+from onceflow.backends.local import locks
+from onceflow.cli import exits
+from onceflow.cli.session import Session, as_size, common
+from onceflow.engine import deaths, settings
+from onceflow.errors import OnceflowError
+from onceflow.storage import schema
+from onceflow.storage.home import BLOBS, ENGINES, JOURNAL, Home
+from onceflow.storage.locks import Engines
+
+LOW = 500_000_000
+"""Bytes. With less free space than this, something is said."""
+
+
+class Finding(NamedTuple):
+    name: str
+    state: Literal["ok", "note", "bad"]
+    text: str
+
+
+@click.command
+@common
+def doctor(session: Session) -> int:
+    """Look whether the home directory and this machine are well: space, permissions, the journal, engines and workers
+    that were left behind, versions, and where each setting comes from. Exits with 5 if something is wrong.
+    """
+    found = settings.find(home=session.home)
+    findings = [*_machine(), *_home(found.home)]
+    sources = _sources(session.home)
+    bad = [finding for finding in findings if finding.state == "bad"]
+    if session.json:
+        session.say_json(
+            {
+                "ok": not bad,
+                "findings": [finding._asdict() for finding in findings],
+                "settings": {
+                    name: {"value": _plain(getattr(found, name)), "source": source} for name, source in sources.items()
+                },
+            }
+        )
+    else:
+        session.table(["", "what", "finding"], [[f.state, f.name, f.text] for f in findings])
+        session.say("")
+        rows = [[name, str(_plain(getattr(found, name))), source] for name, source in sources.items()]
+        session.table(["setting", "value", "from"], rows)
+    if bad:
+        raise exits.Trouble(f"{bad[0].name}: {bad[0].text}")
+    return exits.FINE
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+
+
+def _sources(home: str | None) -> dict[str, str]:
+    """Setting → where its value comes from."""
+    table, folder = settings._project(Path.cwd())
+    sources = {}
+    for name in settings.EngineSettings.__struct_fields__:
+        variable = settings.PREFIX + name.upper()
+        if name == "home" and home is not None:
+            sources[name] = "--home"
+        elif os.environ.get(variable):
+            sources[name] = variable
+        elif name in table:
+            sources[name] = str(folder / "pyproject.toml")
+        else:
+            sources[name] = "default"
+    return sources
+
+
+# -- the machine -------------------------------------------------------------------------------------------------------
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("onceflow", "ok", _version())
+    yield Finding("python", "ok", f"{platform.python_version()} ({sys.executable})")
+    yield Finding("platform", "ok" if sys.platform == "linux" else "bad", platform.platform())
+    yield Finding("sqlite", "ok", sqlite3.sqlite_version)
+    yield Finding("cores", "ok", str(len(os.sched_getaffinity(0))))
+
+
+def _version() -> str:
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version("onceflow")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+# -- the home directory ------------------------------------------------------------------------------------------------
+
+
+def _home(path: Path) -> Iterator[Finding]:
+    if not path.exists():
+        yield Finding("home", "note", f"{path} does not exist yet; the first run makes it")
+        return
+    if not path.is_dir():
+        yield Finding("home", "bad", f"{path} is not a directory")
+        return
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o022:
+        yield Finding("home", "bad", f"{path} can be written by others (mode {mode:o}), who could run code as you")
+    else:
+        yield Finding("home", "ok", str(path))
+    yield _writable(path)
+    yield _space(path)
+    if not (path / JOURNAL).exists():
+        yield Finding("journal", "note", "there is none yet; the first run makes it")
+        return
+    yield from _engines(path)
+    yield from _workers(path)
+    journal = _journal(path / JOURNAL)
+    yield journal
+    if journal.state == "ok":
+        yield from _opened(path)
+
+
+def _writable(path: Path) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"x")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return Finding("writable", "bad", f"nothing can be written there: {error.strerror or error}")
+    return Finding("writable", "ok", "yes")
+
+
+def _space(path: Path) -> Finding:
+    usage = shutil.disk_usage(path)
+    held = sum([entry.stat().st_size for entry in _files(path)])
+    state: Literal["ok", "note"] = "note" if usage.free < LOW else "ok"
+    return Finding("space", state, f"{as_size(usage.free)} free, {as_size(held)} taken by this home")
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = Path(folder, name)
+            with contextlib.suppress(OSError):
+                if file.is_file():
+                    yield file
+
+
+def _engines(path: Path) -> Iterator[Finding]:
+    engines = Engines(path / ENGINES)
+    ids = [entry.name for entry in _listed(path / ENGINES) if "." not in entry.name]
+    alive = [id for id in ids if engines.is_alive(id)]
+    yield Finding("engines", "ok", f"{len(alive)} alive, {len(ids) - len(alive)} dead that left their locks")
+
+
+def _workers(path: Path) -> Iterator[Finding]:
+    engines = Engines(path / ENGINES)
+    left = [
+        entry.name
+        for entry in _listed(path / deaths.WORKERS)
+        if not engines.is_alive(entry.name) and not locks.all_gone(entry)
+    ]
+    if left:
+        text = f"processes of {len(left)} dead engines still run; resume kills them when it needs to"
+        yield Finding("workers", "note", text)
+    else:
+        yield Finding("workers", "ok", "none left behind")
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _journal(path: Path) -> Finding:
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)) as opened:
+            version = schema.version(opened)
+            (answer,) = opened.execute("PRAGMA quick_check(1)").fetchone()
+    except (sqlite3.Error, OSError) as error:
+        return Finding("journal", "bad", f"{path} cannot be read: {error}")
+    if answer != "ok":
+        return Finding("journal", "bad", f"{path} is damaged: {answer}")
+    if version > len(schema.MIGRATIONS):
+        return Finding("journal", "bad", f"it has version {version}, this onceflow knows {len(schema.MIGRATIONS)}")
+    return Finding("journal", "ok", f"whole, version {version}, {as_size(path.stat().st_size)}")
+
+
+def _opened(path: Path) -> Iterator[Finding]:
+    try:
+        with Home(path) as home:
+            statuses = Counter([row.status for row in home.journal.list_runs(limit=2**31 - 1)])
+            told = ", ".join([f"{count} {status}" for status, count in statuses.most_common()])
+            yield Finding("runs", "ok", told or "none")
+            count, size = _orphans(home)
+            yield Finding("orphans", "ok", f"{count} files, {as_size(size)}; an engine collects them once an hour")
+    except OnceflowError as error:
+        yield Finding("opening", "bad", str(error))
+
+
+def _orphans(home: Home) -> tuple[int, int]:
+    """Files below `blobs` that no run names and none ever will: by the rule of `storage.orphans`, which deletes."""
+    count = size = 0
+    for run in home.blobs.folders():
+        files = list(home.blobs.files(run))
+        dead = {file.engine for file in files if not home.engines.is_alive(file.engine)}
+        row, named = home.journal.blobs(run)
+        for file in files:
+            past = file.engine in dead or (row is not None and row.epoch > file.epoch)
+            if past and file.reference not in named:
+                count += 1
+                with contextlib.suppress(OSError):
+                    size += (home.path / BLOBS / file.reference).stat().st_size
+    return count, size

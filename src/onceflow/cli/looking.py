@@ -1,0 +1,158 @@
+"""`onceflow ls`, `onceflow show` and `onceflow output`: looking at runs, without disturbing whoever drives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from onceflow.cli import completing, exits, selecting, targets
+from onceflow.cli.exits import one_line
+from onceflow.cli.kinds import STATUS, TEXT
+from onceflow.cli.session import Session, as_text, as_time, common, only_results_on_stdout, run_as_json
+
+if TYPE_CHECKING:
+    from onceflow.engine.describing import TaskInfo
+    from onceflow.engine.engine import Engine, RunInfo
+
+
+@click.command
+@click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses: failed,cancelled.")
+@click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so.")
+@click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow.")
+@click.option("--limit", type=click.IntRange(1, selecting.ALL), default=50, show_default=True, help="At most so many.")
+@common
+def ls(
+    session: Session, status: tuple[tuple[str, ...], ...], name: str | None, workflow: str | None, limit: int
+) -> None:
+    """List runs, newest first. With --quiet only their ids."""
+    wanted: Any = selecting.flat(status) or None
+    with session.engine_if_any() as engine:
+        infos = [] if engine is None else engine.list_runs(status=wanted, name=name, workflow=workflow, limit=limit)
+    if session.json:
+        session.say_json([run_as_json(info) for info in infos])
+    elif session.quiet:
+        for info in infos:
+            click.echo(info.id)
+    elif infos:
+        session.table(
+            ["id", "name", "workflow", "status", "created", "updated"],
+            [
+                [info.id, info.name or "", info.workflow, info.status, as_time(info.created), as_time(info.updated)]
+                for info in infos
+            ],
+        )
+
+
+@click.command
+@selecting.runs_argument(required=True)
+@common
+def show(session: Session, run: str) -> None:
+    """Show a run: how it stands, its tasks, what the failed ones raised, and what waits for what."""
+    targets.look_in_current_folder()
+    with only_results_on_stdout(), session.engine_of([run]) as engine:
+        info = selecting.find(engine, run)
+        tasks, problem = tasks_of(engine, info)
+        errors = errors_of(engine, info.id) if problem is None else {}
+    if session.json:
+        listed = [task_as_json(task, errors) for task in tasks]
+        session.say_json({**run_as_json(info), "tasks": listed, "problem": problem})
+        return
+    for label, text in (
+        ("id", info.id),
+        ("name", info.name or "-"),
+        ("workflow", info.workflow),
+        ("status", info.status),
+        ("created", as_time(info.created)),
+        ("updated", as_time(info.updated)),
+    ):
+        session.say(f"{label:<10}{one_line(text)}")
+    if problem is not None:
+        session.note(f"its tasks cannot be shown: {problem}")
+        return
+    session.say("")
+    session.table(["task", "state", "effect", "saved", "failures", "waits for"], [_row(task) for task in tasks])
+    for task in tasks:
+        if task.id in errors and task.state != "done":
+            session.say(f"\n{one_line(task.id)} raised {one_line(errors[task.id])}")
+
+
+@click.command
+@selecting.runs_argument(required=True)
+@click.argument(
+    "task",
+    type=TEXT,
+    required=False,
+    metavar="[TASK]",
+    shell_complete=lambda context, _, incomplete: list(map(CompletionItem, completing.tasks(context, incomplete))),
+)
+@common
+def output(session: Session, run: str, task: str | None) -> None:
+    """Print the saved output of a run, or of one of its tasks. It does not wait, and hands out only what is saved and
+    can never change any more.
+    """
+    targets.look_in_current_folder()
+    with only_results_on_stdout(), session.engine_of([run]) as engine:
+        info = selecting.find(engine, run)
+        try:
+            value = engine.get_output(info.id, task)
+        except (ImportError, AttributeError, EOFError) as error:
+            raise exits.Trouble(f"the output cannot be loaded here: {type(error).__name__}: {error}") from error
+    if session.json:
+        session.say_json({"id": info.id, "name": info.name, "task": task, "output": value})
+    elif value is not None:
+        click.echo(as_text(value))
+
+
+def tasks_of(engine: Engine, info: RunInfo) -> tuple[list[TaskInfo], str | None]:
+    """The tasks of a run, or why they cannot be told: their code may not be there."""
+    from onceflow.errors import NoSuchRun, OnceflowError, StorageError
+
+    try:
+        return engine.list_tasks(info.id), None
+    except (NoSuchRun, StorageError):
+        raise
+    except OnceflowError as error:
+        return [], str(error)
+
+
+def errors_of(engine: Engine, run: str) -> dict[str, str]:
+    """Task → what it raised last."""
+    from onceflow.driver.history import History
+    from onceflow.values import failures
+
+    with engine._home.journal.load(run) as loaded:
+        past = History.read(loaded.entries, engine.read_blob)
+    errors = {}
+    for task, failure in past.failures.items():
+        error = failures.load(failure)
+        errors[task] = f"{type(error).__name__}: {_text_of(error)}"
+    return errors
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # its class is the user's
+        return "(its text cannot be told)"
+
+
+def task_as_json(task: TaskInfo, errors: dict[str, str]) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "task": task.task,
+        "state": task.state,
+        "effect": task.effect,
+        "saved": task.saved,
+        "attempt": task.attempt,
+        "failures": task.failures,
+        "waits_for": list(task.waits_for),
+        "error": None if task.state == "done" else errors.get(task.id),
+    }
+
+
+def _row(task: TaskInfo) -> list[str]:
+    waits = ", ".join(task.waits_for) if task.state == "waiting" else ""
+    saved = "yes" if task.saved else "no"
+    return [task.id, task.state, task.effect, saved, str(task.failures) if task.failures else "", waits]

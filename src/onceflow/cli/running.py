@@ -1,0 +1,124 @@
+"""`onceflow run` and `onceflow check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from onceflow.cli import exits, targets
+from onceflow.cli.kinds import AGE, TEXT
+from onceflow.cli.session import Session, as_text, common, only_results_on_stdout
+
+if TYPE_CHECKING:
+    from onceflow.core.graph import Graph
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.handles import RunHandle
+
+
+@click.command
+@targets.arguments
+@click.option("--name", type=TEXT, metavar="N", help="Which piece of work this is: the same name is never done twice.")
+@click.option("--on-failure", type=click.Choice(["keep", "undo"]), default="keep", help="What becomes of a failed run.")
+@click.option("--timeout", type=AGE, metavar="AGE", help="How long the run may take: 90s, 30m, 12h.")
+@common
+def run(
+    session: Session,
+    target: str,
+    given: tuple[str, ...],
+    input: str | None,
+    name: str | None,
+    on_failure: Any,
+    timeout: float | None,
+) -> int:
+    """Run a workflow or a task, and print its result.
+
+    MODULE is a module that Python finds (the current folder counts), or a file: shop.trips:trip, shop/trips.py:trip.
+    What tasks print goes to stderr. Ctrl-C stops the run and keeps what it has; `onceflow resume` goes on.
+    """
+    with only_results_on_stdout():
+        node = targets.bind(target, given, input)
+        with session.engine() as engine:
+            handle = engine.run_async(node, name=name, on_failure=on_failure, timeout=timeout)
+            result = wait(session, engine, handle)
+    print_result(session, handle, result)
+    return exits.FINE
+
+
+def wait(session: Session, engine: Engine, handle: RunHandle[Any]) -> Any:
+    """The result. Ctrl-C means what it means for `onceflow.run`."""
+    try:
+        engine._wait(handle._completion)
+    except KeyboardInterrupt:
+        session.note(f"run {handle.name or handle.id} is stopped; onceflow resume {handle.name or handle.id} goes on")
+        raise
+    return handle.result()
+
+
+def print_result(session: Session, handle: RunHandle[Any], result: Any) -> None:
+    if session.json:
+        session.say_json({"id": handle.id, "name": handle.name, "status": "succeeded", "result": result})
+    elif result is not None:
+        click.echo(as_text(result))
+
+
+@click.command
+@targets.arguments
+@common
+def check(session: Session, target: str, given: tuple[str, ...], input: str | None) -> int:
+    """Say whether every task of a graph could start without risking exactly-once. Nothing is run. If not, it names the
+    tasks that could not start, draws why, and proposes which tasks to save; the exit code is 4.
+    """
+    from onceflow.authoring.checking import check as check_graph
+    from onceflow.errors import UnsafeGraph
+
+    with only_results_on_stdout():
+        node = targets.bind(target, given, input)
+    try:
+        graph = check_graph(node)
+    except UnsafeGraph as unsafe:
+        _print_unsafe(session, unsafe)
+        raise exits.Refused(f"unsafe graph: {str(unsafe).splitlines()[0]}") from unsafe
+    if session.json:
+        session.say_json({"safe": True, "tasks": _tasks_as_json(graph)})
+        return exits.FINE
+    rows = [
+        [
+            task["id"],
+            task["effect"],
+            "yes" if task["saved"] else "no",
+            ", ".join(task["reads"]),
+        ]
+        for task in _tasks_as_json(graph)
+    ]
+    session.table(["task", "effect", "saved", "reads or waits for"], rows)
+    session.say(f"safe: {len(rows)} task{'s' * (len(rows) != 1)}")
+    return exits.FINE
+
+
+def _tasks_as_json(graph: Graph) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": node.id,
+            "task": node.task,
+            "effect": node.options.effect,
+            "saved": node.options.checkpoint,
+            "deterministic": node.options.deterministic,
+            "reads": [graph.nodes[parent].id for parent, _ in node.edges],
+        }
+        for node in graph.nodes
+    ]
+
+
+def _print_unsafe(session: Session, unsafe: Any) -> None:
+    if session.json:
+        session.say_json(
+            {
+                "safe": False,
+                "blocked": list(unsafe.blocked),
+                "paths": unsafe.paths,
+                "proposals": {task: list(names) for task, names in unsafe.proposals.items()},
+            }
+        )
+    else:
+        session.say(str(unsafe))

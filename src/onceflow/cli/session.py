@@ -1,0 +1,284 @@
+"""What every verb has: `--home`, `--json`, `--quiet`, `--debug`, and ways to open an engine and to say something.
+
+Results go to stdout; everything else, such as questions and warnings, to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from onceflow.cli.exits import Refused, Wrong, one_line
+from onceflow.cli.kinds import TEXT
+
+if TYPE_CHECKING:
+    from onceflow.engine.engine import Engine, RunInfo
+
+COLOURS = {
+    "succeeded": "green",
+    "done": "green",
+    "failed": "red",
+    "paused": "red",
+    "interrupted": "yellow",
+    "cancelled": "yellow",
+    "undone": "yellow",
+    "retrying": "yellow",
+    "undoing": "yellow",
+    "running": "cyan",
+}
+
+
+class Session(NamedTuple):
+    """One call of the command."""
+
+    home: str | None
+    json: bool
+    quiet: bool
+
+    # -- engines -------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def engine(self) -> Iterator[Engine]:
+        """An engine on the home directory, which is made if there is none. When the block ends, nothing of it goes on.
+
+        The setting `recover` is for programs that run all day: a command does what it says, and nothing else.
+        """
+        from onceflow.engine.engine import Engine
+
+        with _logging(self.quiet):
+            engine = Engine(home=self.home, recover=False)
+            try:
+                yield engine
+            finally:
+                engine.close()
+
+    @contextlib.contextmanager
+    def engine_if_any(self) -> Iterator[Engine | None]:
+        """The same, but None if there is no home directory: to look must not make one."""
+        from onceflow.errors import StorageError
+        from onceflow.storage.home import JOURNAL
+
+        path = self.find_home()
+        if path.exists() and not path.is_dir():
+            raise StorageError(str(path), "it is not a directory")
+        if not (path / JOURNAL).exists():
+            yield None
+            return
+        with self.engine() as engine:
+            yield engine
+
+    @contextlib.contextmanager
+    def engine_of(self, runs: Sequence[str]) -> Iterator[Engine]:
+        """The same, for a verb that needs these runs."""
+        from onceflow.errors import NoSuchRun
+
+        with self.engine_if_any() as engine:
+            if engine is None:
+                raise NoSuchRun(runs[0])
+            yield engine
+
+    def find_home(self) -> Path:
+        from onceflow.engine import settings
+
+        return settings.find(home=self.home).home
+
+    # -- saying something ----------------------------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        """A result, for people."""
+        if not self.quiet:
+            click.echo(text)
+
+    def say_json(self, value: object) -> None:
+        click.echo(as_json(value))
+
+    def note(self, text: str) -> None:
+        """Something that is worth knowing, but not what was asked for."""
+        if not self.quiet:
+            click.echo(f"onceflow: {one_line(text)}", err=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """On a terminal as wide as that is, elsewhere with whole words for other programs."""
+        if self.quiet:
+            return
+        if sys.stdout.isatty():
+            from rich.console import Console
+
+            Console().print(rich_table(columns, rows))
+        else:
+            click.echo(plain_table(columns, rows))
+
+    def confirm(self, question: str, yes: bool) -> None:
+        """Raises unless the answer is yes."""
+        if yes:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise Refused(f"{one_line(question)} There is nobody to ask here: add --yes if you are sure.")
+        if not click.confirm(question, err=True):
+            raise Refused("nothing was changed")
+
+
+def common(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every verb has. The verb is given a `Session` as its first argument."""
+
+    @click.option("--home", type=TEXT, metavar="DIR", help="The home directory (default: as the settings say).")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print only what was asked for, or nothing.")
+    @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
+    @functools.wraps(verb)
+    def call(home: str | None, as_json: bool, quiet: bool, debug: bool, **given: Any) -> Any:
+        if home == "":
+            raise Wrong("--home is a directory, not an empty text")
+        return verb(Session(home, as_json, quiet), **given)
+
+    return call
+
+
+class _Echo(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(Exception):
+            click.echo(f"onceflow: {one_line(record.getMessage())}", err=True)
+
+
+@contextlib.contextmanager
+def _logging(quiet: bool) -> Iterator[None]:
+    """Warnings of the engine are for whoever sits here, unless the user's module has arranged for something else."""
+    logger = logging.getLogger("onceflow")
+    handler = _Echo(logging.ERROR if quiet else logging.WARNING)
+    if not logger.hasHandlers():
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def only_results_on_stdout() -> Iterator[None]:
+    """What tasks and modules print meanwhile goes to stderr, so that stdout is fit for another program.
+
+    Workers write to descriptor 1, this process to `sys.stdout`; both are turned.
+    """
+    sys.stdout.flush()
+    turned = _fileno(sys.stdout) == 1 and _fileno(sys.stderr) == 2
+    kept = os.dup(1) if turned else -1
+    if turned:
+        os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if turned:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _fileno(stream: Any) -> int | None:
+    try:
+        number: int = stream.fileno()
+    except (OSError, ValueError):
+        return None
+    return number
+
+
+# -- forms -------------------------------------------------------------------------------------------------------------
+
+
+def as_json(value: object) -> str:
+    """What JSON has no form for appears as Python shows it."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(value, enc_hook=_shown).decode()
+    except (TypeError, ValueError, RecursionError):
+        return msgspec.json.encode(_plain(value)).decode()
+
+
+def _plain(value: object) -> Any:
+    """For what msgspec refuses: keys that are no texts, texts that are no UTF-8, values that contain themselves."""
+    import json
+
+    try:
+        return json.loads(json.dumps(value, default=_shown))
+    except (TypeError, ValueError, RecursionError):
+        if isinstance(value, dict):
+            return {
+                str(key): _plain(item) if not isinstance(item, dict) else _shown(item) for key, item in value.items()
+            }
+        return _shown(value)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value).encode(errors="backslashreplace").decode()
+    except Exception as error:  # its class is the user's
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
+
+
+def as_text(value: object) -> str:
+    """A value for people: a text as it is, everything else as Python shows it."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    import pprint
+
+    try:
+        return pprint.pformat(value, width=120).encode(errors="backslashreplace").decode()
+    except Exception:
+        return _shown(value)
+
+
+def as_time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def as_size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def run_as_json(info: RunInfo) -> dict[str, Any]:
+    return {
+        "id": info.id,
+        "name": info.name,
+        "workflow": info.workflow,
+        "status": info.status,
+        "created": info.created,
+        "updated": info.updated,
+    }
+
+
+def title(info: RunInfo) -> str:
+    """How a run is called in a sentence."""
+    return one_line(info.name or info.id)
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [list(columns), *[[one_line(cell) for cell in row] for row in rows]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(columns))]
+    return "\n".join(
+        "  ".join([cell.ljust(width) for cell, width in zip(line, widths, strict=True)]).rstrip() for line in lines
+    )
+
+
+def rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column in ("id", "status", "state"))
+    for row in rows:
+        table.add_row(*[Text(one_line(cell), style=COLOURS.get(cell, "")) for cell in row])
+    return table
