@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, NameTaken, NoSuchRun, RunActive, TaskFailed, task, workflow
+from onceflow import Engine, InvalidOption, NameTaken, NoSuchRun, RunActive, TaskFailed, task, workflow
 from tests.engine.common import (
     Door,
     add,
@@ -331,3 +331,14 @@ def test_a_name_whose_process_is_killed_is_taken_over_by_whoever_waits(tmp_path:
         door.open(2)
         assert handle.result(60) == "through"
     assert traces(path) == ["here", "here"]
+
+
+def test_how_a_run_takes_failure_holds_until_its_end(engine: Engine, tmp_path: Path) -> None:
+    graph = fail_while.bind(str(tmp_path / "broken"))
+    (tmp_path / "broken").touch()
+    with pytest.raises(TaskFailed):
+        engine.run(graph, name="kept")
+    with pytest.raises(InvalidOption, match=r"was started with 'keep'.*now asked for with 'undo'"):
+        engine.run(graph, name="kept", on_failure="undo")
+    (tmp_path / "broken").unlink()
+    assert engine.run(graph, name="kept") == "mended"

@@ -21,7 +21,6 @@ from collections.abc import Callable
 import msgspec
 
 from onceflow.authoring import storing
-from onceflow.authoring.building import WorkflowGraph
 from onceflow.core import events
 from onceflow.core.run import Run
 from onceflow.driver.driver import Driver, Ending
@@ -31,8 +30,8 @@ from onceflow.engine import deaths
 from onceflow.engine.describing import TaskInfo, TaskState, describe, outline
 from onceflow.engine.handles import Completion
 from onceflow.engine.hub import Adoption, Hub, Redirected, Store
-from onceflow.engine.submission import Settings
-from onceflow.errors import NoOutput, NoSuchRun, OnceflowError
+from onceflow.engine.submission import Settings, Submission
+from onceflow.errors import InvalidOption, NoOutput, NoSuchRun, OnceflowError
 from onceflow.storage.home import Home
 from onceflow.storage.journal import Claim, Loaded, RunRow
 
@@ -52,12 +51,12 @@ class Attaching:
         self,
         run: str,
         completion: Completion,
-        graph: WorkflowGraph | None = None,
+        again: Submission | None = None,
         cancel: events.Cancel | None = None,
     ) -> None:
         """Returns as soon as the run is driven here, or has ended; `completion` then tells, or will tell, how it comes
-        out. `graph`, if given, is the same graph with the code as it is now. With `cancel`, a run that nobody drives
-        is cancelled instead of going on."""
+        out. `again`, if given, is the same submission with the code as it is now. With `cancel`, a run that nobody
+        drives is cancelled instead of going on."""
         pause = FIRST_LOOK
         while True:
             row = self._home.journal.get_run(run)
@@ -76,7 +75,7 @@ class Attaching:
             if self.can_be_driven(row):
                 if row.status not in ENDED and row.owner is not None and row.owner != self._home.engine:
                     deaths.wait_for_workers(self._home.path, row.owner)
-                if self._go_on(row, completion, graph, cancel):
+                if self._go_on(row, completion, again, cancel):
                     return
             else:
                 time.sleep(pause)
@@ -94,11 +93,11 @@ class Attaching:
         )
 
     def _go_on(
-        self, row: RunRow, completion: Completion, graph: WorkflowGraph | None, cancel: events.Cancel | None
+        self, row: RunRow, completion: Completion, again: Submission | None, cancel: events.Cancel | None
     ) -> bool:
         """False if somebody else was quicker."""
         try:
-            make = self._load(row, graph, cancel)
+            make = self._load(row, again, cancel)
         except OnceflowError as error:
             completion.end(None, error)
             return True
@@ -110,12 +109,19 @@ class Attaching:
         driven.when_done(lambda: completion.end(driven.ending, driven.error))
         return True
 
-    def _load(self, row: RunRow, graph: WorkflowGraph | None, cancel: events.Cancel | None) -> Adoption:
+    def _load(self, row: RunRow, again: Submission | None, cancel: events.Cancel | None) -> Adoption:
         journal, store = self._home.journal, Store(self._home, row.id)
         with journal.load(row.id) as loaded:
-            stored = storing.decode(loaded.graph, store.read, graph)
+            stored = storing.decode(loaded.graph, store.read, None if again is None else again.graph)
             settings = msgspec.msgpack.decode(loaded.settings, type=Settings)
             past = History.read(loaded.entries, store.read)
+        if again is not None and again.settings.on_failure != settings.on_failure:
+            raise InvalidOption(
+                "on_failure",
+                f"run {row.name} was started with {settings.on_failure!r}, which holds until its end, and is now asked "
+                f"for with {again.settings.on_failure!r}",
+                kind="setting",
+            )
         storing.renew(loaded.graph, past.graphs())
         run = Run.load(
             stored.graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=stored.changed

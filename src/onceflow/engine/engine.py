@@ -12,7 +12,6 @@ from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 import msgspec
 
-from onceflow.authoring.building import WorkflowGraph
 from onceflow.core import events
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
@@ -407,20 +406,20 @@ class Engine:
             raise NameTaken(submission.name, row.id)
         completion = Completion(row.id, row.name, () if feed is None else (feed,))
         completion.accept()
-        self._attach(row, completion, submission.graph, in_background=feed is not None)
+        self._attach(row, completion, submission, in_background=feed is not None)
         return completion
 
     def _attach(
-        self, row: RunRow, completion: Completion, graph: WorkflowGraph | None = None, *, in_background: bool
+        self, row: RunRow, completion: Completion, again: Submission | None = None, *, in_background: bool
     ) -> None:
         self._hub.warm_up()
         if not in_background:
-            self._attaching.attach(row.id, completion, graph)
+            self._attaching.attach(row.id, completion, again)
             return
 
         def attach() -> None:
             try:
-                self._attaching.attach(row.id, completion, graph)
+                self._attaching.attach(row.id, completion, again)
             except Exception as error:  # whatever it is, somebody waits
                 completion.end(None, _as_ours(error, row.id))
             finally:
