@@ -120,7 +120,7 @@ def test_of_two_engines_that_go_on_with_an_interrupted_run_one_drives(tmp_path: 
         for count in range(ROUNDS):
             # given: a run whose engine is dead
             name = f"race-{count}"
-            opening = prepare(chain(count), name=name, on_failure="keep", home=home).opening
+            opening = prepare(chain(count), name=name, on_failure="keep", timeout=None, home=home).opening
             (created,) = opening
             assert isinstance(created, CreateRun)
             assert commit(home.journal, [msgspec.structs.replace(created, owner="dead")]).ok
