@@ -3,7 +3,7 @@
 **Durable commands.** Records are collected and handed to the journal in batches (`flush`), which are answered in their
 order. A durable command is held until the batch with the last record before it is answered. What it needs of memory
 is taken when it is issued, because memory may be released while it waits; what only the journal has is read when it is
-carried out, because by then the journal has it.
+carried out, because by then the journal has it (`inputs`).
 
 **Nothing recurses.** Some commands are answered on the spot (a small value is saved by appending its record): such
 answers are queued as events and handled after the commands before them.
@@ -25,7 +25,8 @@ from onceflow.core.graph import Graph
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
 from onceflow.driver import entries
-from onceflow.driver.outputs import SMALL, Blob, Outputs, Part, whole
+from onceflow.driver.inputs import Inputs, Key, Value
+from onceflow.driver.outputs import SMALL, Outputs, Part, whole
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, OnceflowError, TaskTimedOut
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
@@ -36,9 +37,6 @@ Status = Literal["running", "waiting", "paused", "undoing", "undone", "succeeded
 
 MOST_DEATHS = 3
 """Workers that may die while they run one task before that counts as a failure of the task."""
-
-Key = tuple[str, int]
-"""(node, part): a value that is not in memory and has to be read."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -62,9 +60,9 @@ class _Held(msgspec.Struct):
     mark: int
     """The number of the batch."""
     command: commands.Command
-    needs: list[list[Part | Key]]
+    needs: list[Value]
     """For each slot, the parts of what is read."""
-    output: list[Part | Key] | None = None
+    output: Value | None = None
 
 
 class Driver:
@@ -95,10 +93,7 @@ class Driver:
         self._store = store
         self._opening = list(opening)
         self._outputs = outputs or Outputs()
-        self._carried = carried or {}
-        """Node → the inputs that its *begun* record carries. Swept now and then (`_sweep`)."""
-        self._swept = 0
-        """How many were left of `_carried` when it was last swept."""
+        self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._blobs = blobs or {}
         """Node → (attempt, reference) of its saved blobs."""
         self._failures = failed or {}
@@ -308,7 +303,7 @@ class Driver:
                 row = self.run.rows[command.node]
                 if command.private:
                     self._private.add(command.attempt)
-                needs = self._needs(row)
+                needs = self._inputs.of_attempt(row)
                 if command.durable:
                     self._hold(command, needs)
                 else:
@@ -322,9 +317,8 @@ class Driver:
                     self._outputs.release(node)
             case commands.Undo():
                 row = self.run.rows[command.node]
-                needs = self._needs(row, self._carried.get(row.id, {}))
-                output = None if command.finished is None else self._parts(row, None, {})
-                self._hold(command, needs, output)
+                output = None if command.finished is None else self._inputs.output(row)
+                self._hold(command, self._inputs.of_undo(row), output)
             case commands.Stop(node, attempt):
                 self._stop(node, attempt)
             case commands.Wait():
@@ -347,36 +341,20 @@ class Driver:
                     self._blobs.setdefault(node, []).append((attempt, reference))
                     entry = entries.saved(record, None, reference)
             case records.Begun(node, _, carried):
-                values: dict[Key, bytes] = {}
-                for key in carried:
-                    value = self._outputs.get(*key)
-                    assert value is not None
-                    values[key] = self._store.read(value.reference) if isinstance(value, Blob) else value
-                if values:
-                    self._carried[node] = values
-                    self._sweep()
-                entry = entries.begun(record, list(values.values()))
+                entry = entries.begun(record, self._inputs.carry(node, carried))
             case records.Failed(node, failures, final):
                 if not final:
                     retry = self.run.rows[node].node.call.retry
                     self._due[node] = self._host.now() + retry.wait(failures, self._host.chance())
                 entry = entries.failed(record, self._failures.get(node), 0.0 if final else self._due[node])
             case records.Undone(node):
-                self._carried.pop(node, None)
+                self._inputs.forget_carried(node)
                 entry = entries.plain(record)
             case _:
                 entry = entries.plain(record)
         self._entries.append(entry)
 
-    def _sweep(self) -> None:
-        """Forget the inputs of tasks that the run has forgotten."""
-        if len(self._carried) > 2 * self._swept + 100:
-            self._carried = {node: values for node, values in self._carried.items() if node in self.run.rows}
-            self._swept = len(self._carried)
-
-    def _hold(
-        self, command: commands.Command, needs: list[list[Part | Key]], output: list[Part | Key] | None = None
-    ) -> None:
+    def _hold(self, command: commands.Command, needs: list[Value], output: Value | None = None) -> None:
         mark = self._submitted + bool(self._entries or self._opening)
         self._held.append(_Held(mark, command, needs, output))
 
@@ -395,14 +373,16 @@ class Driver:
             case command:
                 raise AssertionError(f"{command} is not durable")
 
-    def _start(self, command: commands.Start, needs: list[list[Part | Key]]) -> None:
+    def _start(self, command: commands.Start, needs: list[Value]) -> None:
         row = self.run.rows[command.node]
-        self._launch(Work(row.id, command.attempt, row.node.call, self._read(needs), row.node.parts, self._key(row)))
+        self._launch(
+            Work(row.id, command.attempt, row.node.call, self._inputs.read(needs), row.node.parts, self._key(row))
+        )
 
-    def _undo(self, command: commands.Undo, needs: list[list[Part | Key]], output: list[Part | Key] | None) -> None:
+    def _undo(self, command: commands.Undo, needs: list[Value], output: Value | None) -> None:
         row = self.run.rows[command.node]
-        returned = None if output is None else self._read_if_kept(output)
-        call, values = row.node.call, self._read(needs)
+        returned = None if output is None else self._inputs.read_if_kept(output)
+        call, values = row.node.call, self._inputs.read(needs)
         self._launch(Work(row.id, command.attempt, call, values, 1, self._key(row), undo=True, output=returned))
 
     def _launch(self, work: Work) -> None:
@@ -468,49 +448,6 @@ class Driver:
 
     # -- values --------------------------------------------------------------------------------------------------------
 
-    def _needs(self, row: Row, carried: dict[Key, bytes] | None = None) -> list[list[Part | Key]]:
-        """What the slots of a row's arguments read. `carried` is for undos, which may also read what was rebuilt for
-        them."""
-        slots = row.node.call.slots
-        return [self._parts(row.parents[edge][0], part, carried) for edge, part in slots] if slots else []
-
-    def _parts(self, row: Row, part: int | None, carried: dict[Key, bytes] | None) -> list[Part | Key]:
-        found: list[Part | Key] = []
-        for number in range(row.every_part.bit_length()) if part is None else (part,):
-            value: Part | None = None
-            if carried is not None:
-                value = carried.get((row.id, number))
-            if value is None:
-                value = self._outputs.get(row.id, number)
-            if value is None:
-                value = self._outputs.get_privately(row.id, number)
-            found.append((row.id, number) if value is None else value)
-        return found
-
-    def _read(self, needs: list[list[Part | Key]]) -> list[bytes]:
-        missing = {part for parts in needs for part in parts if isinstance(part, tuple)}
-        stored = self._store.values(missing) if missing else {}
-        return [
-            whole(
-                [
-                    part
-                    if isinstance(part, bytes)
-                    else stored[part]
-                    if isinstance(part, tuple)
-                    else self._store.read(part.reference)
-                    for part in parts
-                ]
-            )
-            for parts in needs
-        ]
-
-    def _read_if_kept(self, parts: list[Part | Key]) -> bytes | None:
-        """An output that an undo may see. None if it has been released and was never saved."""
-        missing = {part for part in parts if isinstance(part, tuple)}
-        if missing and missing - self._store.values(missing).keys():
-            return None
-        return self._read([parts])[0]
-
     def _save(self, node: str, part: int, attempt: int) -> None:
         value = self._outputs.get(node, part)
         assert isinstance(value, bytes)
@@ -546,11 +483,9 @@ class Driver:
     def _finish(self, command: commands.Finish) -> None:
         if command.status == "succeeded":
             (sink,) = self.run.ends()
-            parts = self._parts(sink, None, None)
-            result: tuple[Part, ...] = tuple(
-                [part if isinstance(part, (bytes, Blob)) else self._store.values({part})[part] for part in parts]
-            )
-            self._end(Ending("succeeded", result))
+            parts = self._inputs.output(sink)
+            result = [self._store.values({part})[part] if isinstance(part, tuple) else part for part in parts]
+            self._end(Ending("succeeded", tuple(result)))
             return
         failure = self._failures.get(command.failed[0]) if command.failed else None
         self._end(Ending(command.status, (), command.failed, command.kept, command.uncertain, failure))
