@@ -9,6 +9,7 @@ import click
 
 from onceflow.cli import exits, selecting, targets
 from onceflow.cli.exits import one_line
+from onceflow.cli.kinds import AGE
 from onceflow.cli.running import wait
 from onceflow.cli.selecting import Selection
 from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, title
@@ -46,9 +47,9 @@ def retry(session: Session, chosen: Selection) -> int:
 @click.option("--undo", is_flag=True, help="Take back what its undoable tasks have done.")
 @click.option(
     "--grace",
-    type=click.FloatRange(0, 1e9),
-    metavar="S",
-    help="Seconds that irrevocable tasks which have begun have to finish.",
+    type=AGE,
+    metavar="AGE",
+    help="How long irrevocable tasks that have begun may take to finish: 2s, 1m.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @common

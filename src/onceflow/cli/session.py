@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 import os
 import sys
 import time
@@ -35,6 +36,10 @@ COLOURS = {
     "undoing": "yellow",
     "running": "cyan",
 }
+
+
+DEEPEST = 50
+"""Levels of a value that are told one by one, if it is not plain JSON."""
 
 
 class Session(NamedTuple):
@@ -199,22 +204,29 @@ def as_json(value: object) -> str:
 
     try:
         return msgspec.json.encode(value, enc_hook=_shown).decode()
-    except (TypeError, ValueError, RecursionError):
-        return msgspec.json.encode(_plain(value)).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        import json  # knows whole numbers of any length
+
+        return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object, depth: int = 0) -> Any:
     """For what msgspec refuses: keys that are no texts, texts that are no UTF-8, values that contain themselves."""
-    import json
-
-    try:
-        return json.loads(json.dumps(value, default=_shown))
-    except (TypeError, ValueError, RecursionError):
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if depth < DEEPEST:
         if isinstance(value, dict):
             return {
-                str(key): _plain(item) if not isinstance(item, dict) else _shown(item) for key, item in value.items()
+                _plain(key if isinstance(key, str) else _shown(key)): _plain(item, depth + 1)
+                for key, item in value.items()
             }
-        return _shown(value)
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [_plain(item, depth + 1) for item in value]
+    return _shown(value)
 
 
 def _shown(value: object) -> str:

@@ -65,9 +65,10 @@ def watch(session: Session, run: str | None, interval: float) -> int:
             return exits.FINE
         id = None if run is None else selecting.find(engine, run).id
         last = _follow(session, engine, id, interval)
-    if id is None or last[id, ""] == "succeeded":
-        return exits.FINE
-    return exits.FAILED
+    if id is not None and last[id, ""] != "succeeded":
+        session.note(f"run {run} is {last[id, '']}")
+        return exits.FAILED
+    return exits.FINE
 
 
 def _follow(session: Session, engine: Engine, id: str | None, interval: float) -> dict[tuple[str, str], str]:
@@ -81,7 +82,7 @@ def _follow(session: Session, engine: Engine, id: str | None, interval: float) -
             live = shown.enter_context(Live(auto_refresh=False))
         while True:
             view = _look(engine, id, [run for run, task in states if not task])
-            names = {run.id: title(run) for run in view.runs}
+            names = {run.id: run.name for run in view.runs}
             if live is not None:
                 live.update(_drawn(view), refresh=True)
             else:
@@ -115,7 +116,7 @@ def _still_there(engine: Engine, ids: Iterable[str]) -> list[RunInfo]:
 
 def _print_changes(
     session: Session,
-    names: dict[str, str],
+    names: dict[str, str | None],
     before: dict[tuple[str, str], str],
     now: dict[tuple[str, str], str],
 ) -> None:
@@ -124,11 +125,11 @@ def _print_changes(
         if before.get((run, task)) == state or (task and (run, task) not in before and state == "waiting"):
             continue
         if session.json:
-            session.say_json({"time": moment, "id": run, "task": task or None, "state": state})
+            session.say_json({"time": moment, "id": run, "name": names[run], "task": task or None, "state": state})
         elif task:
-            session.say(f"{as_time(moment)}  {names[run]}  {one_line(task)}: {state}")
+            session.say(f"{as_time(moment)}  {one_line(names[run] or run)}  {one_line(task)}: {state}")
         else:
-            session.say(f"{as_time(moment)}  {names[run]}  {state}")
+            session.say(f"{as_time(moment)}  {one_line(names[run] or run)}  {state}")
 
 
 def _drawn(view: View) -> Any:

@@ -1,0 +1,120 @@
+"""Workflows for the tests of the command: they are found by name, as a user's are."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from pathlib import Path
+from typing import Any
+
+from onceflow import current, task, workflow
+
+
+@task.pure
+def price(city: str) -> int:
+    return 100 * len(city)
+
+
+@task
+def pay(user: str, euros: int) -> str:
+    print("paying for", user)
+    return f"{user} paid {euros}"
+
+
+@workflow
+def trip(user: str, city: str = "Rome") -> str:
+    return pay.bind(user, price.bind(city))
+
+
+@task
+def need(path: str) -> str:
+    """Fails as long as there is no such file."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}\nis missing")
+    return "found"
+
+
+@task
+def after(before: str) -> str:
+    return before + " and done"
+
+
+@workflow
+def needy(path: str) -> str:
+    return after.bind(need.bind(path))
+
+
+def unbook(*, key: str) -> None:
+    pass
+
+
+@task(rollback=unbook)
+def book() -> str:
+    return current().key
+
+
+@workflow
+def saga(path: str) -> str:
+    return after.bind(careful.options(after=[book.bind()]).bind(path))
+
+
+@task(can_rollback=True)
+def careful(path: str) -> str:
+    return need(path)
+
+
+@task
+def hold(path: str) -> str:
+    """Says that it is there, and waits until it may go."""
+    Path(path + ".here").touch()
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "held"
+
+
+@workflow
+def held(path: str) -> str:
+    return after.bind(hold.bind(path))
+
+
+@task
+def typed(day: datetime.date, number: int | str, rows: list[int] | None = None) -> list[Any]:
+    return [day, number, rows]
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return "<odd>"
+
+
+@task
+def odd() -> dict[Any, Any]:
+    return {(1, 2): Odd()}
+
+
+@task
+def nothing() -> None:
+    return None
+
+
+@task(checkpoint=False)
+def draw() -> int:
+    return 4
+
+
+@task
+def announce(number: int) -> str:
+    return str(number)
+
+
+@workflow
+def lottery() -> str:
+    return announce.bind(draw.bind())
+
+
+@workflow
+def broken(user: str) -> str:
+    raise RuntimeError(f"no graph\nfor {user}")
+
+
+NUMBER = 4

@@ -1,0 +1,75 @@
+"""`onceflow doctor`."""
+
+import os
+
+import pytest
+
+from tests.cli.common import FLOWS
+
+
+def findings(told):
+    return {finding["name"]: (finding["state"], finding["text"]) for finding in told["findings"]}
+
+
+def test_a_home_that_is_well(fresh):
+    fresh.run("nothing")
+    told = fresh.json("doctor")
+    found = findings(told)
+    assert told["ok"]
+    assert {state for state, _ in found.values()} <= {"ok", "note"}
+    assert found["runs"] == ("ok", "1 succeeded")
+    assert found["home"] == ("ok", str(fresh.home))
+    assert found["journal"][1].startswith("whole, version ")
+    assert "0 alive" in found["engines"][1]
+
+
+def test_each_setting_is_told_with_its_source(fresh, tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[tool.onceflow]\ndurability = "process"')
+    monkeypatch.chdir(tmp_path)
+    told = fresh.json("doctor")["settings"]
+    assert told["home"] == {"value": str(fresh.home), "source": "--home"}
+    assert told["workers"] == {"value": 1, "source": "ONCEFLOW_WORKERS"}
+    assert told["durability"] == {"value": "process", "source": str(tmp_path / "pyproject.toml")}
+    assert told["recover"] == {"value": False, "source": "default"}
+
+
+def test_a_damaged_journal_is_found_and_the_rest_is_told_as_well(fresh):
+    fresh.run("nothing")
+    (fresh.home / "journal.db").write_bytes(b"no database" * 1000)
+    result = fresh("doctor", code=5)
+    assert "writable" in result.stdout
+    assert result.stderr.startswith("onceflow: journal: ")
+    assert len(result.stderr.splitlines()) == 1
+    for command in (["ls"], ["show", "x"], ["run", f"{FLOWS}:nothing"], ["prune", "--keep", "1"]):
+        assert "journal.db" in fresh.error(*command, code=5)
+
+
+def test_a_home_that_others_can_write_is_found(fresh):
+    fresh.run("nothing")
+    os.chmod(fresh.home, 0o777)
+    assert "could run code as you" in fresh.error("doctor", code=5)
+
+
+def test_blobs_that_nobody_names_are_counted(fresh):
+    fresh.run("nothing")
+    (run,) = fresh.json("ls")
+    folder = fresh.home / "blobs" / run["id"]
+    folder.mkdir(parents=True)
+    (folder / "1.0123456789abcdef.3.value").write_bytes(b"abc")
+    assert findings(fresh.json("doctor"))["orphans"][1].startswith("1 files, 3 B")
+
+
+def test_a_setting_that_makes_no_sense_is_told(fresh, monkeypatch):
+    monkeypatch.setenv("ONCEFLOW_WORKERS", "many")
+    for verb in ("doctor", "ls"):
+        assert "ONCEFLOW_WORKERS" in fresh.error(verb, code=2)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_home_that_cannot_be_written_is_found(fresh):
+    fresh.run("nothing")
+    os.chmod(fresh.home, 0o500)
+    try:
+        assert "nothing can be written there" in fresh.error("doctor", code=5)
+    finally:
+        os.chmod(fresh.home, 0o700)

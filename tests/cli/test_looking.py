@@ -1,0 +1,158 @@
+"""`onceflow ls`, `onceflow show`, `onceflow output`, and how runs are called."""
+
+import time
+
+import pytest
+
+from onceflow.cli.session import as_json
+from tests.cli.common import FLOWS
+
+
+@pytest.fixture(scope="module")
+def runs(onceflow, tmp_path_factory):
+    """Name → id of runs that were made for all tests of this module."""
+    missing = tmp_path_factory.mktemp("missing") / "file"
+    for name, flow, arg, code in [
+        ("trip-1", "trip", "user=ann", 0),
+        ("trip-2", "trip", "user=bob", 0),
+        ("needy-1", "needy", f"path={missing}", 1),
+    ]:
+        onceflow.run(flow, "--name", name, "--arg", arg, code=code)
+    onceflow.run("price", "--arg", "city=Rome")
+    return {run["name"]: run["id"] for run in onceflow.json("ls")}
+
+
+def names(listed):
+    return [run["name"] for run in listed]
+
+
+def test_runs_are_listed_newest_first(onceflow, runs):
+    lines = onceflow("ls").stdout.splitlines()
+    assert lines[0].split() == ["id", "name", "workflow", "status", "created", "updated"]
+    assert [line.split()[0] for line in lines[1:]] == [runs[name] for name in (None, "needy-1", "trip-2", "trip-1")]
+    assert names(onceflow.json("ls")) == [None, "needy-1", "trip-2", "trip-1"]
+
+
+def test_runs_are_found_by_filters(onceflow, runs):
+    assert names(onceflow.json("ls", "--status", "failed")) == ["needy-1"]
+    assert names(onceflow.json("ls", "--status", "failed,cancelled", "--status", "running")) == ["needy-1"]
+    assert names(onceflow.json("ls", "--name", "trip-")) == ["trip-2", "trip-1"]
+    assert names(onceflow.json("ls", "--workflow", "price")) == [None]
+    assert names(onceflow.json("ls", "--limit", "1")) == [None]
+    assert onceflow("ls", "--name", "nobody").output == ""
+
+
+def test_a_run_in_json_has_the_documented_fields(onceflow, runs):
+    (run,) = onceflow.json("ls", "--name", "trip-1")
+    created, updated = run.pop("created"), run.pop("updated")
+    assert run == {"id": runs["trip-1"], "name": "trip-1", "workflow": "trip", "status": "succeeded"}
+    assert time.time() - 600 < created <= updated <= time.time()
+
+
+def test_quiet_lists_ids_only(onceflow, runs):
+    assert onceflow("ls", "-q", "--name", "trip-").stdout.split() == [runs["trip-2"], runs["trip-1"]]
+
+
+def test_an_unknown_status_is_wrong_usage(onceflow):
+    assert "'sleeping' is not one of pending, running" in onceflow.error("ls", "--status", "sleeping", code=2)
+
+
+# -- show --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_shown_with_its_tasks_and_what_they_raised(onceflow, runs):
+    shown = onceflow("show", "needy-1").stdout
+    assert f"id        {runs['needy-1']}\n" in shown
+    assert "status    failed\n" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["need", "failed", "irrevocable", "no"] in [line[:4] for line in lines]
+    assert ["after", "waiting", "irrevocable", "no", "need"] in lines
+    assert "need raised FileNotFoundError: " in shown
+
+
+def test_a_run_is_shown_in_json(onceflow, runs):
+    shown = onceflow.json("show", "needy-1")
+    assert (shown["name"], shown["status"], shown["problem"]) == ("needy-1", "failed", None)
+    need, after = shown["tasks"]
+    assert set(need) == {"id", "task", "state", "effect", "saved", "attempt", "failures", "waits_for", "error"}
+    assert (need["id"], need["state"], after["waits_for"]) == ("need", "failed", ["need"])
+    assert need["error"].startswith("FileNotFoundError: ")
+    assert after["error"] is None
+
+
+def test_runs_are_found_by_the_beginning_of_their_name_or_id(onceflow, runs):
+    assert onceflow.json("show", "need")["id"] == runs["needy-1"]
+    assert onceflow.json("show", runs["trip-2"][:-1])["name"] == "trip-2"
+
+
+def test_a_beginning_that_could_mean_several_is_no_run(onceflow, runs):
+    error = onceflow.error("show", "trip", code=3)
+    assert error == "'trip' could be trip-2, trip-1"
+    assert "could be" in onceflow.error("show", runs["trip-1"][0], code=3)
+
+
+@pytest.mark.parametrize("run", ["nobody", "", "%", "\x1b[31m", "ümlaut"])
+def test_a_run_that_is_not_there_is_exit_code_3(onceflow, runs, run):
+    for verb in ("show", "output", "watch", "resume", "retry", "cancel", "delete"):
+        assert onceflow.error(verb, run, code=3).startswith("there is no run ")
+
+
+# -- output ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_output_of_a_run_and_of_a_task_is_printed(onceflow, runs):
+    assert onceflow("output", "trip-1").stdout == "ann paid 400\n"
+    assert onceflow.json("output", "trip-1", "pay") == {
+        "id": runs["trip-1"],
+        "name": "trip-1",
+        "task": "pay",
+        "output": "ann paid 400",
+    }
+
+
+def test_what_cannot_be_handed_out_is_refused(onceflow, runs):
+    assert "the task is not saved" in onceflow.error("output", "trip-1", "price", code=4)
+    assert "no such task" in onceflow.error("output", "trip-1", "fly", code=4)
+    assert "the task has not been done" in onceflow.error("output", "needy-1", code=4)
+
+
+# -- looking leaves no trace -------------------------------------------------------------------------------------------
+
+
+def test_to_look_makes_no_home_directory(fresh):
+    assert fresh.json("ls") == []
+    assert fresh.error("show", "x", code=3) == "there is no run 'x'"
+    assert fresh.error("resume", "x", code=3) == "there is no run 'x'"
+    fresh("watch")
+    fresh("delete", "--all", "--yes")
+    fresh("prune", "--keep", "1")
+    fresh("doctor")
+    assert not fresh.home.exists()
+
+
+def test_a_home_that_is_no_directory_is_trouble(fresh):
+    fresh.home.write_text("")
+    for command in (["ls"], ["show", "x"], ["run", f"{FLOWS}:nothing"], ["doctor"]):
+        assert "is not a directory" in fresh.error(*command, code=5)
+
+
+# -- forms -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_value_has_a_form_in_json():
+    endless: list[object] = []
+    endless.append(endless)
+    assert as_json({"a": [1, 2.5, None, "ü"]}) == '{"a":[1,2.5,null,"ü"]}'
+    assert as_json(2**100) == str(2**100)
+    assert as_json([float("nan"), 2**100]) == f"[null,{2**100}]"
+    assert (
+        as_json(
+            {
+                1,
+            }
+        )
+        == "[1]"
+    )
+    assert as_json("\udcff") == '"\\\\udcff"'
+    assert as_json(endless).startswith("[[[")
+    assert as_json(print) == '"<built-in function print>"'
