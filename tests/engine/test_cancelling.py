@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, RunCancelled, RunInterrupted, task
+from onceflow.storage.home import Home
 from tests.engine.common import Door, knock, note, pass_door, start_script, trace, traces, until
 
 
@@ -86,13 +87,20 @@ def test_what_has_finished_stays_unless_undo_is_asked_for(engine: Engine, door: 
     assert traces(undone) == ["booked", "undone room"]
 
 
-def test_an_irrevocable_task_has_time_to_finish(engine: Engine, door: Door, tmp_path: Path) -> None:
+def kinds(home: Path, run: str) -> list[str]:
+    """Of the entries in the journal."""
+    with Home(home) as opened, opened.journal.load(run) as loaded:
+        return [entry.kind for entry in loaded.entries]
+
+
+def test_an_irrevocable_task_has_time_to_finish(engine: Engine, home: Path, door: Door, tmp_path: Path) -> None:
     file = str(tmp_path / "traces")
     handle = engine.run_async(after.bind(pay.bind(file, door.path)))
     door.wait()
     cancelled: list[str] = []
     thread = threading.Thread(target=lambda: cancelled.append(engine.cancel(handle.id, grace=60)))
     thread.start()
+    until(lambda: "cancelled" in kinds(home, handle.id))
     door.open()
     thread.join()
     assert cancelled == ["cancelled"]
