@@ -168,7 +168,7 @@ def test_only_the_result_is_on_stdout(fresh):
     process = fresh.start("run", f"{FLOWS}:trip", "--arg", "user=ann", "--json")
     printed, said = process.communicate(timeout=LONG)
     assert json.loads(printed)["result"] == "ann paid 400"
-    assert said == "paying for ann\n"
+    assert "paying for ann" in said
 
 
 def test_ctrl_c_stops_the_run_and_keeps_what_it_has(fresh, tmp_path):
