@@ -116,6 +116,7 @@ class Recorded:
             patch.setattr(Blobs, "delete", lambda self, reference: None)  # earlier prefixes need what is dropped later
             self.outcome = self._live(self.home)
         self.lines = read_lines(folder)
+        self._effects = {line.node: line.detail for line in self.lines if line.what == "apply"}
         with Home(self.home) as home:
             row = home.journal.find_name(lives.NAME)
             assert row is not None
@@ -160,6 +161,7 @@ class Recorded:
         begun = {(record.node, attempt_name(record.attempt)) for record in done if isinstance(record, records.Begun)}
         if not late and isinstance(last, records.Begun):
             begun.discard((last.node, attempt_name(last.attempt)))
+        nodes = {node for node, _ in begun}
         known = self.records[: count + 1] if late else done
         undone = [record.node for record in known if isinstance(record, records.Undone)]
         failed = [record.node for record in done if isinstance(record, records.Failed)]
@@ -176,15 +178,13 @@ class Recorded:
                     raised[line.node] = raised.get(line.node, 0) + 1
                     if raised[line.node] <= failed.count(line.node):
                         seen.append(line)
-                case _ if self._is_effectful(line.node):
-                    if attempt in begun:
+                case _ if line.node in self._effects:
+                    # Of an irrevocable task only the first attempt is recorded.
+                    if attempt in begun or (self._effects[line.node] == "irrevocable" and line.node in nodes):
                         seen.append(line)
                 case _:  # nobody outside sees it
                     seen.append(line)
         return seen
-
-    def _is_effectful(self, node: str) -> bool:
-        return any(line.what == "apply" and line.node == node for line in self.lines)
 
 
 def read_lines(folder: Path) -> list[Line]:
