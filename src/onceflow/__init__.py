@@ -52,6 +52,7 @@ from onceflow.errors import (
     WrongParts,
 )
 from onceflow.values.context import current
+from onceflow.values.tracking import track
 
 if TYPE_CHECKING:
     from onceflow.engine.default import (
@@ -143,6 +144,7 @@ __all__ = [
     "run_many",
     "status",
     "task",
+    "track",
     "workflow",
 ]
 

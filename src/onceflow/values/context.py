@@ -6,12 +6,34 @@ import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from onceflow.errors import NotInTask
 
 running: ContextVar[Mapping[str, Any] | None] = ContextVar("onceflow_running", default=None)
 """The context of the job that runs here (`Job.context`); None outside of tasks."""
+
+job_token: ContextVar[int] = ContextVar("onceflow_token", default=0)
+"""The number that whatever runs the job knows it by; 0 outside of tasks."""
+
+
+class Link(Protocol):
+    """What runs jobs in this process, as they see it. It may be called from any thread."""
+
+    def progress(self, token: int, done: float, total: float | None, note: str) -> None:
+        """Passes on how far a job is."""
+
+    def is_told(self, token: int) -> bool:
+        """Whether a job has been told to stop."""
+
+
+_links: list[Link] = []
+"""At most one."""
+
+
+def connect(link: Link) -> None:
+    """To be called once in a process that runs jobs."""
+    _links[:] = [link]
 
 
 class Current:
@@ -26,6 +48,24 @@ class Current:
         """`epoch.number`: the epoch grows whenever another engine takes the run over."""
         self.key: str = context["key"]
         """An idempotency key for outside systems: equal whenever this task runs again, renewed after an undo."""
+        self._token = job_token.get()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this attempt has been told to stop. For code that looks now and then, mostly in a thread of its own:
+        in the task itself `Stopped` is raised, or `asyncio.CancelledError` if it is async."""
+        return any(link.is_told(self._token) for link in _links)
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Tells how far this attempt is: so much is done, of so much if that is known. May be called as often as you
+        like: what is told too often is left out, except for the last.
+
+        for number, row in enumerate(rows, 1):
+            load(row)
+            current().progress(number, len(rows))
+        """
+        for link in _links:
+            link.progress(self._token, done, total, note)
 
     @cached_property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -12,13 +12,16 @@ Three kinds of processes:
 Fork server and workers share one open file description that holds an flock (`workers.lock`). It is released when
 the last of them is gone, which proves to whoever takes over a run that nothing of it runs any more (design 2.6).
 
-A worker has two Unix sockets, both `SOCK_SEQPACKET`: one packet is one batch of messages, and it is received whole or
+A worker has three Unix sockets, all `SOCK_SEQPACKET`: one packet is one batch of messages, and it is received whole or
 not at all, by one receiver.
 
 - The **lane** carries jobs that run one at a time in the worker's main thread, several queued ahead if they are short,
   and their outcomes, in batches.
 - The **side** is read by a thread of its own, which sleeps unless there is something to do while the main thread runs
   user code: to give back jobs that have not started, to start async jobs and threads, to stop jobs.
+- The **channel** carries what user code prints and logs, and how far it is (`output`, `capture`, `progress`). The pool
+  passes on what a job said before it reports the job. Descriptors 1 and 2 are pipes that the pool reads, for what goes
+  past Python's streams. Whoever prints faster than the pool reads has to wait.
 
 Exactly once: a job that is in a worker either starts there or is given back, decided by who takes it out of one deque
 under the interpreter lock. Before a job starts, the main thread writes its place in the lane to a page that it shares

@@ -28,8 +28,9 @@ import sys
 import time
 import traceback
 
-from onceflow.backends.local import process
+from onceflow.backends.local import output, process
 from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, pair, send
+from onceflow.backends.local.reports import STANDARD
 
 PAGE = mmap.PAGESIZE
 
@@ -109,23 +110,30 @@ class _Server:
                 self._poll.unregister(descriptor)
                 os.waitpid(self._left.pop(descriptor)[0], 0)
                 os.close(descriptor)
-            elif descriptor == self._engine or self._requests.receive() is None:
+            elif descriptor == self._engine or (received := self._requests.receive()) is None:
                 return False
             else:
-                self._fork()
+                self._fork(received[0])
         return True
 
-    def _fork(self) -> None:
+    def _fork(self, wish: Spawn) -> None:
         lane, workers_lane = pair()
         side, workers_side = pair()
+        channel, workers_channel = pair()
+        pipes = [os.pipe(), os.pipe()] if wish.capture else []
+        readers = [reading for reading, _ in pipes]
+        for reader in readers:
+            os.set_blocking(reader, False)
         page = os.memfd_create("onceflow-page", os.MFD_CLOEXEC)
         os.ftruncate(page, PAGE)
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
-                self._become_worker(parent, (lane, side))
-                process.run(workers_lane, workers_side, page)
+                self._become_worker(parent, (lane, side, channel))
+                output.take_over([writing for _, writing in pipes])
+                streams = dict(zip(readers, STANDARD, strict=False))
+                process.run(workers_lane, workers_side, workers_channel, page, streams, wish)
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -134,10 +142,11 @@ class _Server:
         pidfd = os.pidfd_open(pid)
         self._workers[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)
-        send(self._connection, Born(pid), (lane.fileno(), side.fileno(), pidfd, page))
-        for connection in (lane, workers_lane, side, workers_side):
+        send(self._connection, Born(pid), (lane.fileno(), side.fileno(), channel.fileno(), pidfd, page, *readers))
+        for connection in (lane, workers_lane, side, workers_side, channel, workers_channel):
             connection.close()
-        os.close(page)
+        for descriptor in (page, *[end for ends in pipes for end in ends]):
+            os.close(descriptor)
 
     def _become_worker(self, parent: int, not_mine: tuple[socket.socket, ...]) -> None:
         os.setpgid(0, 0)

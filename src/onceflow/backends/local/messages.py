@@ -11,7 +11,7 @@ import contextlib
 import mmap
 import os
 import socket
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 PACKET = 96 * 1024
 """Bytes of the largest packet. The kernel's default limit for all unread packets of a socket is about twice that."""
 
-_DESCRIPTORS = 4
+_DESCRIPTORS = 7
 """How many a packet may carry."""
 
 
@@ -141,7 +141,12 @@ class Wanted(msgspec.Struct, tag=7, array_like=True):
 
 
 class Spawn(msgspec.Struct, tag=8, array_like=True):
-    """To the fork server: start a worker."""
+    """To the fork server: start a worker. `capture`: what it prints and logs, from this level on, is for the pool.
+    `progress`: the pool wants to know how far jobs are."""
+
+    capture: bool = False
+    log_level: int = 0
+    progress: bool = False
 
 
 class Ready(msgspec.Struct, tag=9, array_like=True):
@@ -151,7 +156,8 @@ class Ready(msgspec.Struct, tag=9, array_like=True):
 
 
 class Born(msgspec.Struct, tag=10, array_like=True):
-    """From the fork server: a worker. The packet carries its lane, side, pidfd and page."""
+    """From the fork server: a worker. The packet carries its lane, side, channel, pidfd and page, and the reading ends
+    of its standard output and standard error if they are captured."""
 
     pid: int
 
@@ -169,9 +175,32 @@ class Interrupt(msgspec.Struct, tag=12, array_like=True):
     token: int
 
 
+class Output(msgspec.Struct, tag=13, array_like=True, gc=False):
+    """From a worker, through its channel: something was printed or logged by a job, or by none (0). `raw`: it was found
+    in a pipe, and may begin and end anywhere in a line."""
+
+    token: int
+    stream: Literal["stdout", "stderr", "log"]
+    data: bytes
+    time: float
+    level: int = 0
+    logger: str = ""
+    raw: bool = False
+
+
+class Progress(msgspec.Struct, tag=14, array_like=True, gc=False):
+    """From a worker, through its channel: how far a job is."""
+
+    token: int
+    done: int | float
+    total: int | float | None
+    note: str
+
+
 ToWorker = Batch | Recall | Cancel | Definition | Interrupt
 FromWorker = Outcomes | Returned | Wanted
 FromServer = Ready | Born | Gone
+Beside = Output | Progress
 
 encode = msgspec.msgpack.Encoder().encode
 

@@ -17,6 +17,7 @@ queued again, before all others. A worker that dies gives back what it has not s
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import selectors
@@ -25,7 +26,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from onceflow.backends.local.admission import Admission, Needs
+from onceflow.backends.local.capture import Event, merged
 from onceflow.backends.local.dispatch import Dispatcher
 from onceflow.backends.local.messages import (
     Born,
@@ -40,9 +44,10 @@ from onceflow.backends.local.messages import (
     Ready,
     Receiver,
     Returned,
+    Spawn,
     Wanted,
 )
-from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report, Statistics
+from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Progressed, Raised, Report, Statistics
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.workers import Worker
@@ -76,6 +81,10 @@ class Pool:
     `cpus` and `memory` (bytes) are what the jobs that run at the same time may need together (`Job.cpus`,
     `Job.memory`). They default to the number of usable cores, or of workers if that is larger, and to the physical
     memory of the host. `grace` is how many seconds a job has for cleaning up when it is told to stop.
+
+    `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
+    are; both are called where `report` is. Without `printed`, or with `capture=False`, workers write to where this
+    process does.
     """
 
     def __init__(
@@ -89,6 +98,10 @@ class Pool:
         cpus: float | None = None,
         memory: int | None = None,
         grace: float = GRACE,
+        printed: Callable[[list[Printed]], None] | None = None,
+        progressed: Callable[[Progressed], None] | None = None,
+        capture: bool = True,
+        log_level: int = logging.INFO,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         cores = len(os.sched_getaffinity(0))
@@ -98,6 +111,9 @@ class Pool:
         self._report = report
         self._preload = tuple(preload)
         self._grace = grace
+        self._printed = printed
+        self._progressed = progressed
+        self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
         capacity = Needs(
             max(cores, self.size) if cpus is None else cpus, _physical_memory() if memory is None else memory
@@ -265,10 +281,49 @@ class Pool:
         else:
             self._handle(worker, received[0])
 
+    def _heard_beside(self, worker: Worker) -> None:
+        """Its channel has something to read."""
+        connection = worker.capture.channel.connection
+        if connection.fileno() >= 0:
+            events, is_open = worker.capture.hear()
+            if not is_open:
+                self._unwatch(connection)
+            self._pass_on(events)
+
+    def _heard_from_pipe(self, worker: Worker, pipe: int) -> None:
+        if self._workers.get(worker.pid) is worker:
+            events, is_open = worker.capture.read(pipe, worker.printing, worker.sent)
+            if not is_open:
+                self._unwatch(pipe)
+            self._pass_on(events)
+
+    def _pass_on(self, events: list[Event]) -> None:
+        """What jobs say that have been reported is nobody's."""
+        holders = self._dispatcher.holders
+        printed: list[Printed] = []
+        for event in events:
+            if isinstance(event, Printed):
+                known = not event.token or event.token in holders
+                printed.append(event if known else msgspec.structs.replace(event, token=0))
+            elif self._progressed is not None and event.token in holders:
+                self._progressed(event)
+        if printed and self._printed is not None:
+            self._printed(merged(printed))
+
+    def _pass_on_rest(self, worker: Worker, token: int) -> None:
+        """What a job has printed that is about to be reported."""
+        capture = worker.capture
+        if capture.pipes and token in worker.shared and worker.printing == token:
+            self._pass_on(capture.read_all(token, worker.sent))
+        if capture.rests:
+            self._pass_on(capture.finish(token))
+
     def _handle(self, worker: Worker, message: FromWorker) -> None:
         match message:
             case Outcomes(outcomes):
                 worker.heard = time.monotonic()
+                if (sent := worker.sent) > worker.capture.received:
+                    self._pass_on(worker.capture.hear(sent)[0])
                 for outcome in outcomes:
                     self._ended(worker, outcome)
             case Returned(number, tokens):
@@ -286,6 +341,7 @@ class Pool:
 
     def _ended(self, worker: Worker, outcome: Outcome) -> None:
         token = outcome.token
+        self._pass_on_rest(worker, token)
         if outcome.cancelled and not self._leaves_worker_clean(worker, outcome):
             worker.retired = True
             if worker.has_nothing_but(token):
@@ -324,6 +380,7 @@ class Pool:
         """The worker's end is proved."""
         for message in worker.remaining():
             self._handle(worker, message)
+        self._pass_on(worker.capture.remaining(worker.printing))
         if worker.broken or not (worker.killed or worker.retired):
             self._deaths += 1
             log.warning("worker %s died with status %s", worker.pid, status)
@@ -345,7 +402,9 @@ class Pool:
         self._close_old_servers()
 
     def _forget(self, worker: Worker) -> None:
-        for descriptor in (*worker.connections, worker.pidfd):
+        for connection in (*worker.connections, worker.capture.channel.connection):
+            self._unwatch(connection)
+        for descriptor in (worker.pidfd, *worker.capture.pipes):
             self._unwatch(descriptor)
         worker.close()
 
@@ -369,7 +428,7 @@ class Pool:
         server = self._servers[-1]
         there = sum(worker.usable for worker in self._workers.values())
         for _ in range(self.size - there - server.starting):
-            server.spawn()
+            server.spawn(self._wish)
 
     def _heard_from_server(self, server: Server) -> None:
         if server not in self._servers:
@@ -398,6 +457,9 @@ class Pool:
         if worker.pid in self._workers:  # its fork server died, so others may have reaped it and its id is in use again
             self._gone(self._workers[worker.pid], None)
         self._workers[worker.pid] = worker
+        self._watch(worker.capture.channel.connection, lambda: self._heard_beside(worker))
+        for pipe in worker.capture.pipes:
+            self._watch(pipe, functools.partial(self._heard_from_pipe, worker, pipe))
         for way in (worker.lane, worker.side):
             self._selector.register(way.connection, selectors.EVENT_READ, lambda way=way: self._heard_from(worker, way))
 
@@ -426,6 +488,9 @@ class Pool:
                 self._servers.remove(server)
                 self._unwatch(server.connection)
                 server.close()
+
+    def _watch(self, descriptor: int | socket.socket, callback: Callable[[], None]) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ, callback)
 
     def _unwatch(self, descriptor: int | socket.socket) -> None:
         with contextlib.suppress(KeyError, ValueError):  # it is not watched, or is closed already

@@ -30,13 +30,18 @@ from onceflow.backends.local.messages import (
     Recall,
     Receiver,
     Returned,
+    Spawn,
     ToWorker,
     Wanted,
     send,
 )
+from onceflow.backends.local.output import Channel, Streams
+from onceflow.backends.local.progress import Reporter
+from onceflow.backends.local.reports import Stream
 from onceflow.backends.local.running import Functions, execute
 from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
+from onceflow.values import context
 from onceflow.values.functions import Main
 
 FLUSH = 0.001
@@ -45,25 +50,41 @@ FLUSH = 0.001
 FLUSH_BYTES = 32 * 1024
 
 
-def run(lane: socket.socket, side: socket.socket, page: int) -> None:
-    """Everything a worker does. Does not return."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a program without a terminal may have closed them
-            stream.reconfigure(line_buffering=True)  # a killed worker loses what is buffered
-    worker = _Worker(lane, side, page)
+def run(
+    lane: socket.socket, side: socket.socket, channel: socket.socket, page: int, pipes: dict[int, Stream], wish: Spawn
+) -> None:
+    """Everything a worker does. Does not return. `pipes` are the reading ends of what are its descriptors 1 and 2, if
+    they are captured, and the streams they belong to."""
+    worker = _Worker(lane, side, channel, page, pipes, wish)
+    if not wish.capture:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a program without a terminal may have closed them
+                stream.reconfigure(line_buffering=True)  # a killed worker loses what is buffered
+    context.connect(worker)
     sys.modules["__main__"] = worker.main
     threading.Thread(target=worker.serve_side, name="onceflow-side", daemon=True).start()
     worker.serve_lane()
 
 
 class _Worker:
-    def __init__(self, lane: socket.socket, side: socket.socket, page: int) -> None:
+    def __init__(
+        self,
+        lane: socket.socket,
+        side: socket.socket,
+        channel: socket.socket,
+        page: int,
+        pipes: dict[int, Stream],
+        wish: Spawn,
+    ) -> None:
         self._lane: Receiver[Batch] = Receiver(lane, Batch)
         self._rest_of_lane: Receiver[Batch] = Receiver(lane, Batch)
         """The side's own receiver, to give back what the main thread has not received yet."""
         self._side: Receiver[ToWorker] = Receiver(side, ToWorker)
         self._mark = memoryview(mmap.mmap(page, 0)).cast("Q")
         os.close(page)
+        self._channel = Channel(channel, self._mark[1:], pipes)
+        self._streams = Streams(self._channel, wish.log_level) if wish.capture else None
+        self._progress = Reporter(self._channel.send) if wish.progress else None
         self._waiting: deque[tuple[int, Job]] = deque()
         """Jobs that have not started, each with its place in the lane."""
         self._outcomes: deque[Outcome] = deque()
@@ -72,12 +93,13 @@ class _Worker:
         self.main = Main(self._ask)
         self._functions = Functions(self.main)
         self._main_thread = MainThread(lambda job: execute(job, self._functions))
-        self._shared = Shared(self._functions, self._send_outcomes)
+        self._shared = Shared(self._functions, self._end_job, self._send_outcomes)
         self._is_copy = False
         """Whether this is a child that user code forked. It must not go on as if it were the worker."""
         os.register_at_fork(after_in_child=self._become_copy)
 
     def serve_lane(self) -> None:
+        channel = self._channel
         waiting, functions, mark, run = self._waiting, self._functions, self._mark, self._main_thread.run
         while True:
             received = self._lane.receive()
@@ -94,9 +116,12 @@ class _Worker:
                 except IndexError:  # the side was quicker
                     break
                 mark[0] = place
+                channel.lane = job.token
                 outcome = run(job)
                 if self._is_copy:
                     os._exit(0)
+                self._end_job(job.token)
+                channel.lane = 0
                 if outcome.cancelled:
                     _flush_streams()  # the worker is about to be killed
                 self._outcomes.append(outcome)
@@ -109,6 +134,23 @@ class _Worker:
 
     def _become_copy(self) -> None:
         self._is_copy = True
+        self._channel.become_copy()
+
+    def _end_job(self, token: int) -> None:
+        """Sends what there is left to say before the outcome of a job. From any thread."""
+        if self._streams is not None:
+            self._streams.end(token)
+        if self._progress is not None:
+            self._progress.end(token)
+
+    def progress(self, token: int, done: float, total: float | None, note: str) -> None:
+        """As `Link` has it."""
+        if self._progress is not None and not self._is_copy:
+            self._progress.tell(token, done, total, note)
+
+    def is_told(self, token: int) -> bool:
+        """As `Link` has it."""
+        return self._main_thread.has_told(token) or self._shared.has_told(token)
 
     def serve_side(self) -> None:
         try:

@@ -3,7 +3,13 @@ ended or never started."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+Stream = Literal["stdout", "stderr", "log"]
+
+STANDARD: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
@@ -47,6 +53,33 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 Report = Finished | Raised | Died | Ended
+
+
+class Printed(msgspec.Struct, frozen=True, gc=False):
+    """A job has written this, or logged it. What a job wrote comes in its order and before its report. `token` is 0 for
+    what belongs to no job: a thread or subprocess goes on after its job, or several share a worker and nobody can tell.
+    What is written past Python's streams, by C code and subprocesses, counts as the work of the job in the lane.
+
+    On `stdout` and `stderr`, `text` consists of lines, each with its end, unless the job ended without one, flushed in
+    the middle of a line, or wrote a very long one. On `log` it is one record (a very long one is cut in pieces), with
+    its traceback and without an end of line; `level` and `logger` are the record's. `time` is in seconds since the
+    epoch."""
+
+    token: int
+    stream: Stream
+    text: str
+    time: float
+    level: int = 0
+    logger: str = ""
+
+
+class Progressed(msgspec.Struct, frozen=True, gc=False):
+    """A job tells how far it is. The last of these comes before its report."""
+
+    token: int
+    done: int | float
+    total: int | float | None
+    note: str
 
 
 class Statistics(msgspec.Struct, frozen=True, gc=False):

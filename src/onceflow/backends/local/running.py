@@ -87,11 +87,11 @@ def execute(job: Job, known: Functions) -> Outcome:
         function = function_of(job, known)
         started = time.time()  # the first call imports a module, which says nothing about how long calls take
         args, kwargs = arguments_of(job)
-        token = running.set(job.context)
+        before = running.set(job.context)
         try:
             result = function(*args, **kwargs)
         finally:
-            running.reset(token)
+            running.reset(before)
         return finished(job, started, result)
     except BaseException as error:  # also SystemExit and the like: user code does not end a worker by raising
         return failed(job, started, error)

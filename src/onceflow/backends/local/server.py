@@ -58,10 +58,10 @@ class Server:
     def pid(self) -> int:
         return self._process.pid
 
-    def spawn(self) -> None:
+    def spawn(self, wish: Spawn) -> None:
         self.starting += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is about to be noticed
-            send(self.connection, Spawn())
+            send(self.connection, wish)
 
     def receive(self) -> tuple[FromServer, tuple[int, ...]] | None:
         """The next message and its descriptors; None if the server is gone. Raises `BlockingIOError` if there is

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 from onceflow.backends.local.messages import Job, Outcome
 from onceflow.backends.local.running import Functions, arguments_of, execute, failed, finished, function_of
 from onceflow.backends.local.stopping import OtherThreads, stopped
-from onceflow.values.context import running
+from onceflow.values.context import job_token, running
 
 if TYPE_CHECKING:
     import asyncio
 
 
 class Shared:
-    """`tell` sends outcomes; it may be called from any thread."""
+    """`end` is called for each job whose user code has ended, then `tell` sends outcomes; from any thread."""
 
-    def __init__(self, known: Functions, tell: Callable[[list[Outcome]], None]) -> None:
+    def __init__(self, known: Functions, end: Callable[[int], None], tell: Callable[[list[Outcome]], None]) -> None:
         self._known = known
+        self._end = end
         self._tell = tell
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[int, asyncio.Task[Outcome]] = {}
@@ -46,8 +47,14 @@ class Shared:
         if not self._threads.stop(token) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._cancel_task, token)
 
+    def has_told(self, token: int) -> bool:
+        """Whether a job has been told to stop. From any thread."""
+        return token in self._cancelled or self._threads.has_told(token)
+
     def _run_in_thread(self, job: Job) -> None:
-        self._tell([self._threads.run(job)])
+        outcome = self._threads.run(job)
+        self._end(job.token)
+        self._tell([outcome])
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -71,10 +78,11 @@ class Shared:
 
     async def _run(self, job: Job) -> Outcome:
         started = time.time()
+        job_token.set(job.token)  # each task of the loop has a context of its own
         try:
             function = function_of(job, self._known)
             args, kwargs = arguments_of(job)
-            running.set(job.context)  # each task of the loop has a context of its own
+            running.set(job.context)
             result = await function(*args, **kwargs)
             return finished(job, started, result)
         except BaseException as error:
@@ -84,6 +92,7 @@ class Shared:
 
     def _end_task(self, token: int, task: asyncio.Task[Outcome]) -> None:
         del self._tasks[token]
+        self._end(token)
         if not self._ended:
             assert self._loop is not None
             self._loop.call_soon(self._send_ended)

@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 from onceflow.backends.local.messages import Job, Outcome
 from onceflow.errors import Stopped
-from onceflow.values.context import running
+from onceflow.values.context import job_token, running
 
 SIGNAL = signal.SIGRTMAX - 2
 """Nobody else's, as far as we know: debuggers, profilers and timers use others."""
@@ -48,6 +48,7 @@ class MainThread:
     def run(self, job: Job) -> Outcome:
         """Whatever happens, there is an outcome."""
         token = job.token
+        job_token.set(token)
         outcome: Outcome | None = None
         try:
             self._runs = token
@@ -95,6 +96,7 @@ class OtherThreads:
     def run(self, job: Job) -> Outcome:
         """Whatever happens, there is an outcome."""
         token = job.token
+        job_token.set(token)
         outcome: Outcome | None = None
         try:
             with self._lock:

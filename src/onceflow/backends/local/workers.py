@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 
+from onceflow.backends.local.capture import Capture
 from onceflow.backends.local.messages import (
     Batch,
     Cancel,
@@ -23,6 +24,7 @@ from onceflow.backends.local.messages import (
     close,
     send,
 )
+from onceflow.backends.local.reports import STANDARD
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.window import Load
 from onceflow.values.functions import Shipped
@@ -44,13 +46,14 @@ class Worker:
     """A worker as the pool sees it. Sending to one that has died does nothing: its death is about to be noticed."""
 
     def __init__(self, pid: int, server: Server, descriptors: Sequence[int]) -> None:
-        lane, side, self.pidfd, page = descriptors
+        lane, side, channel, self.pidfd, page, *pipes = descriptors
         self.pid = pid
         self.server = server
         self.lane: Receiver[FromWorker] = Receiver(socket.socket(fileno=lane), FromWorker)
         self.side: Receiver[FromWorker] = Receiver(socket.socket(fileno=side), FromWorker)
         for connection in self.connections:
             connection.setblocking(False)
+        self.capture = Capture(socket.socket(fileno=channel), dict(zip(pipes, STANDARD, strict=False)))
         self._page = mmap.mmap(page, 0, prot=mmap.PROT_READ)
         os.close(page)
         self.queue: dict[int, Given] = {}
@@ -97,6 +100,20 @@ class Worker:
     def mark(self) -> int:
         """The place of the job that started last."""
         return int.from_bytes(self._page[:8], sys.byteorder)
+
+    @property
+    def sent(self) -> int:
+        """How many messages it has sent through its channel."""
+        return int.from_bytes(self._page[8:16], sys.byteorder)
+
+    @property
+    def printing(self) -> int:
+        """The token of the job that what is in the pipes now belongs to; 0 if nobody knows."""
+        mark = self.mark
+        for token, given in self.queue.items():
+            if given.place >= mark:
+                return token if given.place == mark else 0
+        return next(iter(self.shared)) if len(self.shared) == 1 and not self.queue else 0
 
     def give(
         self, given: list[tuple[Job, float]], shipped: dict[str, Shipped], path: list[str], *, share: bool = False
@@ -175,6 +192,7 @@ class Worker:
 
     def close(self) -> None:
         self.disconnect()
+        self.capture.close()
         self._page.close()
         os.close(self.pidfd)
 
