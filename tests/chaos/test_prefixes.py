@@ -25,7 +25,7 @@ from onceflow.storage.home import BLOBS, Home
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Entry, Request, RunRow, SetStatus, commit
 from onceflow.testing.chaos import judging, ledger, lives, random_plans, steps
 from onceflow.testing.chaos.ledger import Ledger, Line
-from onceflow.testing.chaos.plans import FOREVER, Plan, Step
+from onceflow.testing.chaos.plans import FOREVER, Plan, Step, all_steps
 
 DEAD = "dead"
 """An engine that has no lock, so it is no more."""
@@ -230,8 +230,9 @@ def replay(recorded: Recorded, count: int, seen: list[Line]) -> None:
     told = [*map(str, recorded.records[:count]), "--", *map(str, lines), "--", str(outcome)]
     problems = judging.judge(recorded.plan, lines, outcome)
     assert not problems, "\n".join([f"after {count} entries:", *problems, "--", *told])
-    assert outcome.status == recorded.outcome.status, "\n".join(told)
-    assert set(outcome.kept) == set(recorded.outcome.kept), "\n".join(told)
+    if not any(len(step.alternatives) > 1 for _, step in all_steps(recorded.plan.steps)):  # else it may end otherwise
+        assert outcome.status == recorded.outcome.status, "\n".join(told)
+        assert set(outcome.kept) == set(recorded.outcome.kept), "\n".join(told)
 
 
 @pytest.mark.parametrize("name", PLANS)
