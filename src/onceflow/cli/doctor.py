@@ -25,9 +25,11 @@ from onceflow.backends.local import locks
 from onceflow.cli import exits
 from onceflow.cli.session import Session, as_size, common
 from onceflow.engine import deaths, settings
+from onceflow.engine.engine import ACTIVE
 from onceflow.errors import OnceflowError
 from onceflow.storage import schema
 from onceflow.storage.home import BLOBS, ENGINES, JOURNAL, Home
+from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
 
 LOW = 500_000_000
@@ -211,13 +213,19 @@ def _journal(path: Path) -> Finding:
 def _opened(path: Path) -> Iterator[Finding]:
     try:
         with Home(path) as home:
-            statuses = Counter([row.status for row in home.journal.list_runs(limit=2**31 - 1)])
+            statuses = Counter([_status(home, row) for row in home.journal.list_runs(limit=2**31 - 1)])
             told = ", ".join([f"{count} {status}" for status, count in statuses.most_common()])
             yield Finding("runs", "ok", told or "none")
             count, size = _orphans(home)
             yield Finding("orphans", "ok", f"{count} files, {as_size(size)}; an engine collects them once an hour")
     except OnceflowError as error:
         yield Finding("opening", "bad", str(error))
+
+
+def _status(home: Home, row: RunRow) -> str:
+    """As an engine would tell it: a run that goes on, but whose engine is dead, is interrupted."""
+    driven = row.status in ACTIVE and row.owner is not None and home.engines.is_alive(row.owner)
+    return "interrupted" if row.status in ACTIVE and not driven else row.status
 
 
 def _orphans(home: Home) -> tuple[int, int]:

@@ -35,6 +35,9 @@ COLOURS = {
     "retrying": "yellow",
     "undoing": "yellow",
     "running": "cyan",
+    "ok": "green",
+    "note": "yellow",
+    "bad": "red",
 }
 
 
