@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from onceflow.cli.main import main
+from onceflow.cli.main import VERBS, main
+from onceflow.cli.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -50,6 +51,56 @@ def test_an_unknown_verb_is_an_error():
 
 def test_the_package_can_be_called():
     assert output_of("-m", "onceflow", "--help").startswith("Usage: onceflow [OPTIONS] COMMAND")
+
+
+def test_without_a_verb_it_shows_its_help():
+    result = CliRunner().invoke(main, [])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Commands:\n  run " in result.output
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_and_the_common_options(verb):
+    result = CliRunner().invoke(main, [verb, "--help"])
+    assert result.exit_code == 0
+    assert result.output.startswith(f"Usage: main {verb} ")
+    for option in ("--home", "--json", "--quiet", "--debug"):
+        assert option in result.output or verb == "demo"
+
+
+def test_an_error_is_one_line_and_debug_shows_where_it_was_raised(tmp_path):
+    words = ["show", "nobody", "--home", str(tmp_path)]
+    assert CliRunner().invoke(main, words).stderr == "onceflow: there is no run 'nobody'\n"
+    debugged = CliRunner().invoke(main, [*words, "--debug"]).stderr
+    assert debugged.startswith("Traceback")
+    assert debugged.endswith("onceflow: there is no run 'nobody'\n")
+
+
+def test_a_mistake_of_ours_is_one_line_as_well(tmp_path, monkeypatch):
+    def broken(session):
+        raise ZeroDivisionError("for a test")
+
+    monkeypatch.setattr(Session, "engine_if_any", broken)
+    result = CliRunner().invoke(main, ["ls", "--home", str(tmp_path)])
+    assert result.exit_code == 5
+    assert result.stderr == "onceflow: unexpected ZeroDivisionError: for a test (--debug shows where)\n"
+
+
+def test_ctrl_c_is_exit_code_130(tmp_path, monkeypatch):
+    def interrupted(session):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "engine_if_any", interrupted)
+    result = CliRunner().invoke(main, ["watch", "--home", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (130, "onceflow: interrupted\n")
+
+
+def test_help_loads_no_engine_and_no_verb():
+    show_help = "from onceflow.cli.main import main; main(['--help'], standalone_mode=False)"
+    loaded = output_of("-c", f"{show_help}; import sys; print(*sys.modules)").splitlines()[-1].split()
+    slow = ("asyncio", "cloudpickle", "rich", "sqlite3", "onceflow.engine", "onceflow.storage", "onceflow.driver")
+    assert [name for name in loaded if name.startswith(slow)] == []
+    assert [name for name in loaded if name.startswith("onceflow.cli.")] == ["onceflow.cli.exits", "onceflow.cli.main"]
 
 
 def test_nothing_slow_is_imported_before_a_verb_needs_it():

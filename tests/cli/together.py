@@ -46,7 +46,8 @@ def go_on(home: str, seed: int, count: int) -> int:
         result = CliRunner().invoke(main, [*words, "--home", home])
         try:
             well_behaved(result)
-            assert result.exit_code != 5, "there was trouble"
+            # Who waits for a run that another process deletes is told so, as trouble.
+            assert result.exit_code != 5 or "it was deleted" in result.stderr, "there was trouble"
             assert not any(word in result.stderr for word in SURPRISING), "something unexpected was said"
         except AssertionError as error:
             print(words, result.exit_code, result.output, error, repr(result.exception), sep="\n")

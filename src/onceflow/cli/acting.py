@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,11 +115,12 @@ def _resume(session: Session, engine: Engine, infos: list[RunInfo]) -> tuple[lis
 
 
 def _status(engine: Engine, info: RunInfo) -> str:
-    from onceflow.errors import OnceflowError
+    from onceflow.errors import NoSuchRun
 
-    with contextlib.suppress(OnceflowError):
+    try:
         return engine.status(info.id)
-    return info.status
+    except NoSuchRun:
+        return "deleted"
 
 
 def _told(info: RunInfo, status: str) -> dict[str, Any]:
