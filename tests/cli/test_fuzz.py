@@ -47,7 +47,7 @@ TARGETS = st.one_of(
     st.sampled_from([f"{FLOWS}:broken", f"{FLOWS}:lottery", f"{FLOWS}:NUMBER", "json:loads", "/:x", "//.py:x", ".:x"]),
 )
 
-few = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+few = settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

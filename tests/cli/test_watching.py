@@ -24,9 +24,9 @@ def test_runs_are_followed_until_none_goes_on(fresh, tmp_path):
     first = json.loads(watching.stdout.readline())
     assert set(first) == {"time", "id", "name", "task", "state"}
     door.touch()
-    printed, said = watching.communicate(timeout=LONG)
+    events = [first, *map(json.loads, watching.stdout)]
+    _, said = watching.communicate(timeout=LONG)
     driving.communicate(timeout=LONG)
-    events = [first, *map(json.loads, printed.splitlines())]
     assert (watching.returncode, said) == (0, "")
     assert (events[-1]["name"], events[-1]["task"], events[-1]["state"]) == ("h", None, "succeeded")
     assert "running" in [event["state"] for event in events if event["task"] is None]
