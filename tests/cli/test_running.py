@@ -159,6 +159,12 @@ def test_a_failed_run_can_be_undone(onceflow, tmp_path):
     assert onceflow.status("s-1") == "undone"
 
 
+def test_a_run_that_takes_too_long_is_exit_code_1(onceflow, tmp_path):
+    path = f"path={tmp_path / 'door'}"
+    onceflow("run", f"{FLOWS}:held", "--name", "slow", "--timeout", "0.3s", "--arg", path, code=1)
+    assert onceflow.status("slow") == "cancelled"
+
+
 def test_an_unsafe_graph_is_refused(onceflow):
     error = onceflow.error("run", f"{FLOWS}:lottery", code=4)
     assert error.startswith("unsafe graph: 1 task could never start: announce")
