@@ -1,24 +1,27 @@
-"""Kills and stops at random moments: every job is reported once, and none starts twice."""
+"""Kills and stops at random moments: every job is reported once, none starts twice, and what it prints is its own."""
 
 from __future__ import annotations
 
 import os
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
-from onceflow.backends.local.reports import Died, Ended, Finished
+from onceflow.backends.local.reports import Died, Ended, Finished, Printed
 from tests.backends.common import Loop, kill, running_pool
 
 JOBS = 300
 
 
-def noted(trace: str, token: int, rounds: int) -> int:
+def noted(trace: str, token: int, rounds: int, threads: bool) -> int:
     """A job: writes when it starts and when it ends."""
     file = os.open(trace, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, b"start %d\n" % token)
+    print("printed by", token)
+    if not threads:  # nobody could tell whose it is
+        os.write(1, b"written by %d\n" % token)
     for _ in range(rounds):
         os.stat(trace)
     os.write(file, b"end %d\n" % token)
@@ -41,12 +44,22 @@ def disturb(loop: Loop, chance: random.Random) -> None:
 def test_every_job_is_reported_once_and_none_starts_twice(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     trace = str(tmp_path / "trace")
-    with running_pool(tmp_path) as loop:
+    expected: dict[int, str] = {}
+    printed: dict[int, str] = defaultdict(str)
+
+    def note(events: list[Printed]) -> None:
+        for event in events:
+            assert event.token not in loop.reports, "it comes before the report"
+            printed[event.token] += event.text
+
+    with running_pool(tmp_path, printed=note) as loop:
         loop.warm_up()
         while loop.count < JOBS:
             for _ in range(chance.randrange(30)):
                 rounds = chance.choice((0, 0, 0, 10, 3_000))
-                loop.start(noted, trace, loop.count + 1, rounds, threads=chance.random() < 0.1)
+                threads = chance.random() < 0.1
+                token = loop.start(noted, trace, loop.count + 1, rounds, threads, threads=threads)
+                expected[token] = f"printed by {token}\n" + ("" if threads else f"written by {token}\n")
             if loop.pool._servers[-1].fruitful:
                 disturb(loop, chance)
             seen = len(loop.reports)
@@ -55,13 +68,14 @@ def test_every_job_is_reported_once_and_none_starts_twice(tmp_path: Path, seed: 
 
     started, ended = Counter(), Counter()  # type: tuple[Counter[int], Counter[int]]
     for line in Path(trace).read_text().splitlines():
-        word, token = line.split()
-        (started if word == "start" else ended)[int(token)] += 1
+        word, number = line.split()
+        (started if word == "start" else ended)[int(number)] += 1
     assert max(started.values()) == 1
     for token, report in loop.reports.items():
         match report:
             case Finished():
                 assert started[token] == ended[token] == 1
+                assert printed[token] == expected[token]
             case Ended(started=False):
                 assert not started[token]
             case _:

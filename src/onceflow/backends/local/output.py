@@ -177,9 +177,10 @@ class Streams:
 
     def end(self, token: int) -> None:
         """Sends what is left of a job that ends."""
-        for sink in (self._out, self._err):
-            if sink.rests:
-                sink.end(token)
+        if self._out.rests:
+            self._out.end(token)
+        if self._err.rests:
+            self._err.end(token)
         if token == self._channel.lane:
             self._channel.end()
 

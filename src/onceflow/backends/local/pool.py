@@ -229,7 +229,7 @@ class Pool:
     def _see_to(self, worker: Worker, now: float) -> float | None:
         """Asks a worker to give back what waits too long, kills one that has to answer and does not. Returns when to
         look at it again."""
-        if worker.killed:
+        if worker.killed or (len(worker.queue) < 2 and not worker.stopping and not worker.owed):  # almost always
             return None
         if worker.owed:
             worker.catch_up()
@@ -341,7 +341,8 @@ class Pool:
 
     def _ended(self, worker: Worker, outcome: Outcome) -> None:
         token = outcome.token
-        self._pass_on_rest(worker, token)
+        if worker.shared or worker.capture.rests:
+            self._pass_on_rest(worker, token)
         if outcome.cancelled and not self._leaves_worker_clean(worker, outcome):
             worker.retired = True
             if worker.has_nothing_but(token):

@@ -38,7 +38,7 @@ from onceflow.backends.local.messages import (
 from onceflow.backends.local.output import Channel, Streams
 from onceflow.backends.local.progress import Reporter
 from onceflow.backends.local.reports import Stream
-from onceflow.backends.local.running import Functions, execute
+from onceflow.backends.local.running import Functions
 from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
 from onceflow.values import context
@@ -92,14 +92,14 @@ class _Worker:
         self._definitions: dict[str, bytes | None] = {}
         self.main = Main(self._ask)
         self._functions = Functions(self.main)
-        self._main_thread = MainThread(lambda job: execute(job, self._functions))
+        self._main_thread = MainThread(self._functions)
         self._shared = Shared(self._functions, self._end_job, self._send_outcomes)
         self._is_copy = False
         """Whether this is a child that user code forked. It must not go on as if it were the worker."""
         os.register_at_fork(after_in_child=self._become_copy)
 
     def serve_lane(self) -> None:
-        channel = self._channel
+        channel, talks = self._channel, self._streams is not None or self._progress is not None
         waiting, functions, mark, run = self._waiting, self._functions, self._mark, self._main_thread.run
         while True:
             received = self._lane.receive()
@@ -120,7 +120,8 @@ class _Worker:
                 outcome = run(job)
                 if self._is_copy:
                     os._exit(0)
-                self._end_job(job.token)
+                if talks:
+                    self._end_job(job.token)
                 channel.lane = 0
                 if outcome.cancelled:
                     _flush_streams()  # the worker is about to be killed

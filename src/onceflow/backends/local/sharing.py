@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from onceflow.backends.local.messages import Job, Outcome
-from onceflow.backends.local.running import Functions, arguments_of, execute, failed, finished, function_of
+from onceflow.backends.local.running import Functions, arguments_of, failed, finished, function_of
 from onceflow.backends.local.stopping import OtherThreads, stopped
 from onceflow.values.context import job_token, running
 
@@ -33,7 +33,7 @@ class Shared:
         """Tokens of those that were told to stop."""
         self._ended: list[Outcome] = []
         """Outcomes of this turn of the loop, to be sent together."""
-        self._threads = OtherThreads(lambda job: execute(job, known))
+        self._threads = OtherThreads(known)
 
     def start(self, job: Job) -> None:
         if job.is_async:

@@ -23,9 +23,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 
 from onceflow.backends.local.messages import Job, Outcome
+from onceflow.backends.local.running import Functions, execute
 from onceflow.errors import Stopped
 from onceflow.values.context import job_token, running
 
@@ -36,8 +36,8 @@ SIGNAL = signal.SIGRTMAX - 2
 class MainThread:
     """The jobs of the lane. To be made in the main thread."""
 
-    def __init__(self, execute: Callable[[Job], Outcome]) -> None:
-        self._execute = execute
+    def __init__(self, known: Functions) -> None:
+        self._known = known
         self._runs = 0
         """The token of the job that may be interrupted; 0 if there is none."""
         self._told: set[int] = set()
@@ -54,7 +54,7 @@ class MainThread:
             self._runs = token
             if self._told:
                 self._raise_if_told()
-            outcome = self._execute(job)
+            outcome = execute(job, self._known)
             self._runs = 0
         except Stopped:
             running.set(None)
@@ -82,8 +82,8 @@ class MainThread:
 class OtherThreads:
     """Jobs that run in threads of their own."""
 
-    def __init__(self, execute: Callable[[Job], Outcome]) -> None:
-        self._execute = execute
+    def __init__(self, known: Functions) -> None:
+        self._known = known
         self._lock = threading.Lock()
         self._idents: dict[int, int | None] = {}
         """Token → the thread that may be interrupted; None if it has not begun."""
@@ -103,7 +103,7 @@ class OtherThreads:
                 if token in self._told:
                     raise Stopped
                 self._idents[token] = threading.get_ident()
-            outcome = self._execute(job)
+            outcome = execute(job, self._known)
         except Stopped:
             pass
         while not self._is_over(token):

@@ -7,7 +7,6 @@ import mmap
 import os
 import signal
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 
 from onceflow.backends.local.capture import Capture
@@ -55,6 +54,7 @@ class Worker:
             connection.setblocking(False)
         self.capture = Capture(socket.socket(fileno=channel), dict(zip(pipes, STANDARD, strict=False)))
         self._page = mmap.mmap(page, 0, prot=mmap.PROT_READ)
+        self._numbers = memoryview(self._page).cast("Q")
         os.close(page)
         self.queue: dict[int, Given] = {}
         """Token → job of the lane, in the order in which they were sent, until the worker tells what became of it."""
@@ -99,12 +99,12 @@ class Worker:
     @property
     def mark(self) -> int:
         """The place of the job that started last."""
-        return int.from_bytes(self._page[:8], sys.byteorder)
+        return self._numbers[0]
 
     @property
     def sent(self) -> int:
         """How many messages it has sent through its channel."""
-        return int.from_bytes(self._page[8:16], sys.byteorder)
+        return self._numbers[1]
 
     @property
     def printing(self) -> int:
@@ -193,6 +193,7 @@ class Worker:
     def close(self) -> None:
         self.disconnect()
         self.capture.close()
+        self._numbers.release()
         self._page.close()
         os.close(self.pidfd)
 
