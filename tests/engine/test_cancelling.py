@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, RunCancelled, RunInterrupted, task
+from onceflow import Engine, RunCancelled, RunInterrupted, TaskNotFound, task
 from onceflow.storage.home import Home
 from tests.engine.common import Door, knock, note, pass_door, start_script, trace, traces, until
 
@@ -224,3 +224,16 @@ def test_a_handle_of_a_closed_engine_says_that_the_run_was_interrupted(home: Pat
     other.close()
     with pytest.raises(RunInterrupted, match="the engine was closed"):
         handle.result()
+
+
+def test_cancelling_a_run_whose_code_is_gone_says_so(tmp_path: Path) -> None:
+    module = "import os\nfrom onceflow import task\n\n@task\ndef sell(pid):\n    os.kill(pid, 9)\n"
+    (tmp_path / "shop.py").write_text(module)
+    script = "import os, shop, onceflow; onceflow.run(shop.sell.bind(os.getpid()), name='sale')"
+    process = start_script(tmp_path, script)
+    process.communicate(timeout=60)
+    (tmp_path / "shop.py").unlink()
+    with Engine(tmp_path / "home", workers=1) as engine:
+        assert engine.status("sale") == "interrupted"
+        with pytest.raises(TaskNotFound, match="shop"):
+            engine.cancel("sale")

@@ -50,6 +50,8 @@ def test_another_engine_tells_what_the_journal_has(engine: Engine, home: Path, d
 def test_a_failed_run_tells_which_task_failed_and_which_never_ran(engine: Engine) -> None:
     with pytest.raises(TaskFailed) as caught:
         engine.run(add.bind(boom.bind(plan.bind(1)), 2))
+    failed = next(info for info in engine.list_tasks(caught.value.run) if info.id == "boom")
+    assert (failed.failures, failed.attempt) == (1, "")
     assert states(engine, caught.value.run) == {
         "plan": "done",
         "plan/add": "done",

@@ -17,6 +17,7 @@ from tests.engine.common import (
     fail_while,
     keep,
     kill,
+    knock,
     note,
     pass_door,
     started,
@@ -342,3 +343,27 @@ def test_how_a_run_takes_failure_holds_until_its_end(engine: Engine, tmp_path: P
         engine.run(graph, name="kept", on_failure="undo")
     (tmp_path / "broken").unlink()
     assert engine.run(graph, name="kept") == "mended"
+
+
+@task
+def fail_behind(door: str, file: str) -> None:
+    note(file, "tried")
+    knock(door)
+    raise ValueError("no")
+
+
+def test_who_waits_for_a_run_that_fails_elsewhere_is_told_and_does_not_run_it_again(
+    engine: Engine, home: Path, door: Door, tmp_path: Path
+) -> None:
+    graph = fail_behind.bind(door.path, str(tmp_path / "traces"))
+    with Engine(home, workers=1) as other:
+        handle = other.run_async(graph, name="fails elsewhere")
+        door.wait()
+        waiting = engine.run_async(graph, name="fails elsewhere")
+        door.open()
+        with pytest.raises(TaskFailed) as caught:
+            waiting.result()
+        with pytest.raises(TaskFailed):
+            handle.result()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert traces(tmp_path / "traces") == ["tried"]

@@ -25,6 +25,8 @@ class History:
         self.records: list[records.Record] = []
         self.failures: dict[str, bytes] = {}
         """Node → what it raised last."""
+        self.failure_counts: dict[str, int] = {}
+        """Node → how often it has raised since it was last saved."""
         self.due: dict[str, float] = {}
         """Node → when its next attempt may start, if it failed last."""
         self.blobs: dict[str, list[tuple[int, str]]] = {}
@@ -55,9 +57,11 @@ class History:
     def _note(self, record: records.Record, entry: Entry) -> None:
         match record:
             case records.Saved(node, _, attempt):
+                self.failure_counts.pop(node, None)
                 if entry.blob is not None:
                     self.blobs.setdefault(node, []).append((attempt, entry.blob))
-            case records.Failed(node, _, final):
+            case records.Failed(node, count, final):
+                self.failure_counts[node] = count
                 if entry.value is not None:
                     self.failures[node] = entry.value
                 self.due[node] = entries.due(entry)

@@ -2,7 +2,7 @@
 
     succeeded                               its result is read
     driven by this engine                   wait together with whoever waits already
-    driven by another engine                look again now and then
+    driven by another engine                look again now and then, and tell how it ends there
     failed, cancelled, undone, paused       go on with it
     its engine is dead                      go on with it, once its workers are proved dead as well
 
@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import cast
 
 import msgspec
 
 from onceflow.authoring import storing
 from onceflow.core import events
 from onceflow.core.run import Run
-from onceflow.driver.driver import Driver, Ending
+from onceflow.driver.driver import Driver, Ending, Status
 from onceflow.driver.history import History, find_values, load_values
 from onceflow.driver.outputs import Part
 from onceflow.engine import deaths
@@ -58,13 +59,14 @@ class Attaching:
         out. `again`, if given, is the same submission with the code as it is now. With `cancel`, a run that nobody
         drives is cancelled instead of going on."""
         pause = FIRST_LOOK
+        waited = False
         while True:
             row = self._home.journal.get_run(run)
             if row is None:
                 raise NoSuchRun(run)
             driven = self._hub.find(run)
-            if row.status == "succeeded":
-                completion.end(self.read_result(run))
+            if row.status == "succeeded" or (waited and row.status in ENDED):
+                completion.end(self.read_ending(row))
                 return
             if driven is not None:
                 driven.wait_until_accepted()
@@ -78,6 +80,7 @@ class Attaching:
                 if self._go_on(row, completion, again, cancel):
                     return
             else:
+                waited = waited or not self._hub.is_busy_with(run)
                 time.sleep(pause)
                 pause = min(2 * pause, LAST_LOOK)
 
@@ -160,9 +163,15 @@ class Attaching:
 
     # -- reading what has ended ----------------------------------------------------------------------------------------
 
-    def read_result(self, run: str) -> Ending:
-        """The ending of a run that succeeded."""
-        return Ending("succeeded", self.read_output(run, None))
+    def read_ending(self, row: RunRow) -> Ending:
+        """How a run came out that nobody drives any more. What it kept, and what may have happened, is not known here."""
+        if row.status == "succeeded":
+            return Ending("succeeded", self.read_output(row.id, None))
+        with self._home.journal.load(row.id) as loaded:
+            past = History.read(loaded.entries, Store(self._home, row.id).read)
+        failed = (past.parked,) if past.parked is not None else tuple(past.failed)
+        failure = past.failures.get(failed[0]) if failed else None
+        return Ending(cast("Status", row.status), failed=failed, failure=failure)
 
     def read_tasks(self, run: str) -> list[TaskInfo]:
         """The tasks of a run as the journal has them."""
@@ -177,8 +186,7 @@ class Attaching:
         infos = describe(state, tasks, driven_here=False)
         if past.finished is None:
             return infos
-        failed = set(past.failed)
-        return [msgspec.structs.replace(info, state=_ended(info, failed, past.finished)) for info in infos]
+        return [_after_the_end(info, past) for info in infos]
 
     def read_output(self, run: str, task: str | None) -> tuple[Part, ...]:
         """The parts of a task's output, if it is saved and can never change any more; of the whole run's by default.
@@ -220,11 +228,16 @@ def _wake(state: Run, past: History) -> None:
         state.handle(events.Resume())
 
 
-def _ended(info: TaskInfo, failed: set[str], status: str) -> TaskState:
+def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
     """What became of a task in a run that has ended."""
-    if info.id in failed:
-        return "failed"
-    return "done" if info.state == "done" or status == "succeeded" else "waiting"
+    done = info.state == "done" or past.finished == "succeeded"
+    state: TaskState = "failed" if info.id in past.failed else "done" if done else "waiting"
+    return msgspec.structs.replace(
+        info,
+        state=state,
+        attempt=info.attempt if done else "",
+        failures=past.failure_counts.get(info.id, 0),
+    )
 
 
 def _stands(state: Run, past: History, node: str) -> bool:

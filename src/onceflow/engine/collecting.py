@@ -30,7 +30,6 @@ def collect_now_and_then(home: Home) -> threading.Thread | None:
     with os.scandir(home.path / BLOBS) as folders:
         if next(folders, None) is None:
             return None
-    stamp.touch()
     thread = threading.Thread(target=_collect, args=(home,), name="onceflow orphans", daemon=True)
     thread.start()
     return thread
@@ -42,5 +41,6 @@ def _collect(home: Home) -> None:
     except StorageError as error:  # the home directory was closed or has failed: others will tell
         logger.info("orphans were not collected: %s", error)
         return
+    (home.path / STAMP).touch()
     if collected.files:
         logger.info("collected %s orphans of %s bytes", collected.files, collected.bytes)

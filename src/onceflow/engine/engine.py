@@ -235,6 +235,8 @@ class Engine:
                 self._hub.warm_up()
                 self._attaching.attach(row.id, completion, cancel=events.Cancel(undo))
                 completion.wait()
+                if completion.error is not None:
+                    raise completion.error
             else:
                 if row.owner is not None and row.owner != sent_to:
                     body = msgspec.msgpack.encode(Cancelling(undo, grace))

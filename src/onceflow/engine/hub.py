@@ -29,7 +29,7 @@ from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion
 from onceflow.engine.loop import Loop
 from onceflow.engine.submission import Submission
-from onceflow.errors import EngineClosed, OnceflowError, RunInterrupted, StorageError
+from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage.blobs import Author
 from onceflow.storage.home import Home
 from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
@@ -304,7 +304,7 @@ class Hub:
             case Taken() | Fenced() if driver.is_opening:
                 driver.interrupt(Redirected())
             case Missing():
-                driver.interrupt(_interrupted(driver.id, "it was deleted"))
+                driver.interrupt(NoSuchRun(driver.id))
             case _:
                 driver.interrupt(_interrupted(driver.id, "another engine has taken it over"))
 
