@@ -164,7 +164,7 @@ class Attaching:
     # -- reading what has ended ----------------------------------------------------------------------------------------
 
     def read_ending(self, row: RunRow) -> Ending:
-        """How a run came out that nobody drives any more. What it kept, and what may have happened, is not known here."""
+        """How a run came out that nobody drives any more. What it kept and what may have happened is not known here."""
         if row.status == "succeeded":
             return Ending("succeeded", self.read_output(row.id, None))
         with self._home.journal.load(row.id) as loaded:
