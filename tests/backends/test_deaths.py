@@ -233,3 +233,9 @@ def test_when_the_engine_is_killed_everything_ends_and_the_lock_proves_it(tmp_pa
         wait_for_end(pidfd)
     engine.stdin.close()
     engine.stdout.close()
+
+
+def test_a_fork_server_that_is_killed_before_its_first_worker_is_replaced(tmp_path: Path) -> None:
+    with running_pool(tmp_path) as loop:
+        kill(loop.pool._servers[-1].pid)
+        assert loop.call(nothing) is None

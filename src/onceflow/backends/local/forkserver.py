@@ -57,7 +57,8 @@ def main(control: int, lock: int, engine: int, preload: list[str]) -> None:
     missing = _preload([*preload, "cloudpickle"])  # what scripts ship needs it
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, the pages that it shares with its siblings
-    _Server(connection, watched).serve(missing)
+    with connection:
+        _Server(connection, watched).serve(missing)
 
 
 def _preload(modules: list[str]) -> list[tuple[str, str]]:

@@ -72,6 +72,10 @@ CONGESTED = 0.005
 """Seconds until a worker that had too much in its socket is tried again."""
 
 
+FRUITLESS = 3
+"""Fork servers that may die in a row before a worker of theirs has come to life. One may be killed by chance."""
+
+
 class Pool:
     """Worker processes on this host.
 
@@ -125,6 +129,8 @@ class Pool:
         self._due: list[Report] = []
         """Reports to be delivered with the next turn."""
         self._failure: WorkersUnavailable | None = None
+        self._fruitless = 0
+        """Fork servers in a row that died before a worker of theirs had come to life."""
         self._returned = self._deaths = 0
         self._servers: list[Server] = []
         """The last one forks; those before it are closed when their last worker is gone."""
@@ -477,10 +483,13 @@ class Pool:
                 self._selector.register(
                     worker.pidfd, selectors.EVENT_READ, lambda worker=worker: self._gone(worker, None)
                 )
-        if is_last and server.fruitful:
+        self._fruitless = 0 if server.fruitful else self._fruitless + 1
+        if is_last and self._fruitless < FRUITLESS:
             self._open_server()
         elif is_last:  # another one would fare no better
-            self._failure = WorkersUnavailable(f"the process that starts workers ended at once, with status {status}")
+            self._failure = WorkersUnavailable(
+                f"the process that starts workers ended at once, with status {status}, {FRUITLESS} times in a row"
+            )
 
     def _close_old_servers(self) -> None:
         used = {id(worker.server) for worker in self._workers.values()}
