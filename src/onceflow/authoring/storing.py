@@ -255,14 +255,10 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
     contents = {reference: pickle.PickleBuffer(read(reference)) for reference in dict.fromkeys(definition.buffers)}
     graph = WorkflowGraph(
         [
-            Node(
-                id=node.id,
-                task=definition.tasks[node.task].name,
-                options=node.options or definition.tasks[node.task].options,
-                edges=unpack(node.edges),
-                parts=definition.tasks[node.task].parts,
-                fingerprint=node.fingerprint,
-                call=Call(
+            _node(
+                node,
+                definition,
+                Call(
                     tasks[node.task],
                     Template(
                         node.slots,
@@ -340,19 +336,19 @@ def decode_structure(stored: bytes) -> Graph:
     """The graph of these bytes without code and arguments: for those who only look at a run, perhaps long after its
     code is gone."""
     definition = _open(stored)
-    return Graph(
-        [
-            Node(
-                id=node.id,
-                task=definition.tasks[node.task].name,
-                options=node.options or definition.tasks[node.task].options,
-                edges=unpack(node.edges),
-                parts=definition.tasks[node.task].parts,
-                fingerprint=node.fingerprint,
-            )
-            for node in definition.nodes
-        ],
-        definition.sink,
+    return Graph([_node(node, definition) for node in definition.nodes], definition.sink)
+
+
+def _node(node: _Node, definition: _Definition, call: Call | None = None) -> Node:
+    task = definition.tasks[node.task]
+    return Node(
+        id=node.id,
+        task=task.name,
+        options=node.options or task.options,
+        edges=unpack(node.edges),
+        parts=task.parts,
+        fingerprint=node.fingerprint,
+        call=call,
     )
 
 
