@@ -297,8 +297,13 @@ class Driver:
 
     def _obey(self, command: commands.Command) -> None:
         match command:
+            case commands.Append(records.Finished()):
+                pass  # its entry tells more than the record, and is made of the `Finish` that comes next
             case commands.Append(record):
                 self._append(record)
+            case commands.Finish(status, _, kept, uncertain):
+                self._entries.append(entries.finished(records.Finished(status), kept, uncertain))
+                self._hold(command, [])
             case commands.Start():
                 row = self.run.rows[command.node]
                 if command.private:

@@ -42,6 +42,11 @@ def failed(record: records.Failed, failure: bytes | None, due: float) -> Entry:
     return Entry("failed", record.node, _encode((record.failures, record.final, due)), failure)
 
 
+def finished(record: records.Finished, kept: Sequence[str], uncertain: Sequence[str]) -> Entry:
+    """With what could not be taken back, and what may have happened (`commands.Finish`)."""
+    return Entry("finished", "", _encode((record.status, kept, uncertain)))
+
+
 def buffer(reference: str) -> Entry:
     return Entry(BUFFER, "", _EMPTY, None, reference)
 
@@ -55,8 +60,6 @@ def plain(record: records.Record) -> Entry:
             return Entry(_KINDS[type(record)], "", _encode(nodes))
         case records.Cancelled(undo):
             return Entry("cancelled", "", _encode((undo,)))
-        case records.Finished(status):
-            return Entry("finished", "", _encode((status,)))
         case records.Resumed():
             return Entry("resumed", "", _EMPTY)
         case _:
@@ -81,7 +84,7 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
         case "recovering" | "dropped":
             arguments: list[Any] = [tuple(fields)]
         case "cancelled" | "finished":
-            arguments = fields
+            arguments = fields[:1]
         case "resumed":
             return records.Resumed()
         case "buffer":
@@ -96,6 +99,12 @@ def saved_part(entry: Entry) -> tuple[int, int]:
     """Part and attempt of a *saved* entry."""
     part, attempt, _ = _decode(entry.body)
     return part, attempt
+
+
+def left_behind(entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the run of a *finished* entry kept, and what may have happened."""
+    _, kept, uncertain = _decode(entry.body)
+    return tuple(kept), tuple(uncertain)
 
 
 def due(entry: Entry) -> float:

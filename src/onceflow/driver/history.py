@@ -35,6 +35,9 @@ class History:
         """A node whose undo waits for a person."""
         self.finished: str | None = None
         """The status with which the run ended."""
+        self.kept: tuple[str, ...] = ()
+        self.uncertain: tuple[str, ...] = ()
+        """What it kept, and what may have happened (`commands.Finish`), if it has ended."""
         self.resumed = False
         """Whether it has ended before, and somebody resumed it."""
         self.failed: list[str] = []
@@ -76,8 +79,10 @@ class History:
                 self.parked = None
             case records.Finished(status):
                 self.finished = status
+                self.kept, self.uncertain = entries.left_behind(entry)
             case records.Resumed():
                 self.finished = self.parked = None
+                self.kept = self.uncertain = ()
                 self.resumed = True
                 self.failed.clear()
 

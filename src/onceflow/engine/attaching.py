@@ -164,14 +164,14 @@ class Attaching:
     # -- reading what has ended ----------------------------------------------------------------------------------------
 
     def read_ending(self, row: RunRow) -> Ending:
-        """How a run came out that nobody drives any more. What it kept and what may have happened is not known here."""
+        """How a run came out that nobody drives any more."""
         if row.status == "succeeded":
             return Ending("succeeded", self.read_output(row.id, None))
         with self._home.journal.load(row.id) as loaded:
             past = History.read(loaded.entries, Store(self._home, row.id).read)
         failed = (past.parked,) if past.parked is not None else tuple(past.failed)
         failure = past.failures.get(failed[0]) if failed else None
-        return Ending(cast("Status", row.status), failed=failed, failure=failure)
+        return Ending(cast("Status", row.status), (), failed, past.kept, past.uncertain, failure)
 
     def read_tasks(self, run: str) -> list[TaskInfo]:
         """The tasks of a run as the journal has them."""

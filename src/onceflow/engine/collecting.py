@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -19,28 +20,37 @@ INTERVAL = 3600.0
 logger = logging.getLogger(__name__)
 
 
-def collect_now_and_then(home: Home) -> threading.Thread | None:
-    """Starts a thread that collects, if that was not done for some time and there may be something to collect."""
-    stamp = home.path / STAMP
-    try:
-        if time.time() - stamp.stat().st_mtime < INTERVAL:
-            return None
-    except FileNotFoundError:
-        pass
-    with os.scandir(home.path / BLOBS) as folders:
-        if next(folders, None) is None:
-            return None
-    thread = threading.Thread(target=_collect, args=(home,), name="onceflow orphans", daemon=True)
-    thread.start()
-    return thread
+class Collecting:
+    """Collects in a thread, if that was not done for some time and there may be something to collect."""
 
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._over = False
+        self._thread: threading.Thread | None = None
+        if self._is_due():
+            self._thread = threading.Thread(target=self._collect, name="onceflow orphans", daemon=True)
+            self._thread.start()
 
-def _collect(home: Home) -> None:
-    try:
-        collected = home.collect_orphans()
-    except StorageError as error:  # the home directory was closed or has failed: others will tell
-        logger.info("orphans were not collected: %s", error)
-        return
-    (home.path / STAMP).touch()
-    if collected.files:
-        logger.info("collected %s orphans of %s bytes", collected.files, collected.bytes)
+    def close(self) -> None:
+        """Breaks it off, and waits for that."""
+        self._over = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def _is_due(self) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - (self._home.path / STAMP).stat().st_mtime < INTERVAL:
+                return False
+        with os.scandir(self._home.path / BLOBS) as folders:
+            return next(folders, None) is not None
+
+    def _collect(self) -> None:
+        try:
+            collected = self._home.collect_orphans(lambda: self._over)
+        except StorageError as error:  # whoever uses the home directory meets it too
+            logger.info("orphans were not collected: %s", error)
+            return
+        if collected.complete:
+            (self._home.path / STAMP).touch()
+        if collected.files:
+            logger.info("collected %s orphans of %s bytes", collected.files, collected.bytes)

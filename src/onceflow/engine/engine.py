@@ -15,8 +15,9 @@ import msgspec
 from onceflow.core import events
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
-from onceflow.engine import collecting, deaths, outcomes, settings
+from onceflow.engine import deaths, outcomes, settings
 from onceflow.engine.attaching import ENDED, FIRST_LOOK, LAST_LOOK, Attaching
+from onceflow.engine.collecting import Collecting
 from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import CANCEL, Cancelling, Hub, Redirected
@@ -113,7 +114,7 @@ class Engine:
         self._adopters: set[threading.Thread] = set()
         """Threads that are about to hand over runs that are to be driven here."""
         self._process = os.getpid()
-        collecting.collect_now_and_then(self._home)
+        self._collecting = Collecting(self._home)
         if self.settings.recover:
             self.resume_all()
 
@@ -322,6 +323,7 @@ class Engine:
             if not self._closed and self._process == os.getpid():
                 self._closed = True
                 self._hub.close()
+                self._collecting.close()
                 self._home.close()
 
     @property

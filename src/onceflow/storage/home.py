@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -64,8 +65,9 @@ class Home:
         """Tell another engine to look into the journal."""
         bells.ring(self.path / ENGINES, engine)
 
-    def collect_orphans(self) -> orphans.Collected:
-        return orphans.collect(self.blobs, self.journal, self.engines)
+    def collect_orphans(self, is_over: Callable[[], bool] = lambda: False) -> orphans.Collected:
+        """See `orphans.collect`."""
+        return orphans.collect(self.blobs, self.journal, self.engines, is_over)
 
     def close(self) -> None:
         """The lock goes last: whoever sees this engine dead finds everything it wrote."""

@@ -13,6 +13,8 @@ when the engine has ended.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from onceflow.storage.blobs import Blobs
@@ -24,13 +26,18 @@ class Collected(msgspec.Struct, frozen=True):
     files: int
     bytes: int
     """That the files were meant to have; unfinished ones held less."""
+    complete: bool = True
+    """Whether it was not broken off."""
 
 
-def collect(blobs: Blobs, journal: Journal, engines: Engines) -> Collected:
-    """Deletes all orphans. May run at any time, beside anything else."""
+def collect(blobs: Blobs, journal: Journal, engines: Engines, is_over: Callable[[], bool] = lambda: False) -> Collected:
+    """Deletes all orphans. May run at any time, beside anything else. It is broken off when `is_over` says so, which is
+    asked now and then."""
     alive: dict[str, bool] = {}
     count = size = 0
     for run in blobs.folders():
+        if is_over():
+            return Collected(count, size, complete=False)
         files = list(blobs.files(run))
         for file in files:
             if alive.get(file.engine, True):
