@@ -37,7 +37,10 @@ def children() -> set[int]:
 
 
 def _children_of(thread: str) -> list[str]:
-    return Path(f"/proc/self/task/{thread}/children").read_text().split()
+    try:
+        return Path(f"/proc/self/task/{thread}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
+        return []
 
 
 def descriptors() -> dict[str, str]:
