@@ -71,8 +71,9 @@ if TYPE_CHECKING:
         status,
     )
     from onceflow.engine.describing import TaskInfo
-    from onceflow.engine.engine import Engine, RunInfo, Status
+    from onceflow.engine.engine import Engine, RunInfo
     from onceflow.engine.handles import Event, RunHandle
+    from onceflow.engine.statuses import Status
 
 __all__ = [
     "AsyncTask",
@@ -153,7 +154,7 @@ _IN_ENGINE = {
     "Event": "handles",
     "RunHandle": "handles",
     "RunInfo": "engine",
-    "Status": "engine",
+    "Status": "statuses",
     "TaskInfo": "describing",
     "cancel": "default",
     "configure": "default",

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from onceflow.cli.selecting import ENDED
+from onceflow.engine.statuses import ENDED
 from tests.cli.common import ENVIRONMENT
 
 

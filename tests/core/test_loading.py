@@ -258,6 +258,22 @@ def test_a_parked_run_that_is_loaded_may_be_cancelled():
     assert drive.play().status == "cancelled"
 
 
+def test_a_failed_run_that_parked_and_is_loaded_goes_on_with_its_undo_when_it_is_cancelled():
+    # given
+    drive = begun("u undoable; f kept u; z kept f", "u", on_failure="undo")
+    drive.raises("f")
+    while drive.undos:
+        drive.undo_fails("u")
+        if drive.waits:
+            drive.elapse("u")
+    again = drive.reload()
+    again.begin()
+    assert again.status == "parked"
+    # then
+    assert again.cancel() == ["undo u with output"]
+    assert again.undone("u")[-1] == "finish undone failed=f"
+
+
 def test_a_resumed_run_can_be_loaded_again():
     drive = begun("k kept; f kept; z kept k f", "k")
     drive.raises("f")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, RunCancelled, RunInterrupted, TaskNotFound, task
+from onceflow import Engine, Retry, RunCancelled, RunInterrupted, RunPaused, TaskNotFound, task
 from onceflow.storage.home import Home
 from tests.engine.common import Door, knock, note, pass_door, start_script, trace, traces, until
 
@@ -237,3 +237,19 @@ def test_cancelling_a_run_whose_code_is_gone_says_so(tmp_path: Path) -> None:
         assert engine.status("sale") == "interrupted"
         with pytest.raises(TaskNotFound, match="shop"):
             engine.cancel("sale")
+
+
+def fail_to_give_back() -> None:
+    raise OSError("the hotel does not answer")
+
+
+@task(rollback=fail_to_give_back, retry=Retry(0, delay=0.001))
+def book_for_ever() -> None:
+    raise ValueError("no room")
+
+
+def test_cancelling_a_paused_run_whose_undo_still_fails_leaves_it_paused(engine: Engine) -> None:
+    with pytest.raises(RunPaused) as caught:
+        engine.run(book_for_ever.bind())
+    assert engine.cancel(caught.value.run) == "paused"
+    assert engine.status(caught.value.run) == "paused"

@@ -497,7 +497,7 @@ def test_a_run_that_is_handed_over_after_the_end_of_the_engine_is_not_left_waiti
     # given an engine that closes between the last look at it and the handing over
     engine = Engine(tmp_path / "home", workers=1)
     hub = engine._hub
-    hub._post = lambda completion, action: (engine.close(), hub._loop.post(action))  # type: ignore[method-assign,assignment]
+    hub._post = lambda action: (engine.close(), hub._loop.post(action))  # type: ignore[method-assign,assignment]
     # then
     with pytest.raises(OnceflowError, match="closed"):
         engine.run(keep.bind(1))

@@ -12,6 +12,7 @@ from onceflow.cli.kinds import AGE
 from onceflow.cli.running import wait
 from onceflow.cli.selecting import Selection
 from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, title
+from onceflow.engine.statuses import ENDED
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine, RunInfo
@@ -66,7 +67,7 @@ def cancel(session: Session, chosen: Selection, undo: bool, grace: float | None,
                 session.confirm(f"Cancel {_count(infos)}?", yes)
             options: dict[str, Any] = {"undo": undo} if grace is None else {"undo": undo, "grace": grace}
             for info in infos:
-                if info.status in selecting.ENDED and info.status != "cancelled":
+                if info.status in ENDED and info.status != "cancelled":
                     problem = problem or exits.Refused(f"run {title(info)} has ended already: it is {info.status}")
                     told.append(_told(info, info.status))
                 else:

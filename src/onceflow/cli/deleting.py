@@ -9,8 +9,9 @@ import click
 
 from onceflow.cli import exits, selecting
 from onceflow.cli.kinds import AGE, SIZE, STATUS
-from onceflow.cli.selecting import ENDED, Selection
+from onceflow.cli.selecting import Selection
 from onceflow.cli.session import Session, as_size, as_time, common, run_as_json, title
+from onceflow.engine.statuses import ENDED
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine, RunInfo
@@ -28,7 +29,7 @@ def delete(session: Session, chosen: Selection, yes: bool) -> int:
     gone: list[RunInfo] = []
     problem: Exception | None = None
     with session.engine_if_any() as engine:
-        infos = chosen.find(engine, ENDED)
+        infos = chosen.find(engine, sorted(ENDED))
         if engine is not None and infos:
             if chosen.filtered:
                 session.confirm(f"Delete {len(infos)} run{'s' * (len(infos) != 1)} for good?", yes)
@@ -86,10 +87,10 @@ def prune(
     from onceflow.engine import pruning
 
     statuses = selecting.flat(status)
-    strange = [name for name in statuses if name not in pruning.ENDED]
+    strange = [name for name in statuses if name not in ENDED]
     if strange:
         raise exits.Wrong(f"runs that are {strange[0]} have not ended, and are never pruned")
-    rules = pruning.Rules(older_than, keep, max_bytes, frozenset(statuses) or pruning.ENDED)
+    rules = pruning.Rules(older_than, keep, max_bytes, statuses or ENDED)
     if rules.empty:
         raise exits.Wrong("what may go? Give --older-than, --keep or --max-bytes")
     with session.engine_if_any() as engine:

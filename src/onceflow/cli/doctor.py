@@ -25,7 +25,7 @@ from onceflow.backends.local import locks
 from onceflow.cli import exits
 from onceflow.cli.session import Session, as_size, common
 from onceflow.engine import deaths, settings
-from onceflow.engine.engine import ACTIVE
+from onceflow.engine.statuses import ACTIVE
 from onceflow.errors import OnceflowError
 from onceflow.storage import schema
 from onceflow.storage.home import BLOBS, ENGINES, JOURNAL, Home

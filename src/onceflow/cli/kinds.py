@@ -7,22 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onceflow.engine.statuses import STATUSES
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-STATUSES = (
-    "pending",
-    "running",
-    "waiting",
-    "paused",
-    "undoing",
-    "undone",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "interrupted",
-)
-"""As `onceflow.Status` has them; written again, because that would import the engine."""
 
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 BYTES = {

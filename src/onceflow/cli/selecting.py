@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 MOST_SHOWN = 5
 """Runs that are named when a text could mean several."""
 
-ENDED = ("succeeded", "failed", "undone", "cancelled")
-"""Nothing more happens to them unless somebody resumes them, and nobody has to look at them."""
-
 ALL = 2**31 - 1
 
 

@@ -298,10 +298,12 @@ class Run(Loading):
     # -- the whole run -------------------------------------------------------------------------------------------------
 
     def _cancel(self, event: events.Cancel) -> None:
-        if self.final is not None or (self._stopping is not None and (self._undo_all or not event.undo)):
+        if self.final is not None:
             return
         if self._dormant:
             self._wake()
+        if self._stopping is not None and (self._undo_all or not event.undo):
+            return
         self._append(records.Cancelled(event.undo))
         self._undo_all = self._undo_all or event.undo
         self._stop("cancelled")

@@ -1,8 +1,9 @@
 """The driver: feeds one `core.Run` from the world, and carries out what the run decides.
 
-driver      events in, commands out: what is held until it is durable, and what is done at once
-outputs     the values of a run: those in memory, and where the saved ones are
-entries     records of core ↔ entries of the journal
-history     a run as the journal has it
-work        what is to be done elsewhere, and the protocol of whoever does it
+- `driver`: events in, commands out: what is held until it is durable, and what is done at once
+- `inputs`: what attempts and undos read
+- `outputs`: the values of a run: those in memory, and where the saved ones are
+- `entries`: records of core ↔ entries of the journal
+- `history`: a run as the journal has it
+- `work`: what is to be done elsewhere, and the protocol of whoever does it
 """

@@ -1,14 +1,29 @@
 """The engine: many runs in one process.
 
-engine      what users call; every method may be called from any thread
-default     the engine behind `onceflow.run` and its siblings
-settings    home, workers, durability: from arguments, environment, pyproject.toml
-submission  from a node to a run that can be journaled
-attaching   joining a run that exists: its result, waiting for it, going on with it
-handles     what somebody who waits for a run holds
-outcomes    how a run came out, as a value or an exception
-hub         the drivers of this process, and what surrounds them
-workers     attempts of drivers as jobs of the local pool
-loop        the thread in which all of that happens
-deaths      proof that an engine and its workers are no more
+What users call, from any thread:
+
+    engine      runs, and what is known about them
+    default     the engine behind `onceflow.run` and its siblings
+    settings    home, workers, durability: from arguments, environment, pyproject.toml
+    handles     what somebody who waits for a run holds
+    statuses    how a run can stand
+
+What happens in the thread of whoever calls:
+
+    submission  from a node to a run that can be journaled
+    attaching   joining a run that exists: its result, waiting for it, going on with it
+    cancelling  stopping one, wherever it is driven
+    reading     what the journal has of a run that is not driven here
+    describing  the tasks of a run, for people
+    outcomes    how a run came out, as a value or an exception
+    waiting     looking now and then
+    deaths      proof that an engine and its workers are no more
+    pruning     which runs may be forgotten
+
+What happens in threads of the engine's own:
+
+    loop        the one in which everything is driven
+    hub         the drivers of this process, and what surrounds them
+    workers     attempts of drivers as jobs of the local pool
+    collecting  orphans, now and then
 """

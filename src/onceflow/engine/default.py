@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 
 from onceflow.core.state import OnFailure
 from onceflow.engine import settings
+from onceflow.engine.cancelling import GRACE
 from onceflow.engine.describing import TaskInfo
-from onceflow.engine.engine import GRACE, Engine, RunInfo, Status, refuse_inside_task
+from onceflow.engine.engine import Engine, RunInfo, refuse_inside_task
 from onceflow.engine.handles import RunHandle
+from onceflow.engine.statuses import Status
 from onceflow.errors import RunActive
 from onceflow.storage.journal import Durability
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, cast, get_args
+from typing import Any, Self, TypeVar, cast
 
 import msgspec
 
-from onceflow.core import events
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
 from onceflow.engine import deaths, outcomes, settings
-from onceflow.engine.attaching import ENDED, FIRST_LOOK, LAST_LOOK, Attaching
+from onceflow.engine.attaching import Attaching
+from onceflow.engine.cancelling import GRACE, Cancelling, cancel
 from onceflow.engine.collecting import Collecting
 from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion, Feed, RunHandle
-from onceflow.engine.hub import CANCEL, Cancelling, Hub, Redirected
+from onceflow.engine.hub import Hub, Redirected
+from onceflow.engine.reading import Reading
+from onceflow.engine.statuses import ACTIVE, AT_REST, STATUSES, Status
 from onceflow.engine.submission import Submission, prepare
 from onceflow.errors import (
     EngineClosed,
@@ -33,32 +34,10 @@ from onceflow.errors import (
     RunInterrupted,
 )
 from onceflow.storage.home import Home
-from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, SendCommand, commit
+from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
 from onceflow.values.context import running
 
 R = TypeVar("R")
-
-Status = Literal[
-    "pending",
-    "running",
-    "waiting",
-    "paused",
-    "undoing",
-    "undone",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "interrupted",
-]
-"""How a run stands. `waiting`: nothing runs, something is due later. `paused`: it waits for a person. `interrupted`:
-its engine died or was closed; `resume` goes on."""
-
-ACTIVE = ("pending", "running", "waiting", "undoing")
-"""What the journal says of runs that somebody drives, or drove until they were interrupted."""
-
-
-GRACE = 0.5
-"""Seconds that a cancelled run gives to begun irrevocable attempts, unless told otherwise."""
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +87,8 @@ class Engine:
         self._home = Home(self.settings.home, durability=self.settings.durability)
         deaths.remove_dead(self._home.path, self._home.engines)
         self._hub = Hub(self._home, self.settings.workers, self.settings.preload)
-        self._attaching = Attaching(self._home, self._hub)
+        self._reading = Reading(self._home)
+        self._attaching = Attaching(self._home, self._hub, self._reading)
         self._lock = threading.Lock()
         self._closed = False
         self._adopters: set[threading.Thread] = set()
@@ -154,11 +134,7 @@ class Engine:
         timeout: float | None = None,
         return_exceptions: bool = False,
     ) -> list[R]:
-        """Runs many graphs at once, each as a run of its own, and returns their results in order.
-
-        If some fail, the others are not affected: when all have ended, the first failure is raised, or with
-        `return_exceptions=True` each failure stands in the list where the result would be.
-        """
+        """Runs many graphs at once, and returns their results in order. See `onceflow.run_many`."""
         given = list(nodes)
         named: list[str | None] = [None] * len(given) if names is None else list(names)
         if len(named) != len(given):
@@ -205,7 +181,7 @@ class Engine:
     def resume_all(self) -> list[RunHandle[Any]]:
         """Goes on with every interrupted run. Returns a handle for each, oldest first."""
         self._check_usable()
-        rows = self._home.journal.list_runs(statuses=ACTIVE, limit=2**31)
+        rows = self._home.journal.list_runs(statuses=list(ACTIVE), limit=2**31)
         feeds = [(row, Feed()) for row in reversed(rows) if self._status(row) == "interrupted"]
         begun = [(row, Completion(row.id, row.name, [feed]), feed) for row, feed in feeds]
         if begun:
@@ -223,39 +199,13 @@ class Engine:
     def cancel(self, run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
         """Stops a run, wherever it is driven, and returns how it ended. See `onceflow.cancel`."""
         self._check_usable()
-        row = self._find(run)
-        pause = FIRST_LOOK
-        sent_to: str | None = None
-        while row.status not in ENDED or row.status == "paused":
-            driven = self._hub.find(row.id)
-            if driven is not None:
-                self._hub.cancel(row.id, Cancelling(undo, grace))
-                driven.wait()
-            elif self._attaching.can_be_driven(row):
-                completion = Completion(row.id, row.name)
-                self._hub.warm_up()
-                self._attaching.attach(row.id, completion, cancel=events.Cancel(undo))
-                completion.wait()
-                if completion.error is not None:
-                    raise completion.error
-            else:
-                if row.owner is not None and row.owner != sent_to:
-                    body = msgspec.msgpack.encode(Cancelling(undo, grace))
-                    outcome = commit(self._home.journal, [SendCommand(row.id, CANCEL, body)])
-                    if isinstance(outcome.refusal, Failed):
-                        raise outcome.refusal.error
-                    self._home.ring(row.owner)
-                    sent_to = row.owner
-                time.sleep(pause)
-                pause = min(2 * pause, LAST_LOOK)
-            row = self._find(row.id)
-        return cast("Status", row.status)
+        return cancel(self._find(run), Cancelling(undo, grace), self._home, self._hub, self._attaching)
 
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""
         self._check_open()
         row = self._find(run)
-        ending = Ending("succeeded", self._attaching.read_output(row.id, task))
+        ending = Ending("succeeded", self._reading.output(row.id, task))
         return outcomes.value_of(ending, row.id, row.name, self.read_blob)
 
     def status(self, run: str) -> Status:
@@ -268,7 +218,7 @@ class Engine:
         self._check_open()
         row = self._find(run)
         driven = self._hub.describe(row.id)
-        return self._attaching.read_tasks(row.id) if driven is None else driven
+        return self._reading.tasks(row.id) if driven is None else driven
 
     def list_runs(
         self,
@@ -282,12 +232,12 @@ class Engine:
         self._check_open()
         wanted = None if status is None else [status] if isinstance(status, str) else list(status)
         for known in wanted or ():
-            if known not in get_args(Status):
-                problem = f"it is one of {', '.join(get_args(Status))}, not {known!r}"
+            if known not in STATUSES:
+                problem = f"it is one of {', '.join(STATUSES)}, not {known!r}"
                 raise InvalidOption("status", problem, kind="setting")
         asked = wanted
         if wanted is not None and (set(wanted) & {"interrupted", *ACTIVE}):
-            asked = [*wanted, *cast("tuple[Status, ...]", ACTIVE)]
+            asked = [*wanted, *ACTIVE]
         rows = self._home.journal.list_runs(
             statuses=asked, name=name, workflow=workflow, limit=limit if asked is wanted else 2**31
         )
@@ -454,7 +404,7 @@ class Engine:
 
     def _status(self, row: RunRow) -> Status:
         status = cast("Status", row.status)
-        if status in ENDED or not self._attaching.can_be_driven(row):
+        if status in AT_REST or not self._attaching.can_be_driven(row):
             return status
         # It may have ended between the two questions.
         again = self._home.journal.get_run(row.id)

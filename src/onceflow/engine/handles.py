@@ -15,7 +15,8 @@ from onceflow.engine import outcomes
 from onceflow.errors import OnceflowError
 
 if TYPE_CHECKING:
-    from onceflow.engine.engine import Engine, Status
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.statuses import Status
 
 R = TypeVar("R", covariant=True)
 

@@ -14,17 +14,19 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
 from onceflow.core import events
+from onceflow.core.commands import Command
 from onceflow.core.run import Run, attempt_name
 from onceflow.driver import history
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
 from onceflow.engine import deaths, describing, workers
+from onceflow.engine.cancelling import CANCEL, Cancelling
 from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion
 from onceflow.engine.loop import Loop
@@ -43,26 +45,20 @@ SAVERS = 4
 logger = logging.getLogger(__name__)
 
 
-TIMEOUT_GRACE = 0.5
-"""Seconds that a run which has run out of time gives to begun irrevocable attempts."""
-
-CANCEL = "cancel"
-"""The kind of command that cancels a run."""
-
-
-class Cancelling(msgspec.Struct, frozen=True):
-    """How a run is to be cancelled."""
-
-    undo: bool = False
-    grace: float = 0.0
-    """Seconds that begun irrevocable attempts have to finish."""
-
-
 class Redirected(OnceflowError):
     """The run that was to be created or claimed turned out to be somebody else's: look again. Never seen by users."""
 
 
-Adoption = Callable[["Hub"], tuple[Driver, Callable[[], None], float | None, float | None]]
+class Adopted(NamedTuple):
+    """A run that exists, about to be driven here."""
+
+    driver: Driver
+    decided: Sequence[Command]
+    """What its run has decided already."""
+    timeout: float | None
+    """Seconds that it may take."""
+    left: float | None
+    """Those that are left."""
 
 
 class Hub:
@@ -102,12 +98,11 @@ class Hub:
 
     def submit(self, submission: Submission, completion: Completion) -> None:
         """Drive a new run."""
-        self._post(completion, lambda: self._submit(submission, completion))
+        self._post(lambda: self._submit(submission, completion))
 
-    def adopt(self, make: Adoption, completion: Completion) -> None:
-        """Drive a run that exists. `make` gives its driver, how it begins, and how many seconds it may take and are
-        left of them."""
-        self._post(completion, lambda: self._adopt(make, completion))
+    def adopt(self, make: Callable[[Hub], Adopted], completion: Completion) -> None:
+        """Drive a run that exists."""
+        self._post(lambda: self._adopt(make, completion))
 
     def find(self, run: str) -> Completion | None:
         """Of a run that is driven here."""
@@ -164,7 +159,7 @@ class Hub:
             self._closed = EngineClosed("the engine was closed")
         self._loop.stop()
 
-    def _post(self, completion: Completion, action: Callable[[], None]) -> None:
+    def _post(self, action: Callable[[], None]) -> None:
         if self._closed is not None:
             raise self._closed
         if self._workers is None:
@@ -207,14 +202,15 @@ class Hub:
         self._drive(driver, completion, driver.begin)
         self._limit(driver, submission.settings.timeout, submission.settings.timeout)
 
-    def _adopt(self, make: Adoption, completion: Completion) -> None:
+    def _adopt(self, make: Callable[[Hub], Adopted], completion: Completion) -> None:
         if completion.run in self._active:
             completion.end(None, Redirected())
             return
-        driver, begin, timeout, left = make(self)
-        self._drive(driver, completion, begin)
-        self._limit(driver, timeout, left)
-        self._claimed.add(driver)
+        driver, decided, timeout, left = make(self)
+        self._drive(driver, completion, lambda: driver.begin(decided))
+        if driver in self._completions:
+            self._limit(driver, timeout, left)
+            self._claimed.add(driver)
 
     def _limit(self, driver: Driver, timeout: float | None, left: float | None) -> None:
         """Cancel a run when it has run out of time."""
@@ -223,7 +219,7 @@ class Hub:
 
         def run_out() -> None:
             self._timed_out[driver] = timeout
-            self._cancel(driver.id, Cancelling(undo=driver.run.on_failure == "undo", grace=TIMEOUT_GRACE))
+            self._cancel(driver.id, Cancelling(undo=driver.run.on_failure == "undo"))
 
         self.later(driver, max(0.0, left), run_out)
 

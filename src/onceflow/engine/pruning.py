@@ -11,13 +11,12 @@ the room that they take counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
-ENDED = frozenset(("succeeded", "failed", "undone", "cancelled"))
-"""Statuses of runs that may go."""
+from onceflow.engine.statuses import ENDED
 
 Reason = Literal["age", "bytes", "count"]
 
@@ -37,7 +36,7 @@ class Rules(msgspec.Struct, frozen=True):
     """Seconds."""
     keep: int | None = None
     max_bytes: int | None = None
-    statuses: frozenset[str] = ENDED
+    statuses: Collection[str] = ENDED
 
     @property
     def empty(self) -> bool:

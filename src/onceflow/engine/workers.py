@@ -68,7 +68,8 @@ class Workers:
         except Exception as error:
             problem = UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}")
             problem.__cause__ = error
-            self._reported(Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0))
+            raised = Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0)
+            self._loop.post(lambda: self._reported(raised))
             return
         self._pool.start(job)
         timeout = work.call.settings.timeout
@@ -171,15 +172,16 @@ class Workers:
                     driver, work = self._take(token)
                     self._answer(driver, work, Died((token,), worker, status))
             case Ended(token) if token in self._timed_out:
+                timeout = self._timed_out[token]
                 driver, work = self._take(token)
-                error = TaskTimedOut(work.node, self._timed_out.pop(token))
-                self._answer(driver, work, Raised(token, failures.dump(error, "the engine"), False, 0.0, 0.0, 0))
+                failure = failures.dump(TaskTimedOut(work.node, timeout), "the engine")
+                self._answer(driver, work, Raised(token, failure, False, 0.0, 0.0, 0))
             case _:
-                self._timed_out.pop(report.token, None)
                 driver, work = self._take(report.token)
                 self._answer(driver, work, report)
 
     def _take(self, token: int) -> tuple[Driver, Work]:
+        self._timed_out.pop(token, None)
         driver, work = self._jobs.pop(token)
         del self._by_attempt[driver, work.attempt]
         return driver, work

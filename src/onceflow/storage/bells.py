@@ -16,15 +16,14 @@ from onceflow.storage import failures, forks
 SUFFIX = ".bell"
 
 
-class Bell:
+class Bell(forks.OwnFile):
     """An engine's own bell. `fileno()` becomes readable when it is rung."""
 
     def __init__(self, folder: Path, engine: str) -> None:
-        self._path = folder / (engine + SUFFIX)
+        path = folder / (engine + SUFFIX)
         with failures.told(folder):
-            os.mkfifo(self._path, 0o600)
-            self._descriptor: int | None = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        forks.watch(self)
+            os.mkfifo(path, 0o600)
+            super().__init__(path, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
 
     def fileno(self) -> int:
         assert self._descriptor is not None
@@ -36,17 +35,6 @@ class Bell:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._descriptor, 4096):
                     pass
-
-    def close(self) -> None:
-        if self._descriptor is not None:
-            self._path.unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def leave_to_parent(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
 
 
 def ring(folder: Path, engine: str) -> None:

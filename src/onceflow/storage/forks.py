@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from pathlib import Path
 from typing import Protocol
 
 
@@ -37,3 +38,23 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
+
+
+class OwnFile:
+    """A file that exists as long as this object is open, and that children let go of."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor: int | None = descriptor
+        watch(self)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def leave_to_parent(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

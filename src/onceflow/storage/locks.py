@@ -22,25 +22,12 @@ from pathlib import Path
 from onceflow.storage import bells, failures, forks
 
 
-class EngineLock:
+class EngineLock(forks.OwnFile):
     """Held until closed, or until this process ends."""
 
     def __init__(self, id: str, path: Path, descriptor: int) -> None:
+        super().__init__(path, descriptor)
         self.id = id
-        self._path = path
-        self._descriptor: int | None = descriptor
-        forks.watch(self)
-
-    def close(self) -> None:
-        if self._descriptor is not None:
-            self._path.unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def leave_to_parent(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
 
 
 class Engines:

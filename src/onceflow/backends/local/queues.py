@@ -64,21 +64,18 @@ class Queues:
         return [*[line for line in silent if line], *islice(self._lines[share].values(), LOOK)]
 
     def add(self, job: Job) -> None:
-        line = self._line(job)
-        if line is None:
-            line = self._open_line(job)
-        line.came[job.token] = job
-        if job.needy:
-            self.needy += 1
+        self._join(job).came[job.token] = job
 
     def put_back(self, job: Job) -> None:
         """A worker had it and did not start it."""
-        line = self._line(job)
-        if line is None:
-            line = self._open_line(job)
-        line.returned[job.token] = job
+        self._join(job).returned[job.token] = job
+
+    def _join(self, job: Job) -> Line:
+        """The line that the job is about to stand in."""
         if job.needy:
             self.needy += 1
+        line = self._line(job)
+        return self._open_line(job) if line is None else line
 
     def take(self, jobs: list[Job]) -> None:
         """A worker has these."""

@@ -1,0 +1,72 @@
+"""Cancelling a run, wherever it is driven: here, by another engine, or nowhere at the moment.
+
+Another engine is told through the journal, and its bell is rung. Whoever cancels waits until the run is at rest: only
+then is it true that nothing of it runs any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from onceflow.core import events
+from onceflow.engine.handles import Completion
+from onceflow.engine.statuses import AT_REST, ENDED, Status
+from onceflow.engine.waiting import looks
+from onceflow.errors import NoSuchRun
+from onceflow.storage.journal import Failed, RunRow, SendCommand, commit
+
+if TYPE_CHECKING:
+    from onceflow.engine.attaching import Attaching
+    from onceflow.engine.hub import Hub
+    from onceflow.storage.home import Home
+
+CANCEL = "cancel"
+"""The kind of command that cancels a run."""
+
+GRACE = 0.5
+"""Seconds that begun irrevocable attempts have to finish, unless told otherwise."""
+
+
+class Cancelling(msgspec.Struct, frozen=True):
+    """How a run is to be cancelled."""
+
+    undo: bool = False
+    grace: float = GRACE
+
+
+def cancel(row: RunRow, how: Cancelling, home: Home, hub: Hub, attaching: Attaching) -> Status:
+    """How the run ended. A run that is paused, and is so again because its undo still fails, stays paused."""
+    told: str | None = None
+    for _ in looks():
+        if row.status in ENDED:
+            break
+        driven = hub.find(row.id)
+        if driven is not None:
+            hub.cancel(row.id, how)
+            driven.wait()
+        elif attaching.can_be_driven(row):
+            driven = Completion(row.id, row.name)
+            hub.warm_up()
+            attaching.attach(row.id, driven, cancel=events.Cancel(how.undo))
+            driven.wait()
+            if driven.error is not None:
+                raise driven.error
+        elif row.owner is not None and row.owner != told:
+            _tell(home, row.id, row.owner, how)
+            told = row.owner
+        now = home.journal.get_run(row.id)
+        if now is None:
+            raise NoSuchRun(row.id)
+        row = now
+        if driven is not None and row.status in AT_REST:
+            break
+    return cast("Status", row.status)
+
+
+def _tell(home: Home, run: str, owner: str, how: Cancelling) -> None:
+    outcome = commit(home.journal, [SendCommand(run, CANCEL, msgspec.msgpack.encode(how))])
+    if isinstance(outcome.refusal, Failed):
+        raise outcome.refusal.error
+    home.ring(owner)

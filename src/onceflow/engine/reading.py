@@ -1,0 +1,105 @@
+"""What the journal has of a run that is not driven here. Nothing is changed, and the run's code is not needed."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from onceflow.authoring import storing
+from onceflow.core import events
+from onceflow.core.run import Run
+from onceflow.driver.driver import Ending
+from onceflow.driver.driver import Status as DriverStatus
+from onceflow.driver.history import History, find_values
+from onceflow.driver.outputs import Part
+from onceflow.engine.describing import TaskInfo, TaskState, describe, outline
+from onceflow.engine.statuses import AT_REST
+from onceflow.errors import NoOutput
+from onceflow.storage.home import Home
+from onceflow.storage.journal import RunRow
+
+
+class Reading:
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def ending(self, row: RunRow) -> Ending:
+        """How a run came out that nobody drives any more."""
+        if row.status == "succeeded":
+            return Ending("succeeded", self.output(row.id, None))
+        _, past, _ = self._load(row.id)
+        failed = (past.parked,) if past.parked is not None else tuple(past.failed)
+        failure = past.failures.get(failed[0]) if failed else None
+        return Ending(cast("DriverStatus", row.status), (), failed, past.kept, past.uncertain, failure)
+
+    def tasks(self, run: str) -> list[TaskInfo]:
+        state, past, _ = self._load(run)
+        tasks = outline(state)
+        if past.finished != "succeeded":
+            _wake(state, past)
+        infos = describe(state, tasks, driven_here=False)
+        if past.finished is None:
+            return infos
+        return [_after_the_end(info, past) for info in infos]
+
+    def output(self, run: str, task: str | None) -> tuple[Part, ...]:
+        """The parts of a task's output, if it is saved and can never change any more; of the whole run's by default.
+        Raises `NoOutput`."""
+        state, past, row = self._load(run)
+        found = state.ends()[0] if task is None else state.rows.get(task)
+        if found is None:
+            raise NoOutput(run, str(task), "there is no such task in this run (or not yet, or not any more)")
+        while found.nested is not None:
+            found = found.nested.sink
+        if not found.fully_saved or found.doomed:
+            raise NoOutput(run, found.id, _why_not_saved(row, found.checkpoint))
+        if past.finished != "succeeded" and not _stands(state, past, found.id):
+            raise NoOutput(run, found.id, "it is saved, but something before it may have to run again and change it")
+        wanted = {(found.id, part) for part in range(found.node.parts)}
+        with self._home.journal.load(run) as loaded:
+            values = find_values(loaded.entries, wanted, self._home.blobs.read)
+        return tuple([values[key] for key in sorted(wanted)])
+
+    def _load(self, run: str) -> tuple[Run, History, RunRow]:
+        """The run as core sees it, before it takes stock."""
+        with self._home.journal.load(run) as loaded:
+            graph = storing.decode_structure(loaded.graph)
+            past = History.read(loaded.entries, self._home.blobs.read)
+        return Run.load(graph, past.records, epoch=loaded.run.epoch + 1), past, loaded.run
+
+
+def _why_not_saved(row: RunRow, checkpoint: bool) -> str:
+    if not checkpoint:
+        return "the task is not saved (checkpoint=False)"
+    if row.status in AT_REST:
+        return f"the run is {row.status}, and the task has not been done"
+    return "the task has not been done yet"
+
+
+def _wake(state: Run, past: History) -> None:
+    """Let core say how everything stands. What it wants to do about it is ignored: the run is not really resumed."""
+    state.begin()
+    if past.parked is not None:
+        state.handle(events.RetryUndo(past.parked))
+    elif past.finished is not None:
+        state.handle(events.Resume())
+
+
+def _stands(state: Run, past: History, node: str) -> bool:
+    """Whether nothing can change this saved output any more, if the run went on now."""
+    _wake(state, past)
+    row = state.rows.get(node)
+    return row is None or (row.quiet and row.fully_saved and not row.doomed)
+
+
+def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
+    """What became of a task in a run that has ended."""
+    done = info.state == "done" or past.finished == "succeeded"
+    state: TaskState = "failed" if info.id in past.failed else "done" if done else "waiting"
+    return msgspec.structs.replace(
+        info,
+        state=state,
+        attempt=info.attempt if done else "",
+        failures=past.failure_counts.get(info.id, 0),
+    )

@@ -1,0 +1,30 @@
+"""How a run can stand. Imports nothing, so that the command can complete statuses without an engine."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Status = Literal[
+    "pending",
+    "running",
+    "waiting",
+    "paused",
+    "undoing",
+    "undone",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "interrupted",
+]
+"""How a run stands. `waiting`: nothing runs, something is due later. `paused`: it waits for a person. `interrupted`:
+its engine died or was closed; `resume` goes on."""
+
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+ACTIVE: frozenset[Status] = frozenset(("pending", "running", "waiting", "undoing"))
+"""What the journal says of runs that somebody drives, or drove until they were interrupted."""
+
+ENDED: frozenset[Status] = frozenset(("succeeded", "failed", "undone", "cancelled"))
+
+AT_REST: frozenset[Status] = ENDED | {"paused"}
+"""What the journal says of runs that nobody drives."""
