@@ -24,6 +24,7 @@ What happens in threads of the engine's own:
 
     loop        the one in which everything is driven
     hub         the drivers of this process, and what surrounds them
+    local       the same with worker processes and a home directory
     workers     attempts of drivers as jobs of the local pool
     collecting  orphans, now and then
 """

@@ -15,7 +15,6 @@ All of this happens in the thread of whoever asks.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -33,12 +32,12 @@ from onceflow.engine.statuses import AT_REST
 from onceflow.engine.submission import Settings, Submission
 from onceflow.engine.waiting import looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError
-from onceflow.storage.home import Home
 from onceflow.storage.journal import Claim, RunRow
+from onceflow.storage.places import Place
 
 
 class Attaching:
-    def __init__(self, home: Home, hub: Hub, reading: Reading) -> None:
+    def __init__(self, home: Place, hub: Hub, reading: Reading) -> None:
         self._home = home
         self._hub = hub
         self._reading = reading
@@ -96,7 +95,7 @@ class Attaching:
         except OnceflowError as error:
             completion.end(None, error)
             return True
-        driven = Completion(row.id, row.name, completion.feeds)
+        driven = self._hub.expect(row.id, row.name, completion.feeds)
         self._hub.adopt(make, driven)
         driven.wait_until_accepted()
         if isinstance(driven.error, Redirected):
@@ -133,7 +132,7 @@ class Attaching:
 
         left = settings.timeout
         if left is not None and past.finished is None and past.parked is None and not past.resumed:
-            left -= time.time() - row.created  # else somebody has resumed it, and it has all its time again
+            left -= self._hub.now() - row.created  # else somebody has resumed it, and it has all its time again
 
         def make(hub: Hub) -> Adopted:
             driver = Driver(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from onceflow.core import events
-from onceflow.engine.handles import Completion
 from onceflow.engine.statuses import AT_REST, ENDED, Status
 from onceflow.engine.waiting import looks
 from onceflow.errors import NoSuchRun
@@ -20,7 +19,7 @@ from onceflow.storage.journal import Failed, RunRow, SendCommand, commit
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
     from onceflow.engine.hub import Hub
-    from onceflow.storage.home import Home
+    from onceflow.storage.places import Place
 
 CANCEL = "cancel"
 """The kind of command that cancels a run."""
@@ -36,7 +35,7 @@ class Cancelling(msgspec.Struct, frozen=True):
     grace: float = GRACE
 
 
-def cancel(row: RunRow, how: Cancelling, home: Home, hub: Hub, attaching: Attaching) -> Status:
+def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attaching) -> Status:
     """How the run ended. A run that is paused, and is so again because its undo still fails, stays paused."""
     told: str | None = None
     for _ in looks():
@@ -47,7 +46,7 @@ def cancel(row: RunRow, how: Cancelling, home: Home, hub: Hub, attaching: Attach
             hub.cancel(row.id, how)
             driven.wait()
         elif attaching.can_be_driven(row):
-            driven = Completion(row.id, row.name)
+            driven = hub.expect(row.id, row.name)
             hub.warm_up()
             attaching.attach(row.id, driven, cancel=events.Cancel(how.undo))
             driven.wait()
@@ -65,7 +64,7 @@ def cancel(row: RunRow, how: Cancelling, home: Home, hub: Hub, attaching: Attach
     return cast("Status", row.status)
 
 
-def _tell(home: Home, run: str, owner: str, how: Cancelling) -> None:
+def _tell(home: Place, run: str, owner: str, how: Cancelling) -> None:
     outcome = commit(home.journal, [SendCommand(run, CANCEL, msgspec.msgpack.encode(how))])
     if isinstance(outcome.refusal, Failed):
         raise outcome.refusal.error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -20,6 +20,7 @@ from onceflow.engine.collecting import Collecting
 from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import Hub, Redirected
+from onceflow.engine.local import LocalHub
 from onceflow.engine.reading import Reading
 from onceflow.engine.statuses import ACTIVE, AT_REST, STATUSES, Status
 from onceflow.engine.submission import Submission, prepare
@@ -35,6 +36,7 @@ from onceflow.errors import (
 )
 from onceflow.storage.home import Home
 from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
+from onceflow.storage.places import Place
 from onceflow.values.context import running
 
 R = TypeVar("R")
@@ -84,9 +86,17 @@ class Engine:
         self.settings = settings.find(
             home=home, workers=workers, durability=durability, preload=preload, recover=recover
         )
-        self._home = Home(self.settings.home, durability=self.settings.durability)
-        deaths.remove_dead(self._home.path, self._home.engines)
-        self._hub = Hub(self._home, self.settings.workers, self.settings.preload)
+        home_directory = Home(self.settings.home, durability=self.settings.durability)
+        deaths.remove_dead(home_directory.path, home_directory.engines)
+        hub = LocalHub(home_directory, self.settings.workers, self.settings.preload)
+        self._open(home_directory, hub, Collecting(home_directory))
+        if self.settings.recover:
+            self.resume_all()
+
+    def _open(self, home: Place, hub: Hub, collecting: Collecting | None) -> None:
+        self._home = home
+        self._hub = hub
+        self._collecting = collecting
         self._reading = Reading(self._home)
         self._attaching = Attaching(self._home, self._hub, self._reading)
         self._lock = threading.Lock()
@@ -94,9 +104,6 @@ class Engine:
         self._adopters: set[threading.Thread] = set()
         """Threads that are about to hand over runs that are to be driven here."""
         self._process = os.getpid()
-        self._collecting = Collecting(self._home)
-        if self.settings.recover:
-            self.resume_all()
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
@@ -123,7 +130,7 @@ class Engine:
         while isinstance(completion.error, Redirected):
             completion = self._join(submission, feed)
             completion.wait_until_accepted()
-        return RunHandle(self, completion, feed)
+        return self._handle(completion, feed)
 
     def run_many(
         self,
@@ -168,7 +175,7 @@ class Engine:
         """Goes on with a run, by id or name, and returns its result. See `onceflow.resume`."""
         self._check_usable()
         row = self._find(run)
-        completion = Completion(row.id, row.name)
+        completion = self._hub.expect(row.id, row.name)
         self._attach(row, completion, in_background=False)
         self._wait(completion)
         return completion.value(self.read_blob)
@@ -183,18 +190,12 @@ class Engine:
         self._check_usable()
         rows = self._home.journal.list_runs(statuses=list(ACTIVE), limit=2**31)
         feeds = [(row, Feed()) for row in reversed(rows) if self._status(row) == "interrupted"]
-        begun = [(row, Completion(row.id, row.name, [feed]), feed) for row, feed in feeds]
+        begun = [(row, self._hub.expect(row.id, row.name, [feed]), feed) for row, feed in feeds]
         if begun:
             self._hub.warm_up()
-            attach = threading.Thread(
-                target=self._attach_all,
-                args=([(row, completion) for row, completion, _ in begun],),
-                name="onceflow resume all",
-                daemon=True,
-            )
-            self._adopters.add(attach)
-            attach.start()
-        return [RunHandle(self, completion, feed) for _, completion, feed in begun]
+            rows_and_completions = [(row, completion) for row, completion, _ in begun]
+            self._aside(lambda: self._attach_all(rows_and_completions), "onceflow resume all", adopts=True)
+        return [self._handle(completion, feed) for _, completion, feed in begun]
 
     def cancel(self, run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
         """Stops a run, wherever it is driven, and returns how it ended. See `onceflow.cancel`."""
@@ -273,7 +274,8 @@ class Engine:
             if not self._closed and self._process == os.getpid():
                 self._closed = True
                 self._hub.close()
-                self._collecting.close()
+                if self._collecting is not None:
+                    self._collecting.close()
                 self._home.close()
 
     @property
@@ -334,16 +336,16 @@ class Engine:
 
     def _resume_in_background(self, row: RunRow) -> RunHandle[Any]:
         feed = Feed()
-        completion = Completion(row.id, row.name, [feed])
+        completion = self._hub.expect(row.id, row.name, [feed])
         self._attach(row, completion, in_background=True)
-        return RunHandle(self, completion, feed)
+        return self._handle(completion, feed)
 
     def _prepare(self, node: object, name: str | None, on_failure: OnFailure, timeout: float | None) -> Submission:
         return prepare(node, name=name, on_failure=on_failure, timeout=timeout, home=self._home)
 
     def _begin(self, submission: Submission, feed: Feed | None = None) -> Completion:
         """Hands a new run over, unless its name is known to be taken."""
-        completion = Completion(submission.run, submission.name, () if feed is None else (feed,))
+        completion = self._hub.expect(submission.run, submission.name, () if feed is None else (feed,))
         if submission.name is not None and self._home.journal.find_name(submission.name) is not None:
             completion.end(None, Redirected())
         else:
@@ -358,7 +360,7 @@ class Engine:
             return self._begin(submission, feed)
         if row.digest != submission.graph.digest:
             raise NameTaken(submission.name, row.id)
-        completion = Completion(row.id, row.name, () if feed is None else (feed,))
+        completion = self._hub.expect(row.id, row.name, () if feed is None else (feed,))
         completion.accept()
         self._attach(row, completion, submission, in_background=feed is not None)
         return completion
@@ -376,13 +378,8 @@ class Engine:
                 self._attaching.attach(row.id, completion, again)
             except Exception as error:  # whatever it is, somebody waits
                 completion.end(None, _as_ours(error, row.id))
-            finally:
-                self._adopters.discard(thread)
 
-        thread = threading.Thread(target=attach, name=f"onceflow attach {row.id}", daemon=True)
-        if self._attaching.can_be_driven(row):
-            self._adopters.add(thread)
-        thread.start()
+        self._aside(attach, f"onceflow attach {row.id}", adopts=self._attaching.can_be_driven(row))
 
     def _attach_all(self, begun: list[tuple[RunRow, Completion]]) -> None:
         """One after the other, which takes little time each; whom another engine drives is waited for elsewhere."""
@@ -393,7 +390,23 @@ class Engine:
                 self._attach(row, completion, in_background=waits)
             except Exception as error:
                 completion.end(None, _as_ours(error, row.id))
-        self._adopters.discard(threading.current_thread())
+
+    def _aside(self, work: Callable[[], None], name: str, *, adopts: bool) -> None:
+        """Have something done while the caller goes on. `adopts`: it hands over runs that are to be driven here."""
+
+        def do() -> None:
+            try:
+                work()
+            finally:
+                self._adopters.discard(thread)
+
+        thread = threading.Thread(target=do, name=name, daemon=True)
+        if adopts:
+            self._adopters.add(thread)
+        thread.start()
+
+    def _handle(self, completion: Completion, feed: Feed) -> RunHandle[Any]:
+        return RunHandle(self, completion, feed)
 
     def _find(self, run: str) -> RunRow:
         """By id, or by name."""

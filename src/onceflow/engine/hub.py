@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import queue
 import random
-import selectors
 import time
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,22 +25,15 @@ from onceflow.core.run import Run, attempt_name
 from onceflow.driver import history
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
-from onceflow.engine import deaths, describing, workers
+from onceflow.engine import describing, workers
 from onceflow.engine.cancelling import CANCEL, Cancelling
 from onceflow.engine.describing import TaskInfo
-from onceflow.engine.handles import Completion
-from onceflow.engine.loop import Loop
+from onceflow.engine.handles import Completion, Feed
+from onceflow.engine.loop import Posting
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
-from onceflow.storage.blobs import Author
-from onceflow.storage.home import Home
 from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-SAVERS = 4
-"""Threads that write blobs."""
+from onceflow.storage.places import Place
 
 logger = logging.getLogger(__name__)
 
@@ -61,13 +54,11 @@ class Adopted(NamedTuple):
     """Those that are left."""
 
 
-class Hub:
-    """Implements `driver.work.Host`. Started on creation, in a thread of its own."""
+class Hub(ABC):
+    """Implements `driver.work.Host`. Subclasses say where everything happens: in which loop and by which workers."""
 
-    def __init__(self, home: Home, size: int | None, preload: Sequence[str]) -> None:
+    def __init__(self, home: Place) -> None:
         self._home = home
-        self._size = size
-        self._preload = preload
         self._random = random.Random()
         self._active: dict[str, tuple[Driver, Completion]] = {}
         """Run → its driver, until that has come to its end."""
@@ -79,17 +70,26 @@ class Hub:
         """Drivers of runs that have run out of time → how many seconds they had."""
         self._claimed: set[Driver] = set()
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
-        self._workers: workers.Workers | None = None
-        self._savers: ThreadPoolExecutor | None = None
+        self._workers: workers.Crew | None = None
         self._closed: OnceflowError | None = None
         """Why nothing can be submitted any more."""
         self.broken = False
         """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
-        self._loop = Loop(f"onceflow engine {home.path}", turn=self._turn, ended=self._ended)
-        self._loop.selector.register(home.bell, selectors.EVENT_READ, self._heard_bell)
-        self._loop.start()
+        self._loop = self._open_loop()
+
+    @abstractmethod
+    def _open_loop(self) -> Posting:
+        """A loop that calls `_turn` and `_ended`."""
+
+    @abstractmethod
+    def _open_workers(self) -> workers.Crew:
+        """Workers that tell `_answered`."""
 
     # -- from any thread -----------------------------------------------------------------------------------------------
+
+    def expect(self, run: str, name: str | None, feeds: Iterable[Feed] = ()) -> Completion:
+        """For somebody who is going to wait for a run."""
+        return Completion(run, name, feeds)
 
     def warm_up(self) -> None:
         """Start the workers, if that has not happened yet."""
@@ -194,7 +194,7 @@ class Hub:
             driver.interrupt(error)
         except Exception as error:
             logger.exception("run %s cannot go on", driver.id)
-            driver.interrupt(_interrupted(driver.id, f"{type(error).__name__}: {error}", error))
+            driver.interrupt(interrupted(driver.id, f"{type(error).__name__}: {error}", error))
 
     def _submit(self, submission: Submission, completion: Completion) -> None:
         run = Run(submission.graph, epoch=1, on_failure=submission.settings.on_failure)
@@ -234,14 +234,7 @@ class Hub:
 
     def _start_workers(self) -> None:
         if self._workers is None and self._closed is None:
-            self._workers = workers.Workers(
-                deaths.prepare(self._home.path, self._home.engine),
-                self._size,
-                preload=self._preload,
-                environment={"ONCEFLOW_HOME": str(self._home.path)},  # a task that looks at runs finds them
-                loop=self._loop,
-                answer=self._answered,
-            )
+            self._workers = self._open_workers()
 
     def _answered(self, driver: Driver, work: Work, report: Report) -> None:
         completion = self._completions.get(driver)
@@ -260,10 +253,6 @@ class Hub:
 
         self._with_driver(run, lambda driver: driver.tell(events.Cancel(cancel.undo)))
         self._with_driver(run, give_up)
-
-    def _heard_bell(self) -> None:
-        self._home.bell.hush()
-        self._look_for_commands()
 
     def _look_for_commands(self) -> None:
         """Carry out what others left in the journal for runs that are driven here."""
@@ -302,7 +291,7 @@ class Hub:
             case Missing():
                 driver.interrupt(NoSuchRun(driver.id))
             case _:
-                driver.interrupt(_interrupted(driver.id, "another engine has taken it over"))
+                driver.interrupt(interrupted(driver.id, "another engine has taken it over"))
 
     def _ended(self, failure: BaseException | None) -> None:
         """The loop is over."""
@@ -319,13 +308,10 @@ class Hub:
         if failure is None:
             self._flush()
         for driver, _ in list(self._active.values()):
-            why = failure if isinstance(failure, OnceflowError) else _interrupted(driver.id, reason, failure)
+            why = failure if isinstance(failure, OnceflowError) else interrupted(driver.id, reason, failure)
             driver.interrupt(why)
         if self._workers is not None:
             self._workers.close()
-            deaths.forget(self._home.path, self._home.engine)
-        if self._savers is not None:
-            self._savers.shutdown()
 
     # -- what drivers ask for (driver.work.Host) -----------------------------------------------------------------------
 
@@ -340,26 +326,8 @@ class Hub:
         if self._workers is not None:
             self._workers.stop(driver, attempt)
 
-    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
-        if self._savers is None:
-            from concurrent.futures import ThreadPoolExecutor  # many runs have no large values
-
-            self._savers = ThreadPoolExecutor(SAVERS, "onceflow saver")
-        author = Author(driver.id, driver.run.epoch, self._home.engine)
-        self._savers.submit(self._write, driver, author, name, value, then)
-
-    def _write(self, driver: Driver, author: Author, name: str, value: bytes, then: Callable[[str], None]) -> None:
-        """In a saver's thread."""
-        try:
-            reference = self._home.blobs.write(author, name, [value])
-        except OnceflowError as error:
-            failure = error
-            self._loop.post(lambda: driver.interrupt(failure))
-        except Exception as error:
-            problem = _interrupted(driver.id, f"{type(error).__name__}: {error}", error)
-            self._loop.post(lambda: driver.interrupt(problem))
-        else:
-            self._loop.post(lambda: self._tell(driver, lambda: then(reference)))
+    @abstractmethod
+    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None: ...
 
     def wake(self, driver: Driver) -> None:
         self._dirty[driver] = None
@@ -402,7 +370,7 @@ class Hub:
 class Store:
     """Implements `driver.work.Store` for one run."""
 
-    def __init__(self, home: Home, run: str) -> None:
+    def __init__(self, home: Place, run: str) -> None:
         self._home = home
         self._run = run
 
@@ -425,7 +393,7 @@ def _nothing() -> None:
     """Posted to wake the loop."""
 
 
-def _interrupted(run: str, reason: str, cause: BaseException | None = None) -> RunInterrupted:
+def interrupted(run: str, reason: str, cause: BaseException | None = None) -> RunInterrupted:
     error = RunInterrupted(run, reason)
     error.__cause__ = cause
     return error

@@ -14,8 +14,22 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 Action = Callable[[], None]
+
+
+class Posting(Protocol):
+    """What can be asked of a loop."""
+
+    def post(self, action: Action) -> None:
+        """Have something done soon. From any thread."""
+
+    def later(self, seconds: float, action: Action) -> None:
+        """Have something done after some time. From inside the loop."""
+
+    def stop(self) -> None:
+        """End the loop after what was posted before, and wait for that."""
 
 
 class Loop:

@@ -16,12 +16,12 @@ from onceflow.driver.outputs import Part
 from onceflow.engine.describing import TaskInfo, TaskState, describe, outline
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoOutput
-from onceflow.storage.home import Home
 from onceflow.storage.journal import RunRow
+from onceflow.storage.places import Place
 
 
 class Reading:
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Place) -> None:
         self._home = home
 
     def ending(self, row: RunRow) -> Ending:

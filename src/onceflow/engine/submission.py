@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,8 +17,8 @@ from onceflow.core.state import OnFailure
 from onceflow.driver import entries
 from onceflow.errors import InvalidOption
 from onceflow.storage.blobs import Author
-from onceflow.storage.home import Home
 from onceflow.storage.journal import AppendEntries, CreateRun, Request
+from onceflow.storage.places import Place
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 """Without those that people mistake for each other."""
@@ -47,8 +48,17 @@ class Submission(msgspec.Struct, frozen=True):
     """What makes it a run."""
 
 
-def prepare(node: object, *, name: str | None, on_failure: OnFailure, timeout: float | None, home: Home) -> Submission:
-    """Raises `UnsafeGraph`, and whatever says that this is no graph."""
+def prepare(
+    node: object,
+    *,
+    name: str | None,
+    on_failure: OnFailure,
+    timeout: float | None,
+    home: Place,
+    id: Callable[[], str] | None = None,
+) -> Submission:
+    """Raises `UnsafeGraph`, and whatever says that this is no graph. `id` gives the run an id that nobody has; a new
+    one by default."""
     if on_failure not in ("keep", "undo"):
         raise InvalidOption("on_failure", f"it is 'keep' or 'undo', not {on_failure!r}", kind="setting")
     if name is not None:
@@ -57,7 +67,7 @@ def prepare(node: object, *, name: str | None, on_failure: OnFailure, timeout: f
         check_timeout(timeout)
     graph = build_graph(node)
     check.check(graph)
-    run = new_id()
+    run = (id or new_id)()
     references = [
         home.blobs.write(Author(run, 1, home.engine), f"buffer.{number}", [buffer])
         for number, buffer in enumerate(graph.buffers)

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from onceflow.authoring.calls import Call
 from onceflow.backends.local.messages import Job
@@ -28,6 +28,29 @@ SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5
 timeout."""
 
 Answer = Callable[[Driver, Work, Report], None]
+
+
+class Crew(Protocol):
+    """Whoever carries out attempts."""
+
+    def start(self, driver: Driver, work: Work) -> None: ...
+
+    def stop(self, driver: Driver, attempt: int) -> None: ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has been started that has not been answered."""
+
+    def has_jobs_of(self, run: str) -> bool:
+        """Whether something of this run has yet to end. From any thread."""
+
+    def forget(self, driver: Driver) -> None:
+        """The driver has come to its end."""
+
+    def turn(self) -> float | None:
+        """Called in every turn of the loop. Says when it wants to be called again at the latest."""
+
+    def close(self) -> None: ...
 
 
 class Workers:
@@ -121,27 +144,7 @@ class Workers:
         self._pool.close()
 
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
-        call: Call = work.call
-        template = call.template
-        settings = call.settings
-        return Job(
-            token,
-            self._ship(driver, call, work.undo),
-            work.node,
-            template.pickled(),
-            work.inputs,
-            list(template.holes),
-            [bytes(buffer) for buffer in template.buffers] if template.buffers else [],
-            work.parts,
-            call.is_async_undo if work.undo else call.is_async,
-            settings.threads and not work.undo,
-            {"run": driver.id, "task": work.node, "attempt": attempt_name(work.attempt), "key": work.key},
-            undo=work.undo,
-            output=work.output,
-            retried=None if work.undo else call.retried,
-            cpus=None if work.undo else settings.cpus,
-            memory=0 if work.undo else settings.memory,
-        )
+        return make_job(token, self._ship(driver, work.call, work.undo), driver.id, work)
 
     def _ship(self, driver: Driver, call: Call, undo: bool) -> str:
         known = self._shipped.setdefault(driver, {})
@@ -185,6 +188,31 @@ class Workers:
         driver, work = self._jobs.pop(token)
         del self._by_attempt[driver, work.attempt]
         return driver, work
+
+
+def make_job(token: int, function: str, run: str, work: Work) -> Job:
+    """An attempt as a job. `function` is the hash under which its function was shipped."""
+    call: Call = work.call
+    template = call.template
+    settings = call.settings
+    return Job(
+        token,
+        function,
+        work.node,
+        template.pickled(),
+        work.inputs,
+        list(template.holes),
+        [bytes(buffer) for buffer in template.buffers] if template.buffers else [],
+        work.parts,
+        call.is_async_undo if work.undo else call.is_async,
+        settings.threads and not work.undo,
+        {"run": run, "task": work.node, "attempt": attempt_name(work.attempt), "key": work.key},
+        undo=work.undo,
+        output=work.output,
+        retried=None if work.undo else call.retried,
+        cpus=None if work.undo else settings.cpus,
+        memory=0 if work.undo else settings.memory,
+    )
 
 
 def deliver(driver: Driver, work: Work, report: Report) -> None:

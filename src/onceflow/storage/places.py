@@ -1,0 +1,57 @@
+"""Where runs are kept, as whoever drives and reads them sees it: a home directory, or memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from onceflow.storage.blobs import Author, Buffer, File
+from onceflow.storage.journal import Journal
+
+
+class Values(Protocol):
+    """Values too large for the journal."""
+
+    def write(self, author: Author, name: str, buffers: Sequence[Buffer]) -> str:
+        """Writes the buffers one after the other. Returns the reference once they are durable."""
+
+    def read(self, reference: str) -> bytes: ...
+
+    def delete(self, reference: str) -> None:
+        """Deleting what is not there is harmless."""
+
+    def files(self, run: str) -> Iterator[File]:
+        """What there is of a run."""
+
+    def delete_run(self, run: str) -> None:
+        """Deletes all values of a run. The journal must have forgotten the run before."""
+
+
+class Living(Protocol):
+    """The engines that share a place."""
+
+    def is_alive(self, engine: str) -> bool: ...
+
+
+class Place(Protocol):
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def journal(self) -> Journal: ...
+
+    @property
+    def blobs(self) -> Values: ...
+
+    @property
+    def engines(self) -> Living: ...
+
+    @property
+    def engine(self) -> str:
+        """The id of the engine that opened it."""
+
+    def ring(self, engine: str) -> None:
+        """Tell another engine to look into the journal."""
+
+    def close(self) -> None: ...
