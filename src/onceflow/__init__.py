@@ -8,6 +8,7 @@ from onceflow.authoring.tasks import AsyncTask, Task, task
 from onceflow.authoring.workflows import Workflow, workflow
 from onceflow.core.graph import Graph
 from onceflow.errors import (
+    AmbiguousRun,
     BrokenPromise,
     EngineClosed,
     ExceptionLost,
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
         cancel,
         configure,
         delete,
+        find,
         get_output,
+        info,
         list_runs,
         list_tasks,
         resume,
@@ -68,14 +71,17 @@ if TYPE_CHECKING:
         run,
         run_async,
         run_many,
+        size,
         status,
     )
     from onceflow.engine.describing import TaskInfo
-    from onceflow.engine.engine import Engine, RunInfo
+    from onceflow.engine.engine import Engine
     from onceflow.engine.handles import Event, RunHandle
+    from onceflow.engine.listing import RunInfo
     from onceflow.engine.statuses import Status
 
 __all__ = [
+    "AmbiguousRun",
     "AsyncTask",
     "BrokenPromise",
     "Engine",
@@ -134,7 +140,9 @@ __all__ = [
     "configure",
     "current",
     "delete",
+    "find",
     "get_output",
+    "info",
     "list_runs",
     "list_tasks",
     "resume",
@@ -143,6 +151,7 @@ __all__ = [
     "run",
     "run_async",
     "run_many",
+    "size",
     "status",
     "task",
     "track",
@@ -153,13 +162,15 @@ _IN_ENGINE = {
     "Engine": "engine",
     "Event": "handles",
     "RunHandle": "handles",
-    "RunInfo": "engine",
+    "RunInfo": "listing",
     "Status": "statuses",
     "TaskInfo": "describing",
     "cancel": "default",
     "configure": "default",
     "delete": "default",
+    "find": "default",
     "get_output": "default",
+    "info": "default",
     "list_runs": "default",
     "list_tasks": "default",
     "resume": "default",
@@ -168,6 +179,7 @@ _IN_ENGINE = {
     "run": "default",
     "run_async": "default",
     "run_many": "default",
+    "size": "default",
     "status": "default",
 }
 """Name → module. Imported when first used: a worker that imports a module with tasks has no use for an engine."""

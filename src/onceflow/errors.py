@@ -225,6 +225,16 @@ class NoSuchRun(OnceflowError, LookupError):
         super().__init__(f"there is no run {run!r}")
 
 
+class AmbiguousRun(OnceflowError, LookupError):
+    """Raised when the beginning of an id or a name could mean several runs. `run` is what was asked for, `candidates`
+    some of those that it could mean."""
+
+    def __init__(self, run: str, candidates: tuple[str, ...], *, more: bool = False) -> None:
+        self.run = run
+        self.candidates = candidates
+        super().__init__(f"{run!r} could be {', '.join(candidates)}{', …' if more else ''}: give more of it")
+
+
 class ExceptionLost(OnceflowError):
     """Stands for an exception of user code that could not be sent from the process that raised it. `kind` is the name
     of its class and `text` what it said."""

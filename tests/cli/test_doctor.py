@@ -29,7 +29,7 @@ def test_each_setting_is_told_with_its_source(fresh, tmp_path, monkeypatch):
     told = fresh.json("doctor")["settings"]
     assert told["home"] == {"value": str(fresh.home), "source": "--home"}
     assert told["workers"] == {"value": 1, "source": "ONCEFLOW_WORKERS"}
-    assert told["durability"] == {"value": "process", "source": str(tmp_path / "pyproject.toml")}
+    assert told["durability"] == {"value": "process", "source": f"[tool.onceflow] in {tmp_path / 'pyproject.toml'}"}
     assert told["recover"] == {"value": False, "source": "default"}
 
 

@@ -39,6 +39,7 @@ def test_runs_are_found_by_filters(onceflow, runs):
     assert names(onceflow.json("ls", "--name", "trip-")) == ["trip-2", "trip-1"]
     assert names(onceflow.json("ls", "--workflow", "price")) == [None]
     assert names(onceflow.json("ls", "--limit", "1")) == [None]
+    assert names(onceflow.json("ls", "--limit", "1", "--before", "trip-2")) == ["trip-1"]
     assert onceflow("ls", "--name", "nobody").output == ""
 
 
@@ -87,7 +88,7 @@ def test_runs_are_found_by_the_beginning_of_their_name_or_id(onceflow, runs):
 
 def test_a_beginning_that_could_mean_several_is_no_run(onceflow, runs):
     error = onceflow.error("show", "trip", code=3)
-    assert error == "'trip' could be trip-2, trip-1"
+    assert error == "'trip' could be trip-2, trip-1: give more of it"
     assert "could be" in onceflow.error("show", runs["trip-1"][0], code=3)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, TaskFailed, task
-from tests.engine.common import Door, add, pass_door
+from onceflow import Engine, Retry, TaskFailed, task
+from tests.engine.common import LONG, Door, add, fail_while, pass_door, until
 
 
 @task
@@ -51,7 +51,7 @@ def test_a_failed_run_tells_which_task_failed_and_which_never_ran(engine: Engine
     with pytest.raises(TaskFailed) as caught:
         engine.run(add.bind(boom.bind(plan.bind(1)), 2))
     failed = next(info for info in engine.list_tasks(caught.value.run) if info.id == "boom")
-    assert (failed.failures, failed.attempt) == (1, "")
+    assert (failed.failures, failed.attempt, failed.error) == (1, "", "ValueError: no")
     assert states(engine, caught.value.run) == {
         "plan": "done",
         "plan/add": "done",
@@ -59,3 +59,32 @@ def test_a_failed_run_tells_which_task_failed_and_which_never_ran(engine: Engine
         "boom": "failed",
         "add": "waiting",
     }
+
+
+@task(retry=Retry(1, delay=LONG))
+def raise_lines(text: str) -> None:
+    raise OSError(text)
+
+
+def test_a_task_that_is_tried_again_tells_what_it_raised_in_one_line(engine: Engine, home: Path) -> None:
+    # given
+    handle = engine.run_async(raise_lines.bind("first line\n  second line"))
+    until(lambda: states(engine, handle.id) == {"raise_lines": "retrying"})
+    # when
+    (here,) = engine.list_tasks(handle.id)
+    with Engine(home) as other:
+        (elsewhere,) = other.list_tasks(handle.id)
+    # then
+    assert here.error == elsewhere.error == "OSError: first line second line"
+    handle.cancel()
+
+
+def test_a_task_that_was_mended_tells_of_no_error(engine: Engine, tmp_path: Path) -> None:
+    obstacle = tmp_path / "obstacle"
+    obstacle.touch()
+    with pytest.raises(TaskFailed) as caught:
+        engine.run(fail_while.bind(str(obstacle)))
+    obstacle.unlink()
+    engine.resume(caught.value.run)
+    (info,) = engine.list_tasks(caught.value.run)
+    assert (info.state, info.error) == ("done", None)

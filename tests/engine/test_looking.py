@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import onceflow
-from onceflow import Engine, NoOutput, NoSuchRun, TaskFailed, task, workflow
+from onceflow import AmbiguousRun, Engine, NoOutput, NoSuchRun, TaskFailed, task, workflow
 from tests.engine.common import Door, add, double, fail_while, keep, pass_door, run_script, until
 
 
@@ -225,6 +225,54 @@ def test_filters_apply_together(engine: Engine) -> None:
 def test_a_status_that_does_not_exist_is_refused(engine: Engine) -> None:
     with pytest.raises((TypeError, ValueError)):
         engine.list_runs(status="sleeping")  # type: ignore[arg-type]
+
+
+def test_runs_are_listed_page_by_page(engine: Engine) -> None:
+    made = [engine.run_async(keep.bind(number), name=f"page-{number}") for number in range(5)]
+    for handle in made:
+        handle.result()
+    pages = []
+    before = None
+    while page := engine.list_runs(name="page-", limit=2, before=before):
+        pages.append([info.name for info in page])
+        before = page[-1].id
+    assert pages == [["page-4", "page-3"], ["page-2", "page-1"], ["page-0"]]
+    assert len(engine.list_runs(name="page-", limit=None)) == 5
+
+
+def test_a_run_is_found_by_what_somebody_types(engine: Engine) -> None:
+    handle = engine.run_async(keep.bind(1), name="typed-in-full")
+    handle.result()
+    info = engine.info("typed-in-full")
+    assert info == engine.info(handle.id) == engine.find("typed-in") == engine.find(handle.id[:-1])
+    assert (info.id, info.name, info.status) == (handle.id, "typed-in-full", "succeeded")
+
+
+def test_a_beginning_that_could_mean_several_runs_is_ambiguous(engine: Engine) -> None:
+    engine.run_many([keep.bind(number) for number in range(7)], names=[f"twin-{number}" for number in range(7)])
+    with pytest.raises(AmbiguousRun, match=r"'twin-' could be twin-6, twin-5, .*, …: give more") as caught:
+        engine.find("twin-")
+    assert caught.value.candidates == ("twin-6", "twin-5", "twin-4", "twin-3", "twin-2")
+    assert engine.find("twin-1").name == "twin-1"
+
+
+@pytest.mark.parametrize("text", ["", "nobody is called so"])
+def test_what_is_the_beginning_of_no_run_is_not_found(engine: Engine, text: str) -> None:
+    with pytest.raises(NoSuchRun):
+        engine.find(text)
+    with pytest.raises(NoSuchRun):
+        engine.info(text)
+
+
+def test_the_size_of_a_run_grows_with_what_it_saves(engine: Engine) -> None:
+    sizes = []
+    for size in (10, 10_000, 1_000_000):
+        handle = engine.run_async(keep.bind(bytes(size)))
+        handle.result()
+        sizes.append(engine.size(handle.id))
+    assert 10 < sizes[0] < 10_000 < sizes[1] < 1_000_000 < sizes[2]
+    with pytest.raises(NoSuchRun):
+        engine.size("nobody")
 
 
 def test_what_is_saved_can_be_read_long_after_its_code_is_gone(tmp_path: Path) -> None:

@@ -52,6 +52,16 @@ def test_the_environment_gives_settings(tmp_path: Path, monkeypatch: pytest.Monk
     assert found == settings.EngineSettings(tmp_path / "x", 3, "process", ("json", "math"), True)
 
 
+def test_each_setting_tells_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEFLOW_WORKERS", "3")
+    write_project(tmp_path / "here", "[tool.onceflow]\nworkers = 2\nrecover = true\n")
+    found = settings.sources(home="x")
+    assert found["home"] == "argument"
+    assert found["workers"] == "ONCEFLOW_WORKERS"
+    assert found["recover"] == f"[tool.onceflow] in {tmp_path / 'here' / 'pyproject.toml'}"
+    assert found["durability"] == "default"
+
+
 def test_pyproject_gives_settings(tmp_path: Path) -> None:
     write_project(
         tmp_path / "here",

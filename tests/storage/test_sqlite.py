@@ -212,6 +212,35 @@ def test_runs_are_listed_newest_first_by_status_name_and_workflow(tmp_path: Path
     store.close()
 
 
+def test_runs_are_listed_page_by_page_even_if_the_last_one_is_gone(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, *[create(f"r{number}") for number in range(5)])
+
+    def ids(before: str) -> list[str]:
+        return [row.id for row in store.list_runs(before=before, limit=2)]
+
+    assert ids("r3") == ["r2", "r1"]
+    assert ids("r1") == ["r0"]
+    assert ids("r0") == []
+    commit(store, DeleteRun("r3", 1))
+    assert ids("r3") == ["r2", "r1"]
+    assert [row.id for row in store.list_runs(limit=None)] == ["r4", "r2", "r1", "r0"]
+    store.close()
+
+
+def test_the_size_of_a_run_is_that_of_its_definition_and_entries(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("a"), create("b"))
+    empty = store.size("a")
+
+    commit(store, AppendEntries("a", 1, [Entry("saved", "n", b"12", b"345"), Entry("done", "n", b"6")]))
+
+    assert store.size("a") == empty + 6
+    assert store.size("b") == empty > 0
+    assert store.size("c") == 0
+    store.close()
+
+
 def test_a_run_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     store = quick(tmp_path)
     commit(store, create("abc"), create("abd"), create("b%"), create("ab"))

@@ -15,7 +15,8 @@ from onceflow.cli.session import Session, as_text, common, only_results_on_stdou
 from onceflow.engine.statuses import ENDED
 
 if TYPE_CHECKING:
-    from onceflow.engine.engine import Engine, RunInfo
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.listing import RunInfo
 
 FAILED = ("failed", "undone")
 GOING_ON = ("pending", "running", "waiting", "undoing", "interrupted")
@@ -107,7 +108,7 @@ def _resume(session: Session, engine: Engine, infos: list[RunInfo]) -> tuple[lis
     for info, handle in zip(infos, handles, strict=True):
         result = error = None
         try:
-            result = wait(session, engine, handle)
+            result = wait(session, handle)
         except Exception as problem:
             problems.append(problem)
             error = exits.line_of(problem)

@@ -56,6 +56,7 @@ def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
                 "name": incomplete,
                 "end": schema.after_prefix(incomplete),
                 "workflow": None,
+                "before": None,
                 "limit": MOST,
             }
             named = opened.execute(schema.LIST_RUNS, wanted).fetchall()
@@ -69,7 +70,7 @@ def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def tasks(context: click.Context, incomplete: str) -> list[str]:
     """Ids of the tasks of the run that was typed before."""
-    from onceflow.cli import selecting, targets
+    from onceflow.cli import targets
 
     run = context.params.get("run")
     if not run:
@@ -77,7 +78,7 @@ def tasks(context: click.Context, incomplete: str) -> list[str]:
     try:
         targets.look_in_current_folder()
         with Session(context.params.get("home"), False, True).engine_of([run]) as engine:
-            listed = engine.list_tasks(selecting.find(engine, run).id)
+            listed = engine.list_tasks(engine.find(run).id)
     except Exception:
         return []
     return [task.id for task in listed if task.id.startswith(incomplete)]

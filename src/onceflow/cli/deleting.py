@@ -14,7 +14,8 @@ from onceflow.cli.session import Session, as_size, as_time, common, run_as_json,
 from onceflow.engine.statuses import ENDED
 
 if TYPE_CHECKING:
-    from onceflow.engine.engine import Engine, RunInfo
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.listing import RunInfo
     from onceflow.engine.pruning import Condemned
 
 
@@ -94,7 +95,7 @@ def prune(
     if rules.empty:
         raise exits.Wrong("what may go? Give --older-than, --keep or --max-bytes")
     with session.engine_if_any() as engine:
-        infos = {} if engine is None else {info.id: info for info in engine.list_runs(limit=selecting.ALL)}
+        infos = {} if engine is None else {info.id: info for info in engine.list_runs(limit=None)}
         kept = [
             pruning.Kept(info.id, info.status, info.updated, _bytes_of(engine, info.id) if engine else 0)
             for info in infos.values()
@@ -110,17 +111,12 @@ def prune(
 
 
 def _bytes_of(engine: Engine, run: str) -> int:
-    """What a run takes, without what database and file system add."""
     from onceflow.errors import NoSuchRun
 
     try:
-        with engine._home.journal.load(run) as loaded:
-            size = len(loaded.graph) + len(loaded.settings)
-            for entry in loaded.entries:
-                size += len(entry.body) + len(entry.value or b"")
+        return engine.size(run)
     except NoSuchRun:  # somebody else deleted it
         return 0
-    return size + sum([file.size for file in engine._home.blobs.files(run)])
 
 
 def _print(session: Session, going: list[Condemned], infos: dict[str, RunInfo], dry_run: bool) -> None:

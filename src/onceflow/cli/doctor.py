@@ -28,7 +28,7 @@ from onceflow.engine import deaths, settings
 from onceflow.engine.statuses import ACTIVE
 from onceflow.errors import OnceflowError
 from onceflow.storage import schema
-from onceflow.storage.home import BLOBS, ENGINES, JOURNAL, Home
+from onceflow.storage.home import ENGINES, JOURNAL, Home
 from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
 
@@ -50,7 +50,10 @@ def doctor(session: Session) -> int:
     """
     found = settings.find(home=session.home)
     findings = [*_machine(), *_home(found.home)]
-    sources = _sources(session.home)
+    sources = {
+        name: "--home" if source == "argument" else source
+        for name, source in settings.sources(home=session.home).items()
+    }
     bad = [finding for finding in findings if finding.state == "bad"]
     if session.json:
         session.say_json(
@@ -74,23 +77,6 @@ def doctor(session: Session) -> int:
 
 def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
-
-
-def _sources(home: str | None) -> dict[str, str]:
-    """Setting → where its value comes from."""
-    table, folder = settings._project(Path.cwd())
-    sources = {}
-    for name in settings.EngineSettings.__struct_fields__:
-        variable = settings.PREFIX + name.upper()
-        if name == "home" and home is not None:
-            sources[name] = "--home"
-        elif os.environ.get(variable):
-            sources[name] = variable
-        elif name in table:
-            sources[name] = str(folder / "pyproject.toml")
-        else:
-            sources[name] = "default"
-    return sources
 
 
 # -- the machine -------------------------------------------------------------------------------------------------------
@@ -213,11 +199,12 @@ def _journal(path: Path) -> Finding:
 def _opened(path: Path) -> Iterator[Finding]:
     try:
         with Home(path) as home:
-            statuses = Counter([_status(home, row) for row in home.journal.list_runs(limit=2**31 - 1)])
+            statuses = Counter([_status(home, row) for row in home.journal.list_runs(limit=None)])
             told = ", ".join([f"{count} {status}" for status, count in statuses.most_common()])
             yield Finding("runs", "ok", told or "none")
-            count, size = _orphans(home)
-            yield Finding("orphans", "ok", f"{count} files, {as_size(size)}; an engine collects them once an hour")
+            found = home.count_orphans()
+            told = f"{found.files} files, {as_size(found.bytes)}"
+            yield Finding("orphans", "ok", f"{told}; an engine collects them once an hour")
     except OnceflowError as error:
         yield Finding("opening", "bad", str(error))
 
@@ -226,19 +213,3 @@ def _status(home: Home, row: RunRow) -> str:
     """As an engine would tell it: a run that goes on, but whose engine is dead, is interrupted."""
     driven = row.status in ACTIVE and row.owner is not None and home.engines.is_alive(row.owner)
     return "interrupted" if row.status in ACTIVE and not driven else row.status
-
-
-def _orphans(home: Home) -> tuple[int, int]:
-    """Files below `blobs` that no run names and none ever will: by the rule of `storage.orphans`, which deletes."""
-    count = size = 0
-    for run in home.blobs.folders():
-        files = list(home.blobs.files(run))
-        dead = {file.engine for file in files if not home.engines.is_alive(file.engine)}
-        row, named = home.journal.blobs(run)
-        for file in files:
-            past = file.engine in dead or (row is not None and row.epoch > file.epoch)
-            if past and file.reference not in named:
-                count += 1
-                with contextlib.suppress(OSError):
-                    size += (home.path / BLOBS / file.reference).stat().st_size
-    return count, size

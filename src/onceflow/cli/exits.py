@@ -30,12 +30,6 @@ class Wrong(click.ClickException):
     exit_code = WRONG
 
 
-class Unknown(click.ClickException):
-    """There is no such run, or there are several."""
-
-    exit_code = UNKNOWN
-
-
 class Refused(click.ClickException):
     """It could be done, but must not."""
 
@@ -53,6 +47,7 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (errors.RunCancelled, FAILED),
     (errors.RunPaused, FAILED),
     (errors.NoSuchRun, UNKNOWN),
+    (errors.AmbiguousRun, UNKNOWN),
     (errors.RunActive, REFUSED),
     (errors.NameTaken, REFUSED),
     (errors.UnsafeGraph, REFUSED),

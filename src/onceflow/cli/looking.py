@@ -14,22 +14,33 @@ from onceflow.cli.session import Session, as_text, as_time, common, only_results
 
 if TYPE_CHECKING:
     from onceflow.engine.describing import TaskInfo
-    from onceflow.engine.engine import Engine, RunInfo
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.listing import RunInfo
 
 
 @click.command
 @click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses: failed,cancelled.")
 @click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so.")
 @click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow.")
-@click.option("--limit", type=click.IntRange(1, selecting.ALL), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=50, show_default=True, help="At most so many.")
+@click.option("--before", type=TEXT, metavar="RUN", help="Made before this one: the next page after it.")
 @common
 def ls(
-    session: Session, status: tuple[tuple[str, ...], ...], name: str | None, workflow: str | None, limit: int
+    session: Session,
+    status: tuple[tuple[str, ...], ...],
+    name: str | None,
+    workflow: str | None,
+    limit: int,
+    before: str | None,
 ) -> None:
     """List runs, newest first. With --quiet only their ids."""
     wanted: Any = selecting.flat(status) or None
     with session.engine_if_any() as engine:
-        infos = [] if engine is None else engine.list_runs(status=wanted, name=name, workflow=workflow, limit=limit)
+        if engine is None:
+            infos = []
+        else:
+            last = None if before is None else engine.find(before).id
+            infos = engine.list_runs(status=wanted, name=name, workflow=workflow, before=last, limit=limit)
     if session.json:
         session.say_json([run_as_json(info) for info in infos])
     elif session.quiet:
@@ -52,11 +63,10 @@ def show(session: Session, run: str) -> None:
     """Show a run: how it stands, its tasks, what the failed ones raised, and what waits for what."""
     targets.look_in_current_folder()
     with only_results_on_stdout(), session.engine_of([run]) as engine:
-        info = selecting.find(engine, run)
+        info = engine.find(run)
         tasks, problem = tasks_of(engine, info)
-        errors = errors_of(engine, info.id) if problem is None else {}
     if session.json:
-        listed = [task_as_json(task, errors) for task in tasks]
+        listed = [task_as_json(task) for task in tasks]
         session.say_json({**run_as_json(info), "tasks": listed, "problem": problem})
         return
     for label, text in (
@@ -74,8 +84,8 @@ def show(session: Session, run: str) -> None:
     session.say("")
     session.table(["task", "state", "effect", "saved", "failures", "waits for"], [_row(task) for task in tasks])
     for task in tasks:
-        if task.id in errors and task.state != "done":
-            session.say(f"\n{one_line(task.id)} raised {one_line(errors[task.id])}")
+        if task.error is not None:
+            session.say(f"\n{one_line(task.id)} raised {one_line(task.error)}")
 
 
 @click.command
@@ -94,7 +104,7 @@ def output(session: Session, run: str, task: str | None) -> None:
     """
     targets.look_in_current_folder()
     with only_results_on_stdout(), session.engine_of([run]) as engine:
-        info = selecting.find(engine, run)
+        info = engine.find(run)
         try:
             value = engine.get_output(info.id, task)
         except (ImportError, AttributeError, EOFError) as error:
@@ -117,28 +127,7 @@ def tasks_of(engine: Engine, info: RunInfo) -> tuple[list[TaskInfo], str | None]
         return [], str(error)
 
 
-def errors_of(engine: Engine, run: str) -> dict[str, str]:
-    """Task → what it raised last."""
-    from onceflow.driver.history import History
-    from onceflow.values import failures
-
-    with engine._home.journal.load(run) as loaded:
-        past = History.read(loaded.entries, engine.read_blob)
-    errors = {}
-    for task, failure in past.failures.items():
-        error = failures.load(failure)
-        errors[task] = f"{type(error).__name__}: {_text_of(error)}"
-    return errors
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # its class is the user's
-        return "(its text cannot be told)"
-
-
-def task_as_json(task: TaskInfo, errors: dict[str, str]) -> dict[str, Any]:
+def task_as_json(task: TaskInfo) -> dict[str, Any]:
     return {
         "id": task.id,
         "task": task.task,
@@ -148,7 +137,7 @@ def task_as_json(task: TaskInfo, errors: dict[str, str]) -> dict[str, Any]:
         "attempt": task.attempt,
         "failures": task.failures,
         "waits_for": list(task.waits_for),
-        "error": None if task.state == "done" else errors.get(task.id),
+        "error": task.error,
     }
 
 

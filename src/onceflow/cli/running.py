@@ -12,7 +12,6 @@ from onceflow.cli.session import Session, as_text, common, only_results_on_stdou
 
 if TYPE_CHECKING:
     from onceflow.core.graph import Graph
-    from onceflow.engine.engine import Engine
     from onceflow.engine.handles import RunHandle
 
 
@@ -40,15 +39,15 @@ def run(
         node = targets.bind(target, given, input)
         with session.engine() as engine:
             handle = engine.run_async(node, name=name, on_failure=on_failure, timeout=timeout)
-            result = wait(session, engine, handle)
+            result = wait(session, handle)
     print_result(session, handle, result)
     return exits.FINE
 
 
-def wait(session: Session, engine: Engine, handle: RunHandle[Any]) -> Any:
+def wait(session: Session, handle: RunHandle[Any]) -> Any:
     """The result. Ctrl-C means what it means for `onceflow.run`."""
     try:
-        engine._wait(handle._completion)
+        handle.wait()
     except KeyboardInterrupt:
         session.note(f"run {handle.name or handle.id} is stopped; onceflow resume {handle.name or handle.id} goes on")
         raise

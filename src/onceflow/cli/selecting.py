@@ -10,16 +10,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from onceflow.cli import completing
-from onceflow.cli.exits import Unknown, Wrong
+from onceflow.cli.exits import Wrong
 from onceflow.cli.kinds import AGE, STATUS, TEXT
 
 if TYPE_CHECKING:
-    from onceflow.engine.engine import Engine, RunInfo
-
-MOST_SHOWN = 5
-"""Runs that are named when a text could mean several."""
-
-ALL = 2**31 - 1
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.listing import RunInfo
 
 
 class Selection:
@@ -48,14 +44,16 @@ class Selection:
 
     def find(self, engine: Engine | None, usual: Sequence[str]) -> list[RunInfo]:
         """The runs, without repetition. `usual` are the statuses that a filter without `--status` means."""
+        from onceflow.errors import NoSuchRun
+
         if engine is None:
             if self.runs:
-                raise Unknown(f"there is no run {self.runs[0]!r}")
+                raise NoSuchRun(self.runs[0])
             return []
         if self.runs:
-            return list({info.id: info for info in [find(engine, run) for run in self.runs]}.values())
+            return list({info.id: info for info in [engine.find(run) for run in self.runs]}.values())
         statuses: Any = self.statuses or tuple(usual)
-        infos = engine.list_runs(status=statuses, name=self.name, workflow=self.workflow, limit=ALL)
+        infos = engine.list_runs(status=statuses, name=self.name, workflow=self.workflow, limit=None)
         if self.older_than is not None:
             before = time.time() - self.older_than
             infos = [info for info in infos if info.updated < before]
@@ -95,24 +93,3 @@ def runs_argument(*, nargs: int = 1, required: bool = False) -> Callable[[Any], 
 
 def flat(statuses: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([status for some in statuses for status in some]))
-
-
-def find(engine: Engine, run: str) -> RunInfo:
-    """By id or name, or by the beginning of either if that can only mean one. Raises `Unknown`."""
-    from onceflow.engine.engine import RunInfo
-
-    journal = engine._home.journal
-    row = journal.get_run(run) or journal.find_name(run)
-    if row is None:
-        if not run:
-            raise Unknown("there is no run ''")
-        rows = [*journal.find_prefix(run, MOST_SHOWN + 1), *journal.list_runs(name=run, limit=MOST_SHOWN + 1)]
-        found = list({row.id: row for row in rows}.values())
-        if not found:
-            raise Unknown(f"there is no run {run!r}")
-        if len(found) > 1:
-            names = [row.name if row.name is not None and row.name.startswith(run) else row.id for row in found]
-            more = ", …" if len(names) > MOST_SHOWN else ""
-            raise Unknown(f"{run!r} could be {', '.join(names[:MOST_SHOWN])}{more}")
-        row = found[0]
-    return RunInfo(row.id, row.name, row.workflow, engine.status(row.id), row.created, row.updated)

@@ -22,7 +22,8 @@ from onceflow.cli.exits import Refused, Wrong, one_line
 from onceflow.cli.kinds import TEXT
 
 if TYPE_CHECKING:
-    from onceflow.engine.engine import Engine, RunInfo
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.listing import RunInfo
 
 COLOURS = {
     "succeeded": "green",

@@ -16,10 +16,12 @@ from onceflow.cli.acting import GOING_ON
 from onceflow.cli.exits import one_line
 from onceflow.cli.looking import tasks_of
 from onceflow.cli.session import Session, as_time, common, rich_table, title
+from onceflow.errors import NoSuchRun
 
 if TYPE_CHECKING:
     from onceflow.engine.describing import TaskInfo
-    from onceflow.engine.engine import Engine, RunInfo
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.listing import RunInfo
 
 INTERVAL = 0.5
 """Seconds between two looks."""
@@ -61,9 +63,9 @@ def watch(session: Session, run: str | None, interval: float) -> int:
     with session.engine_if_any() as engine:
         if engine is None:
             if run is not None:
-                raise exits.Unknown(f"there is no run {run!r}")
+                raise NoSuchRun(run)
             return exits.FINE
-        id = None if run is None else selecting.find(engine, run).id
+        id = None if run is None else engine.find(run).id
         last = _follow(session, engine, id, interval)
     if id is not None and last[id, ""] != "succeeded":
         session.note(f"run {run} is {last[id, '']}")
@@ -96,10 +98,10 @@ def _follow(session: Session, engine: Engine, id: str | None, interval: float) -
 def _look(engine: Engine, id: str | None, before: Iterable[str]) -> View:
     """The run that is asked for; else those that go on, and those that did at the last look."""
     if id is not None:
-        runs = [selecting.find(engine, id)]
+        runs = [engine.info(id)]
     else:
         listed: Any = tuple(DRIVEN)
-        found = {run.id: run for run in engine.list_runs(status=listed, limit=selecting.ALL)}
+        found = {run.id: run for run in engine.list_runs(status=listed, limit=None)}
         runs = [*found.values(), *[run for run in _still_there(engine, before) if run.id not in found]]
     return View(runs, {run.id: tasks_of(engine, run)[0] for run in runs})
 
@@ -108,8 +110,8 @@ def _still_there(engine: Engine, ids: Iterable[str]) -> list[RunInfo]:
     runs = []
     for id in ids:
         try:
-            runs.append(selecting.find(engine, id))
-        except exits.Unknown:
+            runs.append(engine.info(id))
+        except NoSuchRun:
             continue
     return runs
 

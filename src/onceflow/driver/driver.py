@@ -96,7 +96,7 @@ class Driver:
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._blobs = blobs or {}
         """Node → (attempt, reference) of its saved blobs."""
-        self._failures = failed or {}
+        self.raised_last = failed or {}
         """Node → what it raised last."""
         self._due = due or {}
         """Node → when its next attempt may start. Of those that wait for it, or will when they are undone."""
@@ -159,7 +159,7 @@ class Driver:
             try:
                 graph = entries.load_graph(node, parts[0])
             except FunctionNotLoaded as error:
-                self._failures[node] = dump(error, "the engine")
+                self.raised_last[node] = dump(error, "the engine")
                 self.tell(events.Raised(node, attempt, permanent=True))
                 return
         if attempt in self._private:
@@ -265,7 +265,7 @@ class Driver:
 
     def _note_raised(self, work: Work, failure: bytes, permanent: bool) -> None:
         self._private.discard(work.attempt)
-        self._failures[work.node] = failure
+        self.raised_last[work.node] = failure
         if work.undo:
             self.tell(events.UndoFailed(work.node, work.attempt))
         else:
@@ -288,7 +288,7 @@ class Driver:
                 return
         self._busy = False
         if self._parked is not None and not (self._in_flight or self._timers or self._held or self._entries):
-            failure = self._failures.get(self._parked)
+            failure = self.raised_last.get(self._parked)
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
         elif self._entries or self._opening or self.status != self._written:
             self._host.wake(self)
@@ -330,7 +330,7 @@ class Driver:
                 self._wait(command)
             case commands.Refuse(node, attempt, error):
                 self._outputs.drop(node, attempt)
-                self._failures[node] = dump(error, "the engine")
+                self.raised_last[node] = dump(error, "the engine")
             case _:
                 self._hold(command, [])
 
@@ -351,7 +351,7 @@ class Driver:
                 if not final:
                     retry = self.run.rows[node].node.call.retry
                     self._due[node] = self._host.now() + retry.wait(failures, self._host.chance())
-                entry = entries.failed(record, self._failures.get(node), 0.0 if final else self._due[node])
+                entry = entries.failed(record, self.raised_last.get(node), 0.0 if final else self._due[node])
             case records.Undone(node):
                 self._inputs.forget_carried(node)
                 entry = entries.plain(record)
@@ -395,7 +395,7 @@ class Driver:
             return
         if not work.undo and work.call.settings.total_timeout is not None and work.attempt not in self._private:
             if work.node in self._expired:
-                self._failures[work.node] = self._out_of_time(work.node, work.call.settings.total_timeout)
+                self.raised_last[work.node] = self._out_of_time(work.node, work.call.settings.total_timeout)
                 self._events.append(events.Raised(work.node, work.attempt, permanent=True))
                 return
             self._watch(work.node, work.call.settings.total_timeout)
@@ -492,7 +492,7 @@ class Driver:
             result = [self._store.values({part})[part] if isinstance(part, tuple) else part for part in parts]
             self._end(Ending("succeeded", tuple(result)))
             return
-        failure = self._failures.get(command.failed[0]) if command.failed else None
+        failure = self.raised_last.get(command.failed[0]) if command.failed else None
         self._end(Ending(command.status, (), command.failed, command.kept, command.uncertain, failure))
 
     def _end(self, ending: Ending) -> None:

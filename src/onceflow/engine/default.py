@@ -13,8 +13,9 @@ from onceflow.core.state import OnFailure
 from onceflow.engine import settings
 from onceflow.engine.cancelling import GRACE
 from onceflow.engine.describing import TaskInfo
-from onceflow.engine.engine import Engine, RunInfo, refuse_inside_task
+from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle
+from onceflow.engine.listing import RunInfo
 from onceflow.engine.statuses import Status
 from onceflow.errors import RunActive
 from onceflow.storage.journal import Durability
@@ -165,19 +166,41 @@ def status(run: str) -> Status:
     return default_engine().status(run)
 
 
+def info(run: str) -> RunInfo:
+    """What is known about a run at a glance, by id or name. Raises `NoSuchRun`."""
+    return default_engine().info(run)
+
+
+def find(run: str) -> RunInfo:
+    """The run that somebody means who types this: an id, a name, or the beginning of either if only one run begins so.
+    Raises `NoSuchRun`, or `AmbiguousRun` if there are several.
+
+        resume(find("trip-1").id)
+    """
+    return default_engine().find(run)
+
+
+def size(run: str) -> int:
+    """How many bytes a run takes, by id or name: what it was given and what it has saved, without what database and
+    file system add."""
+    return default_engine().size(run)
+
+
 def list_runs(
     *,
     status: Status | Sequence[Status] | None = None,
     name: str | None = None,
     workflow: str | None = None,
-    limit: int = 100,
+    before: str | None = None,
+    limit: int | None = 100,
 ) -> list[RunInfo]:
-    """What is known about runs, newest first. `name` is the beginning of a name.
+    """What is known about runs, newest first. `name` is the beginning of a name. With `before`, the id of a run, only
+    older ones are listed: that of the last one leads to the next page. `limit=None` lists all.
 
     for info in list_runs(status=["failed", "interrupted"]):
         print(info.id, info.workflow, info.status)
     """
-    return default_engine().list_runs(status=status, name=name, workflow=workflow, limit=limit)
+    return default_engine().list_runs(status=status, name=name, workflow=workflow, before=before, limit=limit)
 
 
 def list_tasks(run: str) -> list[TaskInfo]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -10,6 +11,7 @@ from onceflow.core.effects import Effect
 from onceflow.core.graph import Node
 from onceflow.core.rows import Row
 from onceflow.core.run import Run, attempt_name
+from onceflow.values import failures
 
 TaskState = Literal["waiting", "ready", "running", "retrying", "undoing", "failed", "done"]
 """`waiting`: for others. `ready`: it could run, or does so in another process. `retrying`: it raised and waits for its
@@ -29,6 +31,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """The running one, or the one whose output this is, as `epoch.number`."""
     failures: int = 0
     """How often it has raised since it last succeeded."""
+    error: str | None = None
+    """What it raised last, in one line; None once it is done."""
     waits_for: tuple[str, ...] = ()
     """Ids of the tasks whose outputs are missing."""
 
@@ -53,21 +57,26 @@ def outline(run: Run) -> list[tuple[str, Node]]:
     return found
 
 
-def describe(run: Run, tasks: list[tuple[str, Node]], *, driven_here: bool) -> list[TaskInfo]:
-    return [_describe(id, node, run.rows.get(id), driven_here=driven_here) for id, node in tasks]
+def describe(
+    run: Run, tasks: list[tuple[str, Node]], raised: Mapping[str, bytes], *, driven_here: bool
+) -> list[TaskInfo]:
+    """`raised` has for each task what it raised last (`values.failures`)."""
+    return [_describe(id, node, run.rows.get(id), raised.get(id), driven_here=driven_here) for id, node in tasks]
 
 
-def _describe(id: str, node: Node, row: Row | None, *, driven_here: bool) -> TaskInfo:
+def _describe(id: str, node: Node, row: Row | None, raised: bytes | None, *, driven_here: bool) -> TaskInfo:
     if row is None:  # forgotten, because nothing can change about it any more
         return TaskInfo(id, node.task, "done", node.options.effect, saved=node.options.checkpoint)
+    state = _state(row, driven_here=driven_here)
     return TaskInfo(
         id=id,
         task=node.task,
-        state=_state(row, driven_here=driven_here),
+        state=state,
         effect=row.effect,
         saved=row.fully_saved,
         attempt=attempt_name(row.attempt) if row.attempt else "",
         failures=row.failures,
+        error=None if raised is None or state == "done" else failures.tell(raised),
         waits_for=tuple([parent.id for parent, mask in row.parents if not parent.gives(mask)]),
     )
 

@@ -7,9 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
-
-import msgspec
+from typing import Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
@@ -20,16 +18,16 @@ from onceflow.engine.collecting import Collecting
 from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import Hub, Redirected
+from onceflow.engine.listing import Listing, RunInfo
 from onceflow.engine.local import LocalHub
 from onceflow.engine.reading import Reading
-from onceflow.engine.statuses import ACTIVE, AT_REST, STATUSES, Status
+from onceflow.engine.statuses import Status
 from onceflow.engine.submission import Submission, prepare
 from onceflow.errors import (
     EngineClosed,
     InsideTask,
     InvalidOption,
     NameTaken,
-    NoSuchRun,
     OnceflowError,
     RunActive,
     RunInterrupted,
@@ -42,20 +40,6 @@ from onceflow.values.context import running
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
-
-
-class RunInfo(msgspec.Struct, frozen=True):
-    """What is known about a run at a glance."""
-
-    id: str
-    name: str | None
-    workflow: str
-    """The name of the workflow, or of the task whose output is the result."""
-    status: Status
-    created: float
-    """Seconds since 1970."""
-    updated: float
-    """When its status last changed."""
 
 
 class Engine:
@@ -99,6 +83,7 @@ class Engine:
         self._collecting = collecting
         self._reading = Reading(self._home)
         self._attaching = Attaching(self._home, self._hub, self._reading)
+        self._listing = Listing(self._home, self._attaching)
         self._lock = threading.Lock()
         self._closed = False
         self._adopters: set[threading.Thread] = set()
@@ -174,22 +159,21 @@ class Engine:
     def resume(self, run: str) -> Any:
         """Goes on with a run, by id or name, and returns its result. See `onceflow.resume`."""
         self._check_usable()
-        row = self._find(run)
+        row = self._listing.row(run)
         completion = self._hub.expect(row.id, row.name)
         self._attach(row, completion, in_background=False)
-        self._wait(completion)
+        self.wait(completion)
         return completion.value(self.read_blob)
 
     def resume_async(self, run: str) -> RunHandle[Any]:
         """Like `resume`, but does not wait."""
         self._check_usable()
-        return self._resume_in_background(self._find(run))
+        return self._resume_in_background(self._listing.row(run))
 
     def resume_all(self) -> list[RunHandle[Any]]:
         """Goes on with every interrupted run. Returns a handle for each, oldest first."""
         self._check_usable()
-        rows = self._home.journal.list_runs(statuses=list(ACTIVE), limit=2**31)
-        feeds = [(row, Feed()) for row in reversed(rows) if self._status(row) == "interrupted"]
+        feeds = [(row, Feed()) for row in self._listing.interrupted()]
         begun = [(row, self._hub.expect(row.id, row.name, [feed]), feed) for row, feed in feeds]
         if begun:
             self._hub.warm_up()
@@ -200,24 +184,34 @@ class Engine:
     def cancel(self, run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
         """Stops a run, wherever it is driven, and returns how it ended. See `onceflow.cancel`."""
         self._check_usable()
-        return cancel(self._find(run), Cancelling(undo, grace), self._home, self._hub, self._attaching)
+        return cancel(self._listing.row(run), Cancelling(undo, grace), self._home, self._hub, self._attaching)
 
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""
         self._check_open()
-        row = self._find(run)
+        row = self._listing.row(run)
         ending = Ending("succeeded", self._reading.output(row.id, task))
         return outcomes.value_of(ending, row.id, row.name, self.read_blob)
 
     def status(self, run: str) -> Status:
         """How a run stands, by id or name. Raises `NoSuchRun`."""
         self._check_open()
-        return self._status(self._find(run))
+        return self._listing.status(self._listing.row(run))
+
+    def info(self, run: str) -> RunInfo:
+        """What is known about a run, by id or name. See `onceflow.info`."""
+        self._check_open()
+        return self._listing.info(self._listing.row(run))
+
+    def find(self, run: str) -> RunInfo:
+        """The run that somebody means who types this. See `onceflow.find`."""
+        self._check_open()
+        return self._listing.find(run)
 
     def list_tasks(self, run: str) -> list[TaskInfo]:
         """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
         self._check_open()
-        row = self._find(run)
+        row = self._listing.row(run)
         driven = self._hub.describe(row.id)
         return self._reading.tasks(row.id) if driven is None else driven
 
@@ -227,34 +221,22 @@ class Engine:
         status: Status | Sequence[Status] | None = None,
         name: str | None = None,
         workflow: str | None = None,
-        limit: int = 100,
+        before: str | None = None,
+        limit: int | None = 100,
     ) -> list[RunInfo]:
         """What is known about runs, newest first. See `onceflow.list_runs`."""
         self._check_open()
-        wanted = None if status is None else [status] if isinstance(status, str) else list(status)
-        for known in wanted or ():
-            if known not in STATUSES:
-                problem = f"it is one of {', '.join(STATUSES)}, not {known!r}"
-                raise InvalidOption("status", problem, kind="setting")
-        asked = wanted
-        if wanted is not None and (set(wanted) & {"interrupted", *ACTIVE}):
-            asked = [*wanted, *ACTIVE]
-        rows = self._home.journal.list_runs(
-            statuses=asked, name=name, workflow=workflow, limit=limit if asked is wanted else 2**31
-        )
-        infos: list[RunInfo] = []
-        for row in rows:
-            now = self._status(row)
-            if wanted is None or now in wanted:
-                infos.append(RunInfo(row.id, row.name, row.workflow, now, row.created, row.updated))
-                if len(infos) == limit:
-                    break
-        return infos
+        return self._listing.list(status=status, name=name, workflow=workflow, before=before, limit=limit)
+
+    def size(self, run: str) -> int:
+        """How many bytes a run takes, by id or name: what it was given and what it has saved."""
+        self._check_open()
+        return self._listing.size(self._listing.row(run).id)
 
     def delete(self, run: str) -> None:
         """Forgets a run with everything it saved. See `onceflow.delete`."""
         self._check_open()
-        row = self._find(run)
+        row = self._listing.row(run)
         if not self._attaching.can_be_driven(row):
             raise RunActive(row.id, "it cannot be deleted before it has ended")
         outcome = commit(self._home.journal, [DeleteRun(row.id, row.epoch)])
@@ -292,6 +274,25 @@ class Engine:
         """For handles."""
         return self._home.blobs.read(reference)
 
+    def wait(self, completion: Completion) -> None:
+        """For handles. Ctrl-C stops the run and keeps what it has: what has an effect may finish. A second one does not
+        wait."""
+        try:
+            completion.wait()
+        except KeyboardInterrupt:
+            reason = RunInterrupted(completion.run, "it was stopped from the keyboard")
+            self._hub.drain(completion.run, reason)
+            logger.warning(
+                "stopping run %s: tasks with an effect may finish; press Ctrl-C again to stop them at once",
+                completion.name or completion.run,
+            )
+            try:
+                completion.wait()
+            finally:
+                self._hub.interrupt(completion.run, reason)
+                completion.wait()
+            raise
+
     def __enter__(self) -> Self:
         return self
 
@@ -310,29 +311,11 @@ class Engine:
     # -- how -----------------------------------------------------------------------------------------------------------
 
     def _result(self, submission: Submission, completion: Completion) -> Any:
-        self._wait(completion)
+        self.wait(completion)
         while isinstance(completion.error, Redirected):
             completion = self._join(submission)
-            self._wait(completion)
+            self.wait(completion)
         return completion.value(self.read_blob)
-
-    def _wait(self, completion: Completion) -> None:
-        """Ctrl-C stops the run and keeps what it has: what has an effect may finish. A second one does not wait."""
-        try:
-            completion.wait()
-        except KeyboardInterrupt:
-            reason = RunInterrupted(completion.run, "it was stopped from the keyboard")
-            self._hub.drain(completion.run, reason)
-            logger.warning(
-                "stopping run %s: tasks with an effect may finish; press Ctrl-C again to stop them at once",
-                completion.name or completion.run,
-            )
-            try:
-                completion.wait()
-            finally:
-                self._hub.interrupt(completion.run, reason)
-                completion.wait()
-            raise
 
     def _resume_in_background(self, row: RunRow) -> RunHandle[Any]:
         feed = Feed()
@@ -407,21 +390,6 @@ class Engine:
 
     def _handle(self, completion: Completion, feed: Feed) -> RunHandle[Any]:
         return RunHandle(self, completion, feed)
-
-    def _find(self, run: str) -> RunRow:
-        """By id, or by name."""
-        row = self._home.journal.get_run(run) or self._home.journal.find_name(run)
-        if row is None:
-            raise NoSuchRun(run)
-        return row
-
-    def _status(self, row: RunRow) -> Status:
-        status = cast("Status", row.status)
-        if status in AT_REST or not self._attaching.can_be_driven(row):
-            return status
-        # It may have ended between the two questions.
-        again = self._home.journal.get_run(row.id)
-        return "interrupted" if again is None or again == row else self._status(again)
 
     def _check_open(self) -> None:
         if self._process != os.getpid():

@@ -224,6 +224,11 @@ class RunHandle(Generic[R]):
         value: R = self._value[0]
         return value
 
+    def wait(self) -> None:
+        """Waits until the run has ended, however it does. Ctrl-C means what it means for `run`: it stops the run, which
+        keeps what it has; tasks with an effect may finish, and a second Ctrl-C does not wait for them."""
+        self._engine.wait(self._completion)
+
     def cancel(self, *, undo: bool = False) -> Status:
         """Stops the run; see `onceflow.cancel`."""
         return self._engine.cancel(self.id, undo=undo)

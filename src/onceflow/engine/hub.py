@@ -122,8 +122,9 @@ class Hub(ABC):
             if driven is None:
                 found.put(None)
             else:
-                state = driven[0].run
-                found.put(describing.describe(state, describing.outline(state), driven_here=True))
+                driver = driven[0]
+                tasks = describing.outline(driver.run)
+                found.put(describing.describe(driver.run, tasks, driver.raised_last, driven_here=True))
 
         if self._closed is not None:
             raise self._closed

@@ -34,17 +34,10 @@ def error_of(ending: Ending, run: str, name: str | None) -> OnceflowError:
             run,
             ending.failed,
             name=name,
-            reason="" if cause is None else f"{type(cause).__name__}: {_text_of(cause)}",
+            reason="" if cause is None else f"{type(cause).__name__}: {failures.text_of(cause)}",
             undone=ending.status == "undone",
             kept=ending.kept,
             uncertain=ending.uncertain,
         )
     error.__cause__ = cause
     return error
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # its class is the user's
-        return "its text cannot be told"

@@ -38,7 +38,7 @@ class Reading:
         tasks = outline(state)
         if past.finished != "succeeded":
             _wake(state, past)
-        infos = describe(state, tasks, driven_here=False)
+        infos = describe(state, tasks, past.failures, driven_here=False)
         if past.finished is None:
             return infos
         return [_after_the_end(info, past) for info in infos]
@@ -102,4 +102,5 @@ def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
         state=state,
         attempt=info.attempt if done else "",
         failures=past.failure_counts.get(info.id, 0),
+        error=None if done else info.error,
     )

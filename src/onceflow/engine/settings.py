@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,26 +32,37 @@ class EngineSettings(msgspec.Struct, frozen=True):
 
 def find(**given: Any) -> EngineSettings:
     """All settings, from all sources. `None` means not given. Raises `InvalidOption`, which names the source."""
+    found = {}
+    for name, value, source, base in _given(given):
+        setting = _checked(name, value, source)
+        found[name] = base / setting if name == "home" else setting
+    home = found.pop("home", Path(HOME))
+    return EngineSettings(home=home.absolute(), **found)
+
+
+def sources(**given: Any) -> dict[str, str]:
+    """Setting → where `find` takes its value from: `argument`, the name of a variable, the table in a pyproject.toml,
+    or `default`."""
+    found = {name: source for name, _, source, _ in _given(given)}
+    return {name: found.get(name, "default") for name in _READ}
+
+
+def _given(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, Path]]:
+    """The settings that somebody has given: name, value, where it comes from, and the folder that a path is relative
+    to."""
     table, folder = _project(Path.cwd())
     for name in table:
         if name not in _READ:
             problem = f"[tool.onceflow] in {folder / 'pyproject.toml'} has only {', '.join(_READ)}"
             raise InvalidOption(name, problem, kind="setting")
-    found = {}
     for name in _READ:
         variable = PREFIX + name.upper()
-        if given.get(name) is not None:
-            value, source, base = given[name], "argument", Path()
+        if arguments.get(name) is not None:
+            yield name, arguments[name], "argument", Path()
         elif os.environ.get(variable):
-            value, source, base = os.environ[variable], variable, Path()
+            yield name, os.environ[variable], variable, Path()
         elif name in table:
-            value, source, base = table[name], f"[tool.onceflow] in {folder / 'pyproject.toml'}", folder
-        else:
-            continue
-        setting = _checked(name, value, source)
-        found[name] = base / setting if name == "home" else setting
-    home = found.pop("home", Path(HOME))
-    return EngineSettings(home=home.absolute(), **found)
+            yield name, table[name], f"[tool.onceflow] in {folder / 'pyproject.toml'}", folder
 
 
 def check(**given: Any) -> None:

@@ -69,6 +69,10 @@ class Home:
         """See `orphans.collect`."""
         return orphans.collect(self.blobs, self.journal, self.engines, is_over)
 
+    def count_orphans(self) -> orphans.Collected:
+        """What `collect_orphans` would delete now."""
+        return orphans.count(self.blobs, self.journal, self.engines)
+
     def close(self) -> None:
         """The lock goes last: whoever sees this engine dead finds everything it wrote."""
         self._opened.close()

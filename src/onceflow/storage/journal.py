@@ -227,9 +227,14 @@ class Journal(Protocol):
         statuses: Sequence[str] | None = None,
         name: str | None = None,
         workflow: str | None = None,
-        limit: int = 100,
+        before: str | None = None,
+        limit: int | None = 100,
     ) -> list[RunRow]:
-        """Runs that fit, newest first. `name` is the beginning of a name."""
+        """Runs that fit, newest first. `name` is the beginning of a name, `before` the id of a run that is newer than
+        all that are listed. (If that is gone, ids tell the order, which is good to a millisecond.)"""
+
+    def size(self, run: str) -> int:
+        """Bytes of its definition and its entries; 0 if there is no such run."""
 
     def load(self, run: str) -> AbstractContextManager[Loaded]:
         """Everything about a run, as one consistent view that lasts until the context ends. Raises `NoSuchRun`."""

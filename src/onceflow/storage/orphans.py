@@ -13,11 +13,11 @@ when the engine has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from onceflow.storage.blobs import Blobs
+from onceflow.storage.blobs import Blobs, File
 from onceflow.storage.journal import Journal
 from onceflow.storage.locks import Engines
 
@@ -33,22 +33,34 @@ class Collected(msgspec.Struct, frozen=True):
 def collect(blobs: Blobs, journal: Journal, engines: Engines, is_over: Callable[[], bool] = lambda: False) -> Collected:
     """Deletes all orphans. May run at any time, beside anything else. It is broken off when `is_over` says so, which is
     asked now and then."""
-    alive: dict[str, bool] = {}
     count = size = 0
-    for run in blobs.folders():
+    for run, files, is_unknown in _find(blobs, journal, engines):
         if is_over():
             return Collected(count, size, complete=False)
+        for file in files:
+            blobs.delete(file.reference)
+        count += len(files)
+        size += sum([file.size for file in files])
+        if is_unknown:
+            blobs.remove_folder(run)
+    return Collected(count, size)
+
+
+def count(blobs: Blobs, journal: Journal, engines: Engines) -> Collected:
+    """What `collect` would delete now."""
+    found = [file for _, files, _ in _find(blobs, journal, engines) for file in files]
+    return Collected(len(found), sum([file.size for file in found]))
+
+
+def _find(blobs: Blobs, journal: Journal, engines: Engines) -> Iterator[tuple[str, list[File], bool]]:
+    """For each run that has files: its orphans, and whether the journal does not know it."""
+    alive: dict[str, bool] = {}
+    for run in blobs.folders():
         files = list(blobs.files(run))
         for file in files:
             if alive.get(file.engine, True):
                 alive[file.engine] = engines.is_alive(file.engine)
         row, named = journal.blobs(run)
-        for file in files:
-            past = not alive[file.engine] or (row is not None and row.epoch > file.epoch)
-            if past and file.reference not in named:
-                blobs.delete(file.reference)
-                count += 1
-                size += file.size
-        if files and row is None:
-            blobs.remove_folder(run)
-    return Collected(count, size)
+        epoch = 0 if row is None else row.epoch
+        past = [file for file in files if not alive[file.engine] or epoch > file.epoch]
+        yield run, [file for file in past if file.reference not in named], row is None and bool(files)

@@ -112,15 +112,17 @@ DELETE_RUN = "DELETE FROM run WHERE number = ?"
 GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = ?"
 FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = ?"
 FIND_PREFIX = f"SELECT {COLUMNS} FROM run WHERE id >= :prefix AND id < :end ORDER BY number DESC LIMIT :limit"
-LIST_RUNS = f"""
-    SELECT {COLUMNS} FROM run
-    WHERE (:name IS NULL OR (name >= :name AND name < :end)) AND (:workflow IS NULL OR workflow = :workflow)
-    ORDER BY number DESC LIMIT :limit
+FITS = """
+    (:name IS NULL OR (name >= :name AND name < :end))
+    AND (:workflow IS NULL OR workflow = :workflow)
+    AND (:before IS NULL OR number < coalesce(
+        (SELECT number FROM run WHERE id = :before), (SELECT max(number) + 1 FROM run WHERE id < :before), 0
+    ))
 """
+LIST_RUNS = f"SELECT {COLUMNS} FROM run WHERE {FITS} ORDER BY number DESC LIMIT :limit"
 LIST_RUNS_BY_STATUS = f"""
     SELECT {COLUMNS} FROM run
-    WHERE status IN (SELECT value FROM json_each(:statuses))
-        AND (:name IS NULL OR (name >= :name AND name < :end)) AND (:workflow IS NULL OR workflow = :workflow)
+    WHERE status IN (SELECT value FROM json_each(:statuses)) AND {FITS}
     ORDER BY number DESC LIMIT :limit
 """
 LOAD_RUN = f"""
@@ -131,6 +133,14 @@ LIST_COMMANDS = """
     SELECT command.number, run.id, command.kind, command.body
     FROM command JOIN run ON run.number = command.run
     WHERE run.owner = ? ORDER BY command.number
+"""
+SIZE_OF_RUN = f"""
+    SELECT coalesce(sum(bytes), 0) FROM (
+        SELECT length(graph) + length(settings) AS bytes FROM run JOIN definition USING (number) WHERE id = :id
+        UNION ALL
+        SELECT sum(length(body) + coalesce(length(value), 0)) AS bytes FROM run, entry
+        WHERE id = :id AND key >= number * {PLACES} AND key < (number + 1) * {PLACES}
+    )
 """
 NUMBER_OF_RUN = f"SELECT number, {COLUMNS} FROM run WHERE id = ?"
 NAMED_BLOBS = "SELECT DISTINCT blob FROM entry WHERE key >= ? AND key < ? AND blob IS NOT NULL"

@@ -101,12 +101,24 @@ class SqliteJournal:
         statuses: Sequence[str] | None = None,
         name: str | None = None,
         workflow: str | None = None,
-        limit: int = 100,
+        before: str | None = None,
+        limit: int | None = 100,
     ) -> list[RunRow]:
-        wanted = {"name": name, "end": schema.after_prefix(name or ""), "workflow": workflow, "limit": limit}
+        wanted = {
+            "name": name,
+            "end": schema.after_prefix(name or ""),
+            "workflow": workflow,
+            "before": before,
+            "limit": -1 if limit is None else limit,
+        }
         if statuses is None:
             return self._many(schema.LIST_RUNS, wanted)
         return self._many(schema.LIST_RUNS_BY_STATUS, wanted | {"statuses": json.dumps(list(statuses))})
+
+    def size(self, run: str) -> int:
+        with self._reading() as connection, failures.told(self._path):
+            size: int = connection.execute(schema.SIZE_OF_RUN, {"id": run}).fetchone()[0]
+        return size
 
     @contextlib.contextmanager
     def load(self, run: str) -> Iterator[Loaded]:

@@ -19,6 +19,9 @@ from onceflow.values import functions
 _LONGEST = 50
 """Exceptions of a chain that travel. A loop that handles errors can make chains without end."""
 
+_LONGEST_LINE = 1000
+"""Characters of a text that is told in one line."""
+
 
 class _Link(msgspec.Struct, array_like=True):
     pickled: bytes
@@ -26,6 +29,8 @@ class _Link(msgspec.Struct, array_like=True):
     cause: int | None
     context: int | None
     suppress: bool
+    told: str = ""
+    """Its type and text in one line. Empty in what older versions wrote."""
 
 
 def dump(error: BaseException, where: str) -> bytes:
@@ -45,6 +50,7 @@ def dump(error: BaseException, where: str) -> bytes:
                 numbers.get(id(member.__cause__)),
                 numbers.get(id(member.__context__)),
                 member.__suppress_context__,
+                _in_one_line(member),
             )
             for member in chain
         ]
@@ -62,6 +68,24 @@ def load(failure: bytes) -> BaseException:
         if link.text:
             error.add_note(link.text)
     return chain[0]
+
+
+def tell(failure: bytes) -> str:
+    """Type and text of the exception in one line. Nothing is unpickled, so no code of the user's is needed."""
+    return msgspec.msgpack.decode(failure, type=list[_Link])[0].told
+
+
+def _in_one_line(error: BaseException) -> str:
+    text = " ".join(text_of(error).split())
+    return f"{type(error).__name__}: {text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + '…'}"
+
+
+def text_of(error: BaseException) -> str:
+    """What it says."""
+    try:
+        return str(error)
+    except Exception:  # its class is the user's
+        return "its text cannot be told"
 
 
 def _pickled(error: BaseException) -> bytes:
@@ -105,11 +129,7 @@ def _can_travel(value: object) -> bool:
 
 def _stand_in(error: BaseException) -> ExceptionLost:
     kind = type(error)
-    try:
-        text = str(error)
-    except Exception:
-        text = "its text cannot be told"
-    return ExceptionLost(f"{kind.__module__}.{kind.__qualname__}", text)
+    return ExceptionLost(f"{kind.__module__}.{kind.__qualname__}", text_of(error))
 
 
 def _unpickled(link: _Link) -> BaseException:
