@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -468,4 +469,50 @@ def test_the_log_does_not_grow_without_end_when_all_is_committed_at_once(tmp_pat
         if store.commit_at_once([append("r", b"x" * 2_000)]) is None:
             commit(store, append("r", b"x" * 2_000))
     assert (tmp_path / "journal.db-wal").stat().st_size < 8 * 2**20
+    store.close()
+
+
+def test_the_last_entries_of_one_kind_are_read_without_the_others(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("other"), create("r"), create("next"))
+    for run in ("other", "r", "next"):
+        kinds = ["measured", "saved", "measured", "begun", "measured", "saved"]
+        commit(store, AppendEntries(run, 1, [Entry(kind, run, b"%d" % place) for place, kind in enumerate(kinds)]))
+
+    assert [entry.body for entry in store.last_entries("r", "measured", 100)] == [b"0", b"2", b"4"]
+    assert [entry.body for entry in store.last_entries("r", "measured", 4)] == [b"2", b"4"]
+    assert {entry.node for entry in store.last_entries("r", "measured", 100)} == {"r"}
+    assert store.last_entries("r", "measured", 1) == []
+    assert store.last_entries("nobody", "measured", 100) == []
+    store.close()
+
+
+def test_a_run_without_entries_has_no_last_ones(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+
+    assert store.last_entries("r", "measured", 100) == []
+    store.close()
+
+
+def test_runs_are_looked_for_among_the_newest_only(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    for number in range(6):
+        workflow = "even" if number % 2 == 0 else "odd"
+        commit(store, create(f"r{number}", workflow=workflow, status="failed" if number == 5 else "succeeded"))
+
+    def found(*statuses: str, **others: Any) -> list[str]:
+        return [row.id for row in store.last_runs(statuses, **others)]
+
+    assert found("succeeded", workflow="even", among=4) == ["r4", "r2"]
+    assert found("succeeded", "failed", among=3) == ["r5", "r4", "r3"]
+    assert found("succeeded", among=3, limit=1) == ["r4"]
+    assert found("failed", workflow="even", among=100) == []
+    store.close()
+
+
+def test_no_run_is_among_the_newest_of_an_empty_journal(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+
+    assert store.last_runs(["succeeded"], among=10) == []
     store.close()

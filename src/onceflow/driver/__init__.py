@@ -4,6 +4,7 @@
 - `inputs`: what attempts and undos read
 - `outputs`: the values of a run: those in memory, and where the saved ones are
 - `entries`: records of core ↔ entries of the journal
+- `measuring`: what attempts took, as entries of the journal
 - `history`: a run as the journal has it
 - `work`: what is to be done elsewhere, and the protocol of whoever does it
 """

@@ -26,6 +26,7 @@ from onceflow.core.rows import Row
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.inputs import Inputs, Key, Value
+from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import SMALL, Outputs, Part, whole
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, OnceflowError, TaskTimedOut
@@ -89,6 +90,8 @@ class Driver:
         """How it ended, once it has."""
         self.interruption: OnceflowError | None = None
         """Why it was given up before its end."""
+        self.measurements = Measurements()
+        """Of attempts that came to an end. They ride on the next batch."""
         self._host = host
         self._store = store
         self._opening = list(opening)
@@ -248,9 +251,13 @@ class Driver:
         if self.over:
             return
         requests: list[Request] = self._opening
+        status = self.status
+        if self._entries or requests or status != self._written:
+            measured = self.measurements.take(self.run.epoch)
+            if measured is not None:
+                self._entries.append(measured)
         if self._entries:
             requests.append(AppendEntries(self.id, self.run.epoch, self._entries))
-        status = self.status
         if status != self._written:
             requests.append(SetStatus(self.id, self.run.epoch, status))
             self._written = status
@@ -380,15 +387,16 @@ class Driver:
 
     def _start(self, command: commands.Start, needs: list[Value]) -> None:
         row = self.run.rows[command.node]
-        self._launch(
-            Work(row.id, command.attempt, row.node.call, self._inputs.read(needs), row.node.parts, self._key(row))
-        )
+        node, values = row.node, self._inputs.read(needs)
+        self._launch(Work(row.id, node.task, command.attempt, node.call, values, node.parts, self._key(row)))
 
     def _undo(self, command: commands.Undo, needs: list[Value], output: Value | None) -> None:
         row = self.run.rows[command.node]
         returned = None if output is None else self._inputs.read_if_kept(output)
-        call, values = row.node.call, self._inputs.read(needs)
-        self._launch(Work(row.id, command.attempt, call, values, 1, self._key(row), undo=True, output=returned))
+        node, values = row.node, self._inputs.read(needs)
+        self._launch(
+            Work(row.id, node.task, command.attempt, node.call, values, 1, self._key(row), undo=True, output=returned)
+        )
 
     def _launch(self, work: Work) -> None:
         if self._drained is not None:

@@ -15,6 +15,7 @@ import msgspec
 
 from onceflow.core import records
 from onceflow.core.graph import Graph
+from onceflow.driver.measuring import MEASURED
 from onceflow.errors import FunctionNotLoaded
 from onceflow.storage.journal import Entry
 
@@ -67,8 +68,10 @@ def plain(record: records.Record) -> Entry:
 
 
 def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | None:
-    """The record of an entry; None for a buffer. `read` fetches the blob of a graph that was too large to stand in the
-    entry."""
+    """The record of an entry; None for what is no record, a buffer or measurements. `read` fetches the blob of a graph
+    that was too large to stand in the entry."""
+    if entry.kind in (MEASURED, BUFFER):
+        return None
     fields = _decode(entry.body)
     match entry.kind:
         case "begun":
@@ -87,8 +90,6 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
             arguments = fields[:1]
         case "resumed":
             return records.Resumed()
-        case "buffer":
-            return None
         case _:
             arguments = [entry.node]
     record: records.Record = _CLASSES[entry.kind](*arguments)

@@ -17,6 +17,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """An attempt of a node, or the undo of one, with all it needs."""
 
     node: str
+    task: str
+    """Its name."""
     attempt: int
     call: Any
     """`core.graph.Node.call`: what is called. Opaque to the driver but for its slots and its retry policy."""

@@ -13,6 +13,7 @@ from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
 from onceflow.core.run import attempt_name
+from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
 from onceflow.engine.loop import Loop
@@ -218,11 +219,16 @@ def make_job(token: int, function: str, run: str, work: Work) -> Job:
 def deliver(driver: Driver, work: Work, report: Report) -> None:
     """Tell a driver what became of its work."""
     match report:
-        case Finished(_, parts, graph=graph):
+        case Finished(_, parts, started, ended, worker, graph):
+            size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+            driver.measurements.add(work, measuring.FINISHED, started, ended, worker, size)
             driver.finished(work, parts, graph)
-        case Raised(_, failure, permanent):
+        case Raised(_, failure, permanent, started, ended, worker):
+            driver.measurements.add(work, measuring.RAISED, started, ended, worker, 0)
             driver.raised(work, failure, permanent)
-        case Died(_, _, status):
+        case Died(_, worker, status):
+            driver.measurements.add(work, measuring.LOST, 0.0, 0.0, worker, 0)
             driver.died(work, failures.dump(WorkerDied(work.node, status), "the engine"))
         case Ended():
+            driver.measurements.add(work, measuring.STOPPED, 0.0, 0.0, 0, 0)
             driver.ended(work)

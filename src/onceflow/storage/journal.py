@@ -233,6 +233,11 @@ class Journal(Protocol):
         """Runs that fit, newest first. `name` is the beginning of a name, `before` the id of a run that is newer than
         all that are listed. (If that is gone, ids tell the order, which is good to a millisecond.)"""
 
+    def last_runs(
+        self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
+    ) -> list[RunRow]:
+        """Runs with one of these statuses, newest first, looked for among the last so many, however many there are."""
+
     def size(self, run: str) -> int:
         """Bytes of its definition and its entries; 0 if there is no such run."""
 
@@ -241,6 +246,9 @@ class Journal(Protocol):
 
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         """The run and the references of all blobs that its entries name, as one consistent view."""
+
+    def last_entries(self, run: str, kind: str, among: int) -> list[Entry]:
+        """The entries of this kind among the last so many of a run, in their order. None of a run that is not there."""
 
     def commands(self, owner: str) -> list[Command]:
         """The commands for runs that this engine claimed last, in the order in which they were sent."""

@@ -125,10 +125,18 @@ LIST_RUNS_BY_STATUS = f"""
     WHERE status IN (SELECT value FROM json_each(:statuses)) AND {FITS}
     ORDER BY number DESC LIMIT :limit
 """
+LAST_RUNS = f"""
+    SELECT {COLUMNS} FROM run
+    WHERE number > (SELECT max(number) FROM run) - :among
+        AND status IN (SELECT value FROM json_each(:statuses)) AND (:workflow IS NULL OR workflow = :workflow)
+    ORDER BY number DESC LIMIT :limit
+"""
 LOAD_RUN = f"""
     SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number) WHERE id = ?
 """
 LOAD_ENTRIES = "SELECT kind, node, body, value, blob FROM entry WHERE key >= ? AND key < ? ORDER BY key"
+LAST_KEY = "SELECT max(key) FROM entry WHERE key >= ? AND key < ?"
+LAST_ENTRIES = "SELECT kind, node, body, value, blob FROM entry WHERE key >= ? AND key <= ? AND kind = ? ORDER BY key"
 LIST_COMMANDS = """
     SELECT command.number, run.id, command.kind, command.body
     FROM command JOIN run ON run.number = command.run

@@ -145,6 +145,23 @@ class SqliteJournal:
             connection.execute(schema.COMMIT)
         return RunRow(*columns) if row else None, {reference for (reference,) in named}
 
+    def last_runs(
+        self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
+    ) -> list[RunRow]:
+        wanted = {"statuses": json.dumps(list(statuses)), "workflow": workflow, "limit": limit, "among": among}
+        return self._many(schema.LAST_RUNS, wanted)
+
+    def last_entries(self, run: str, kind: str, among: int) -> list[Entry]:
+        with self._reading() as connection, failures.told(self._path):
+            connection.execute(schema.BEGIN_READING)
+            number, *_ = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone() or (0,)
+            first, end = schema.keys_of(number)
+            (last,) = connection.execute(schema.LAST_KEY, (first, end)).fetchone()
+            wanted = (max(first, (last or 0) - among + 1), last, kind)
+            rows = [] if last is None else connection.execute(schema.LAST_ENTRIES, wanted).fetchall()
+            connection.execute(schema.COMMIT)
+        return [Entry(*row) for row in rows]
+
     def commands(self, owner: str) -> list[Command]:
         with self._reading() as connection, failures.told(self._path):
             return [Command(*row) for row in connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()]
