@@ -1,0 +1,5 @@
+"""What the past says about the future.
+
+- `history`: what earlier runs of a workflow took, from the measurements in the journal
+- `estimates`: how long a run will go on
+"""
