@@ -213,7 +213,7 @@ def write_lines(folder: Path, lines: list[Line]) -> None:
 
 
 def replay_all(recorded: Recorded) -> None:
-    together = sum(record is None for record in recorded.records)  # buffers, written in the commit that makes the run
+    together = sum(entry.kind == entries.BUFFER for entry in recorded.entries)  # in the commit that makes the run
     for count in range(together, len(recorded.entries) + 1):
         early, late = recorded.lines_at(count, late=False), recorded.lines_at(count, late=True)
         replay(recorded, count, early)

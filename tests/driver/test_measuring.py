@@ -80,14 +80,14 @@ def measure(drive: Drive, node: str, outcome: int = FINISHED) -> None:
     drive.driver.measurements.add(drive.host.running(node), outcome, 1e9, 1e9 + 1, 77, 3)
 
 
-def test_measurements_ride_on_the_entry_that_ends_the_run():
+def test_the_last_measurements_ride_on_the_batch_that_ends_the_run():
     drive = Drive(effect.bind(pure.bind(1)))
     measure(drive, "pure")
     drive.finish("pure", 1)
     drive.commit()
     measure(drive, "effect")
     drive.finish("effect", 2)
-    assert drive.kinds == ["begun effect", "measured", "saved effect", "finished", "measured"]
+    assert drive.kinds == ["measured", "begun effect", "measured", "saved effect", "finished"]
     assert measured(drive) == [("pure", "finished"), ("effect", "finished")]
     drive.commit()
     assert drive.driver.ending.status == "succeeded"

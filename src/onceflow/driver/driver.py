@@ -255,7 +255,7 @@ class Driver:
         if self._entries or requests or status != self._written:
             measured = self.measurements.take(self.run.epoch)
             if measured is not None:
-                self._entries.append(measured)
+                self._entries.insert(0, measured)  # the entry that ends the run is its last one
         if self._entries:
             requests.append(AppendEntries(self.id, self.run.epoch, self._entries))
         if status != self._written:

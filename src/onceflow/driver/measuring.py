@@ -1,7 +1,7 @@
 """Measurements: what each attempt took, on the way into the journal and back.
 
 They ride. Whatever came to an end since the last batch is one entry of the next batch that is written anyway; the last
-ones stand beside the entry that ends the run. Nothing waits for them, a crash may take some of them, and nothing that a
+ones stand before the entry that ends the run. Nothing waits for them, a crash may take some of them, and nothing that a
 run decides depends on them: they are the history that estimates and statistics are made of.
 
 In the journal an attempt is a short row of whole numbers (see `_Row`), with times in microseconds since the first start

@@ -142,7 +142,7 @@ def read(journal: Journal, workflow: str | None, statuses: Sequence[str] = ("suc
     """The last runs of a workflow (of any, for None) that ended so."""
     runs: list[PastRun] = []
     left = ATTEMPTS
-    for row in journal.list_runs(statuses=statuses, workflow=workflow, limit=RUNS, among=NEWEST):
+    for row in journal.last_runs(statuses, workflow=workflow, limit=RUNS, among=NEWEST):
         found = attempts(journal, row.id)
         runs.append(summary(found, row.updated - row.created if row.status == "succeeded" else None))
         left -= len(found)
