@@ -10,7 +10,7 @@ from onceflow import Retry, task
 from onceflow.authoring.building import build_graph
 from onceflow.core.run import Run
 from onceflow.driver.driver import Driver
-from onceflow.driver.work import Work
+from onceflow.driver.work import Ahead, Work
 from onceflow.errors import OnceflowError
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
 
@@ -21,6 +21,9 @@ class FakeHost:
     def __init__(self) -> None:
         self.started: list[Work] = []
         self.stopped: list[int] = []
+        self.ahead: list[Ahead] = []
+        self.foreseen: list[str] = []
+        """What was foreseen last, and the nodes of it."""
         self.batches: list[Sequence[Request]] = []
         self.committed = 0
         self.saves: list[tuple[str, bytes, Callable[[str], None]]] = []
@@ -35,6 +38,10 @@ class FakeHost:
 
     def start(self, driver: Driver, work: Work) -> None:
         self.started.append(work)
+
+    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
+        self.ahead = ahead
+        self.foreseen = [foreseen.work.node for foreseen in ahead]
 
     def stop(self, driver: Driver, attempt: int) -> None:
         self.stopped.append(attempt)

@@ -1,6 +1,7 @@
 """The driver: feeds one `core.Run` from the world, and carries out what the run decides.
 
 - `driver`: events in, commands out: what is held until it is durable, and what is done at once
+- `ahead`: what will start next, if nothing else happens
 - `inputs`: what attempts and undos read
 - `outputs`: the values of a run: those in memory, and where the saved ones are
 - `entries`: records of core ↔ entries of the journal

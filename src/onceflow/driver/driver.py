@@ -24,7 +24,7 @@ from onceflow.core import commands, events, records
 from onceflow.core.graph import Graph
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
-from onceflow.driver import entries
+from onceflow.driver import ahead, entries
 from onceflow.driver.inputs import Inputs, Key, Value
 from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import SMALL, Outputs, Part, whole
@@ -119,6 +119,8 @@ class Driver:
         self._held: deque[_Held] = deque()
         self._in_flight: dict[int, Work] = {}
         """Attempt → what was started and has not been answered."""
+        self._latest: Work | None = None
+        """What was started last, if it has no effect and nothing was foreseen behind it."""
         self._private: set[int] = set()
         """Attempts whose outputs are for undos only."""
         self._saving: dict[tuple[str, int, int], str] = {}
@@ -294,6 +296,9 @@ class Driver:
             if self.over:
                 return
         self._busy = False
+        if self._latest is not None:
+            self._foresee(self._latest)
+            self._latest = None
         if self._parked is not None and not (self._in_flight or self._timers or self._held or self._entries):
             failure = self.raised_last.get(self._parked)
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
@@ -388,7 +393,10 @@ class Driver:
     def _start(self, command: commands.Start, needs: list[Value]) -> None:
         row = self.run.rows[command.node]
         node, values = row.node, self._inputs.read(needs)
-        self._launch(Work(row.id, node.task, command.attempt, node.call, values, node.parts, self._key(row)))
+        work = Work(row.id, node.task, command.attempt, node.call, values, node.parts, self._key(row))
+        self._launch(work)
+        if row.effect == "none" and row.consumers:
+            self._latest = work
 
     def _undo(self, command: commands.Undo, needs: list[Value], output: Value | None) -> None:
         row = self.run.rows[command.node]
@@ -409,6 +417,14 @@ class Driver:
             self._watch(work.node, work.call.settings.total_timeout)
         self._in_flight[work.attempt] = work
         self._host.start(self, work)
+
+    def _foresee(self, work: Work) -> None:
+        """Not after a worker died: who is to blame shows best if they run one by one."""
+        alone = len(self._in_flight) == 1 and work.attempt in self._in_flight and not self._held
+        if not alone or self._deaths or work.attempt in self._private or not ahead.is_plain(work.call):
+            return
+        if found := ahead.foresee(self.run.rows[work.node], work.attempt, self._inputs, self._key):
+            self._host.foresee(self, work, found)
 
     def _watch(self, node: str, seconds: float) -> None:
         """Let a task run out of time, unless it is done before."""

@@ -32,11 +32,22 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """For an undo: the pickled output that is taken back; None if no attempt finished."""
 
 
+class Ahead(msgspec.Struct, frozen=True, gc=False):
+    """Work that will be started when what comes before it has returned, if nothing else happens (see `ahead`)."""
+
+    work: Work
+    fed: list[tuple[int, int]]
+    """(slot, part of the output before it): inputs that are not there yet."""
+
+
 class Host(Protocol):
     """What surrounds the drivers of one process. All its answers come later, never from inside these calls."""
 
     def start(self, driver: Driver, work: Work) -> None:
         """Answered by `Driver.finished`, `raised`, `lost` or `ended`."""
+
+    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
+        """These will be started behind what was just started, one after the other, if nothing else happens."""
 
     def stop(self, driver: Driver, attempt: int) -> None:
         """End an attempt that was started. Answered by `Driver.ended`, or by another answer that was quicker."""

@@ -27,5 +27,6 @@ What happens in threads of the engine's own:
     hub         the drivers of this process, and what surrounds them
     local       the same with worker processes and a home directory
     workers     attempts of drivers as jobs of the local pool
+    foresight   jobs that run before a driver asks for them
     collecting  orphans, now and then
 """

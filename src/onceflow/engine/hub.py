@@ -24,7 +24,7 @@ from onceflow.core.commands import Command
 from onceflow.core.run import Run, attempt_name
 from onceflow.driver import history
 from onceflow.driver.driver import Driver
-from onceflow.driver.work import Work
+from onceflow.driver.work import Ahead, Work
 from onceflow.engine import describing, workers
 from onceflow.engine.cancelling import CANCEL, Cancelling
 from onceflow.engine.describing import TaskInfo
@@ -323,6 +323,10 @@ class Hub(ABC):
         assert self._workers is not None
         self._workers.start(driver, work)
 
+    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
+        assert self._workers is not None
+        self._workers.foresee(driver, work, ahead)
+
     def stop(self, driver: Driver, attempt: int) -> None:
         if self._workers is not None:
             self._workers.stop(driver, attempt)
@@ -360,12 +364,13 @@ class Hub(ABC):
         del self._active[driver.id]
         self._dirty.pop(driver, None)
         self._claimed.discard(driver)
-        if self._workers is not None:
-            self._workers.forget(driver)
         ending, timeout = driver.ending, self._timed_out.pop(driver, None)
         if timeout is not None and ending is not None and ending.status == "cancelled":
             ending = msgspec.structs.replace(ending, timeout=timeout)
-        completion.end(ending, driver.interruption)
+        if self._workers is None:
+            completion.end(ending, driver.interruption)
+        else:
+            self._workers.forget(driver, lambda: completion.end(ending, driver.interruption))
 
 
 class Store:

@@ -15,7 +15,8 @@ from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Repor
 from onceflow.core.run import attempt_name
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
-from onceflow.driver.work import Work
+from onceflow.driver.work import Ahead, Work
+from onceflow.engine.foresight import Foresight
 from onceflow.engine.loop import Loop
 from onceflow.errors import TaskTimedOut, UnpicklableArgument, WorkerDied
 from onceflow.values import failures, functions
@@ -36,6 +37,9 @@ class Crew(Protocol):
 
     def start(self, driver: Driver, work: Work) -> None: ...
 
+    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
+        """These are likely to be started behind what was just started. It need not care."""
+
     def stop(self, driver: Driver, attempt: int) -> None: ...
 
     @property
@@ -45,8 +49,8 @@ class Crew(Protocol):
     def has_jobs_of(self, run: str) -> bool:
         """Whether something of this run has yet to end. From any thread."""
 
-    def forget(self, driver: Driver) -> None:
-        """The driver has come to its end."""
+    def forget(self, driver: Driver, then: Callable[[], None]) -> None:
+        """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
 
     def turn(self) -> float | None:
         """Called in every turn of the loop. Says when it wants to be called again at the latest."""
@@ -74,6 +78,9 @@ class Workers:
         self._tokens = itertools.count(1)
         self._jobs: dict[int, tuple[Driver, Work]] = {}
         self._by_attempt: dict[tuple[Driver, int], int] = {}
+        self._foresight = Foresight()
+        self._ran_ahead: set[int] = set()
+        """Tokens of jobs that ran ahead and were asked for."""
         self._shipped: dict[Driver, dict[Any, str]] = {}
         """For each driver, the hashes of the functions it has shipped: once a run is often enough."""
         self._recent: dict[Any, str] = {}
@@ -84,6 +91,12 @@ class Workers:
         )
 
     def start(self, driver: Driver, work: Work) -> None:
+        ahead = self._foresight.take(driver, work)
+        if ahead is not None:
+            self._jobs[ahead] = (driver, work)
+            self._by_attempt[driver, work.attempt] = ahead
+            self._ran_ahead.add(ahead)
+            return
         token = next(self._tokens)
         self._jobs[token] = (driver, work)
         self._by_attempt[driver, work.attempt] = token
@@ -99,6 +112,27 @@ class Workers:
         timeout = work.call.settings.timeout
         if timeout is not None and not work.undo:
             self._limit(token, timeout)
+
+    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
+        """Have these follow what was just started, as far as that pays."""
+        before = leader = self._by_attempt[driver, work.attempt]
+        if not self._pool.is_short(self._ship(driver, work.call, undo=False)):
+            return
+        jobs: list[Job] = []
+        for foreseen in ahead:
+            token = next(self._tokens)
+            try:
+                job = self._job(token, driver, foreseen.work)
+            except Exception:  # whoever asks for it is told
+                break
+            if not self._pool.is_short(job.function):
+                break
+            job.follows, job.fed = before, foreseen.fed
+            jobs.append(job)
+            before = token
+        if jobs and self._pool.follow(leader, jobs):
+            works = [foreseen.work for foreseen in ahead[: len(jobs)]]
+            self._foresight.add(driver, zip(works, [job.token for job in jobs], strict=True))
 
     def _limit(self, token: int, timeout: float) -> None:
         """Stop a job that runs for too long. Its time begins when it is seen to run, not while it waits for its turn:
@@ -123,6 +157,7 @@ class Workers:
     def stop(self, driver: Driver, attempt: int) -> None:
         token = self._by_attempt.get((driver, attempt))
         if token is not None:
+            self._ran_ahead.discard(token)
             self._pool.stop(token)
 
     @property
@@ -132,17 +167,20 @@ class Workers:
 
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""
-        return any(driver.id == run for driver, _ in list(self._jobs.values()))
+        return any(driver.id == run for driver, _ in list(self._jobs.values())) or self._foresight.has_jobs_of(run)
 
-    def forget(self, driver: Driver) -> None:
-        """The driver has come to its end."""
+    def forget(self, driver: Driver, then: Callable[[], None]) -> None:
+        """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
         self._shipped.pop(driver, None)
+        self._stop_ahead(driver)
+        self._foresight.when_free(driver, then)
 
     def turn(self) -> float | None:
         return self._pool.turn()
 
     def close(self) -> None:
         self._pool.close()
+        self._foresight.close()
 
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
         return make_job(token, self._ship(driver, work.call, work.undo), driver.id, work)
@@ -173,8 +211,15 @@ class Workers:
         match report:
             case Died(tokens, worker, status):
                 for token in tokens:
-                    driver, work = self._take(token)
-                    self._answer(driver, work, Died((token,), worker, status))
+                    if token in self._jobs:
+                        driver, work = self._take(token)
+                        self._answer(driver, work, Died((token,), worker, status))
+                    else:
+                        self._foresight.ended(token)
+            case _ if report.token not in self._jobs:
+                self._foresight.ended(report.token)
+            case Ended(token, False) if token in self._ran_ahead:
+                self.start(*self._take(token))  # it has not run, because of what was before it
             case Ended(token) if token in self._timed_out:
                 timeout = self._timed_out[token]
                 driver, work = self._take(token)
@@ -183,9 +228,16 @@ class Workers:
             case _:
                 driver, work = self._take(report.token)
                 self._answer(driver, work, report)
+                if self._foresight.expects(driver, work.attempt + 1):
+                    self._stop_ahead(driver)
+
+    def _stop_ahead(self, driver: Driver) -> None:
+        for token in self._foresight.give_up(driver):
+            self._pool.stop(token)
 
     def _take(self, token: int) -> tuple[Driver, Work]:
         self._timed_out.pop(token, None)
+        self._ran_ahead.discard(token)
         driver, work = self._jobs.pop(token)
         del self._by_attempt[driver, work.attempt]
         return driver, work

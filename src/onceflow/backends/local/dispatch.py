@@ -4,17 +4,20 @@ Jobs for lanes go first come, first served, to the least loaded worker, as far a
 worker gets its part of what is queued, so that a batch for the first does not leave the second idle. Jobs that share
 go to the worker with the fewest of them; among equals to one whose lane is empty, because a job in a lane can only be
 stopped by killing the process. Jobs that say what they need wait until that is there (`admission`).
+
+A job may have others that *follow* it: each takes the output of the one before it, in the same lane and right behind
+it, as long as they are known to be short. They are not queued, and are not given to anybody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from onceflow.backends.local.admission import Admission, Room
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.queues import Queues
 from onceflow.backends.local.server import search_path
-from onceflow.backends.local.window import Estimates, admits
+from onceflow.backends.local.window import LONG, Estimates, admits
 from onceflow.backends.local.workers import Worker
 from onceflow.values.functions import Shipped
 
@@ -40,6 +43,10 @@ class Dispatcher:
         """Whether a worker could not receive what it was to be given."""
         self.dispatched = 0
         """Jobs given, since the beginning."""
+        self.unfollowed: list[int] = []
+        """Tokens of jobs that were to follow another and will not."""
+        self._followers: dict[int, list[Job]] = {}
+        """Token of a queued job → those that follow it."""
         self._admission = admission
         self._queues = Queues()
 
@@ -57,13 +64,23 @@ class Dispatcher:
         if self._queues.needy and job.needy:
             self._admission.warn_of(job)
 
+    def follow(self, token: int, jobs: list[Job]) -> bool:
+        """Whether the job is queued: then these follow it."""
+        if token not in self._queues.lane.came:
+            return False
+        self._followers[token] = jobs
+        return True
+
     def put_back(self, job: Job) -> None:
         """A worker had it and did not start it. It comes before others that need the same."""
         self._queues.put_back(job)
 
     def remove(self, token: int) -> bool:
         """Whether the job was queued."""
-        return self._queues.remove(token)
+        if not self._queues.remove(token):
+            return False
+        self._leave_behind(self._followers.pop(token, ()))
+        return True
 
     def fill(self, workers: Collection[Worker], now: float) -> None:
         """Gives what may be given."""
@@ -107,13 +124,28 @@ class Dispatcher:
                 room.take()
         if not given:
             return 0
-        if not worker.give(given, self.shipped, self.path):
+        if not worker.give(self._with_followers(given) if self._followers else given, self.shipped, self.path):
             self.congested = True
             return 0
         if was_empty:
             worker.heard = now
         self._note(worker, [job for job, _ in given])
         return len(given)
+
+    def _with_followers(self, given: list[tuple[Job, float]]) -> list[tuple[Job, float]]:
+        """The same, each with those of its followers that are known to be short."""
+        result: list[tuple[Job, float]] = []
+        for job, expected in given:
+            result.append((job, expected))
+            for follower in self._followers.get(job.token, ()) if expected < LONG else ():
+                expected = self.estimates.expected(follower.function)
+                if expected >= LONG:
+                    break
+                result.append((follower, expected))
+        return result
+
+    def _leave_behind(self, followers: Iterable[Job]) -> None:
+        self.unfollowed += [follower.token for follower in followers]
 
     def _fill_shared(self, workers: Collection[Worker], room: Room | None) -> None:
         lines = self._queues.lines(share=True)
@@ -142,6 +174,16 @@ class Dispatcher:
         self._queues.take(jobs)
         for job in jobs:
             self.holders[job.token] = worker
+            if self._followers:
+                self._note_followers(worker, job)
+
+    def _note_followers(self, worker: Worker, job: Job) -> None:
+        followers = self._followers.pop(job.token, ())
+        for follower in followers:
+            if follower.token in worker.queue:
+                self.holders[follower.token] = worker
+                self.dispatched += 1
+        self._leave_behind([follower for follower in followers if follower.token not in worker.queue])
 
 
 class _Places:

@@ -63,6 +63,10 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """What it needs while it runs. None if nothing was said: one in a lane, none if it shares."""
     memory: int = 0
     """Bytes that it needs while it runs."""
+    follows: int = 0
+    """The token of the job right before it in the lane, on whose output it depends; 0 for almost all."""
+    fed: list[tuple[int, int]] = []
+    """(number of the input, part of that output)."""
 
     @property
     def shares(self) -> bool:
@@ -92,6 +96,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """The only part is a graph that the function returned."""
     children: bool = False
     """For one that was cancelled: whether its worker had child processes then."""
+    skipped: bool = False
+    """It was not started, because what it follows left no output for it."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):

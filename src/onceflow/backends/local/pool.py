@@ -50,6 +50,7 @@ from onceflow.backends.local.messages import (
 from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Progressed, Raised, Report, Statistics
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.sources import Sources
+from onceflow.backends.local.window import LONG
 from onceflow.backends.local.workers import Worker
 from onceflow.errors import WorkersUnavailable
 from onceflow.values import functions
@@ -152,6 +153,16 @@ class Pool:
         assert job.function in self._dispatcher.shipped
         self._dispatcher.add(job)
 
+    def follow(self, token: int, jobs: list[Job]) -> bool:
+        """Has these run behind a job that was just started, in the same lane, each with the output of the one before it
+        (`Job.follows`). One that finds no output there, or would have to wait too long, is reported with `Ended` and
+        was not started. False, and nothing has happened, if the job is on its way already."""
+        return self._dispatcher.follow(token, jobs)
+
+    def is_short(self, function: str) -> bool:
+        """Whether calls of it are known to be so short that it pays to have another one follow."""
+        return self._dispatcher.estimates.expected(function) < LONG
+
     def has_started(self, token: int) -> bool:
         """Whether a worker runs this job now, or has run it and not told yet."""
         worker = self._dispatcher.holders.get(token)
@@ -174,6 +185,7 @@ class Pool:
         """
         if self._dispatcher.remove(token):
             self._due.append(Ended(token, started=False))
+            self._due += self._unfollowed()
             return
         worker = self._dispatcher.holders.get(token)
         if worker is None:
@@ -201,8 +213,15 @@ class Pool:
         now = time.monotonic()
         if len(self._dispatcher):
             self._dispatcher.fill(self._workers.values(), now)
+            if self._dispatcher.unfollowed:
+                for report in self._unfollowed():
+                    self._report(report)
         self._let_go_of_retired()
         return 0 if self._due else self._look_after(now)
+
+    def _unfollowed(self) -> list[Report]:
+        tokens, self._dispatcher.unfollowed = self._dispatcher.unfollowed, []
+        return [Ended(token, started=False) for token in tokens]
 
     def close(self) -> None:
         """Ends all workers at once and waits for that. What they ran is not reported."""
@@ -358,6 +377,9 @@ class Pool:
         given = worker.take(token)
         del self._dispatcher.holders[token]
         assert given is not None
+        if outcome.skipped:
+            self._report(Ended(token, started=False))
+            return
         if given.place and not outcome.cancelled:
             self._dispatcher.estimates.learn(given.job.function, outcome.ended - outcome.started)
         if outcome.cancelled:
@@ -378,7 +400,7 @@ class Pool:
         given = worker.take(token)
         del self._dispatcher.holders[token]
         assert given is not None
-        if stopped:
+        if stopped or given.job.follows:
             self._report(Ended(token, started=False))
         else:
             self._dispatcher.put_back(given.job)

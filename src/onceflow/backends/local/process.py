@@ -38,7 +38,7 @@ from onceflow.backends.local.messages import (
 from onceflow.backends.local.output import Channel, Streams
 from onceflow.backends.local.progress import Reporter
 from onceflow.backends.local.reports import Stream
-from onceflow.backends.local.running import Functions
+from onceflow.backends.local.running import Functions, feed, skipped
 from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
 from onceflow.values import context
@@ -101,6 +101,7 @@ class _Worker:
     def serve_lane(self) -> None:
         channel, talks = self._channel, self._streams is not None or self._progress is not None
         waiting, functions, mark, run = self._waiting, self._functions, self._mark, self._main_thread.run
+        outcome: Outcome | None = None
         while True:
             received = self._lane.receive()
             if received is None:
@@ -115,6 +116,10 @@ class _Worker:
                     place, job = waiting.popleft()
                 except IndexError:  # the side was quicker
                     break
+                if job.follows and not feed(job, outcome):
+                    outcome = skipped(job)
+                    self._outcomes.append(outcome)
+                    continue
                 mark[0] = place
                 channel.lane = job.token
                 outcome = run(job)

@@ -80,6 +80,20 @@ def arguments_of(job: Job) -> tuple[Sequence[Any], dict[str, Any]]:
     return args, kwargs
 
 
+def feed(job: Job, before: Outcome | None) -> bool:
+    """Gives a job the output of the one that it follows. False if there is none."""
+    if before is None or before.token != job.follows or not before.parts or before.graph:
+        return False
+    for number, part in job.fed:
+        job.inputs[number] = before.parts[part]
+    return True
+
+
+def skipped(job: Job) -> Outcome:
+    now = time.time()
+    return Outcome(job.token, now, now, [], skipped=True)
+
+
 def execute(job: Job, known: Functions) -> Outcome:
     """Runs a job in this thread. Whatever happens, there is an outcome."""
     started = time.time()

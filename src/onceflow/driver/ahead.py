@@ -1,0 +1,74 @@
+"""What will start next, if nothing else happens.
+
+While a run has a single attempt under way, and only one task without effect waits for nothing but its output, that task
+is certain to start next: unless the attempt fails, returns a graph, or something happens meanwhile. A host that knows
+it can have it run where the attempt ran, without asking in between. Nobody can notice that a task without effect ran in
+vain, so nothing depends on whether the foresight comes true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onceflow.core.rows import Row
+from onceflow.driver.inputs import Inputs
+from onceflow.driver.work import Ahead, Work
+
+FARTHEST = 16
+"""Tasks that are foreseen at once."""
+
+
+def foresee(row: Row, attempt: int, inputs: Inputs, key_of: Callable[[Row], str]) -> list[Ahead]:
+    """The chain of tasks behind this attempt, each with the number that its attempt will have."""
+    found: list[Ahead] = []
+    while len(found) < FARTHEST and (follower := _follower(row)) is not None:
+        attempt += 1
+        ahead = _prepare(follower, row, attempt, inputs, key_of(follower))
+        if ahead is None:
+            break
+        found.append(ahead)
+        row = follower
+    return found
+
+
+def is_plain(call: Any) -> bool:
+    """Whether it runs in a worker's lane, with no limits and no needs of its own."""
+    settings = call.settings
+    return not (
+        call.is_async
+        or settings.threads
+        or settings.cpus is not None
+        or settings.memory
+        or settings.timeout is not None
+        or settings.total_timeout is not None
+    )
+
+
+def _follower(row: Row) -> Row | None:
+    """The only consumer, if it may start as soon as this row is done."""
+    if len(row.consumers) != 1:
+        return None
+    follower = row.consumers[0][0]
+    certain = follower.effect == "none" and follower.missing == 1 and follower.state == "waiting"
+    return follower if certain and follower.undo is None and not follower.foreign else None
+
+
+def _prepare(row: Row, before: Row, attempt: int, inputs: Inputs, key: str) -> Ahead | None:
+    """None if it cannot be known yet what it reads, or how it is to be run."""
+    call = row.node.call
+    if not is_plain(call):
+        return None
+    values: list[bytes] = []
+    fed: list[tuple[int, int]] = []
+    for slot, ((edge, part), value) in enumerate(zip(call.slots, inputs.of_attempt(row), strict=True)):
+        if len(value) != 1:
+            return None
+        if row.parents[edge][0] is before:
+            fed.append((slot, part or 0))
+            values.append(b"")
+        elif isinstance(value[0], bytes):
+            values.append(value[0])
+        else:
+            return None
+    return Ahead(Work(row.id, row.node.task, attempt, call, values, row.node.parts, key), fed)
