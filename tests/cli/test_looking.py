@@ -46,7 +46,13 @@ def test_runs_are_found_by_filters(onceflow, runs):
 def test_a_run_in_json_has_the_documented_fields(onceflow, runs):
     (run,) = onceflow.json("ls", "--name", "trip-1")
     created, updated = run.pop("created"), run.pop("updated")
-    assert run == {"id": runs["trip-1"], "name": "trip-1", "workflow": "trip", "status": "succeeded"}
+    assert run == {
+        "id": runs["trip-1"],
+        "name": "trip-1",
+        "workflow": "trip",
+        "status": "succeeded",
+        "metadata": {},
+    }
     assert time.time() - 600 < created <= updated <= time.time()
 
 
@@ -75,7 +81,18 @@ def test_a_run_is_shown_in_json(onceflow, runs):
     shown = onceflow.json("show", "needy-1")
     assert (shown["name"], shown["status"], shown["problem"]) == ("needy-1", "failed", None)
     need, after = shown["tasks"]
-    assert set(need) == {"id", "task", "state", "effect", "saved", "attempt", "failures", "waits_for", "error"}
+    assert set(need) >= {
+        "id",
+        "task",
+        "state",
+        "effect",
+        "saved",
+        "attempt",
+        "failures",
+        "waits_for",
+        "metadata",
+        "error",
+    }
     assert (need["id"], need["state"], after["waits_for"]) == ("need", "failed", ["need"])
     assert need["error"].startswith("FileNotFoundError: ")
     assert after["error"] is None
@@ -157,3 +174,31 @@ def test_every_value_has_a_form_in_json():
     assert as_json("\udcff") == '"\\\\udcff"'
     assert as_json(endless).startswith("[[[")
     assert as_json(print) == '"<built-in function print>"'
+
+
+# -- metadata ----------------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_given_metadata_and_found_by_it(onceflow, runs):
+    # given
+    for number, team in ((1, "sales"), (2, "sales"), (3, "it")):
+        onceflow.run(
+            "price", "--arg", "city=Rome", "--name", f"m{number}", "--meta", f"team={team}", "--meta", f"n={number}"
+        )
+    # then
+    assert names(onceflow.json("ls", "--meta", "team=sales")) == ["m2", "m1"]
+    assert names(onceflow.json("ls", "--meta", "team=sales", "--meta", "n=1")) == ["m1"]
+    assert onceflow.json("show", "m1")["metadata"] == {"team": "sales", "n": 1}
+    assert 'metadata  team="sales"' in onceflow("show", "m1").stdout.splitlines()
+    # when
+    onceflow("prune", "--keep", "1", "--meta", "team=sales", "--yes")
+    onceflow("delete", "--meta", "n=3", "--yes")
+    # then
+    assert names(onceflow.json("ls", "--name", "m")) == ["m2"]
+
+
+def test_metadata_that_is_none_is_wrong_usage(onceflow):
+    assert "'team' is not NAME=VALUE" in onceflow.error("ls", "--meta", "team", code=2)
+    assert "is 1180591620717411303424" in onceflow.error(
+        "run", f"{FLOWS}:price", "--arg", "city=Rome", "--meta", f"n={2**70}", code=2
+    )

@@ -60,6 +60,10 @@ class Call:
         return self.task.settings.retry
 
     @property
+    def metadata(self) -> str | None:
+        return self.task.settings.metadata
+
+    @property
     def slots(self) -> tuple[Slot, ...]:
         """What has to be fetched before `arguments` can be made: for each, which edge and which part."""
         return self.template.slots

@@ -19,6 +19,7 @@ from onceflow.authoring.retries import Retry
 from onceflow.authoring.signatures import Shape
 from onceflow.core.effects import Effect, Options
 from onceflow.errors import InvalidOption
+from onceflow.values import metadata
 
 
 class PureOptions(TypedDict, total=False):
@@ -27,6 +28,7 @@ class PureOptions(TypedDict, total=False):
     checkpoint: bool
     cpus: float
     memory: int | str
+    metadata: Mapping[str, Any]
     timeout: float | None
     total_timeout: float | None
     name: str
@@ -72,6 +74,8 @@ class Settings:
     """Seconds that one attempt may run."""
     total_timeout: float | None = None
     """Seconds from the start of the first attempt until the task must be done, with retries and delays."""
+    metadata: str | None = None
+    """What people say about it (`values.metadata`)."""
 
     @property
     def effect(self) -> Effect:
@@ -133,6 +137,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         memory=_memory(given.get("memory", 0), name),
         timeout=_seconds(given.get("timeout"), "timeout", name),
         total_timeout=_seconds(given.get("total_timeout"), "total_timeout", name),
+        metadata=metadata.encode(given["metadata"], name, kind="task") if "metadata" in given else None,
     )
 
 

@@ -50,6 +50,15 @@ class Stored:
         """Ids of the nodes whose task's function is known to be another one than when the graph was stored."""
 
 
+class Outline:
+    """Stands for the call of a node whose code was not looked for."""
+
+    __slots__ = ("metadata",)
+
+    def __init__(self, metadata: str | None) -> None:
+        self.metadata = metadata
+
+
 class Shown(str):
     """What is left of an argument of a workflow that could not be stored: how it looked."""
 
@@ -80,6 +89,7 @@ class _Task(msgspec.Struct, array_like=True, gc=False):
     """What `.options(...)` gave, pickled."""
     rollback: str
     """The version of the rollback function's code."""
+    metadata: str | None = None
 
 
 class _Node(msgspec.Struct, array_like=True, gc=False):
@@ -180,7 +190,7 @@ def _record_of(task: AnyTask[..., Any], home: int) -> _Task:
     ]
     rollback = task.settings.rollback
     version = versions.code_version(rollback) if rollback is not None else ""
-    return _Task(home, task.name, task.settings.num_returns, task.core_options, given, version)
+    return _Task(home, task.name, task.settings.num_returns, task.core_options, given, version, task.settings.metadata)
 
 
 def _pickle_option(value: Any, task: str) -> bytes:
@@ -336,10 +346,11 @@ def decode_structure(stored: bytes) -> Graph:
     """The graph of these bytes without code and arguments: for those who only look at a run, perhaps long after its
     code is gone."""
     definition = _open(stored)
-    return Graph([_node(node, definition) for node in definition.nodes], definition.sink)
+    calls = [Outline(task.metadata) for task in definition.tasks]
+    return Graph([_node(node, definition, calls[node.task]) for node in definition.nodes], definition.sink)
 
 
-def _node(node: _Node, definition: _Definition, call: Call | None = None) -> Node:
+def _node(node: _Node, definition: _Definition, call: Call | Outline) -> Node:
     task = definition.tasks[node.task]
     return Node(
         id=node.id,

@@ -235,6 +235,7 @@ class TaskDecorator:
       process (async ones and threads), and no memory worth counting.
     - `timeout=30`: seconds that one attempt may run; then it is stopped and counts as failed. `total_timeout=300`: the
       same for the whole task, with its retries and the delays between them; then it is not tried again.
+    - `metadata={"team": "sales"}`: what people who look at a run want to know about it (`TaskInfo.metadata`).
 
     `@task.pure` is short for a task without outside effect that is deterministic and not saved.
 

@@ -56,6 +56,7 @@ def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
                 "name": incomplete,
                 "end": schema.after_prefix(incomplete),
                 "workflow": None,
+                "metadata": None,
                 "before": None,
                 "limit": MOST,
             }

@@ -70,6 +70,7 @@ def _delete(engine: Engine, infos: list[RunInfo]) -> tuple[list[RunInfo], Except
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="The newest N stay, whatever else is said.")
 @click.option("--max-bytes", type=SIZE, metavar="SIZE", help="The oldest go until all runs together take less: 1GB.")
 @click.option("--status", type=STATUS, multiple=True, metavar="S", help="Only those with one of these statuses.")
+@selecting.by_metadata()
 @click.option("-n", "--dry-run", is_flag=True, help="Only say which would go.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @common
@@ -79,6 +80,7 @@ def prune(
     keep: int | None,
     max_bytes: int | None,
     status: tuple[tuple[str, ...], ...],
+    meta: tuple[tuple[str, Any], ...],
     dry_run: bool,
     yes: bool,
 ) -> int:
@@ -91,13 +93,13 @@ def prune(
     strange = [name for name in statuses if name not in ENDED]
     if strange:
         raise exits.Wrong(f"runs that are {strange[0]} have not ended, and are never pruned")
-    rules = pruning.Rules(older_than, keep, max_bytes, statuses or ENDED)
+    rules = pruning.Rules(older_than, keep, max_bytes, statuses or ENDED, dict(meta))
     if rules.empty:
         raise exits.Wrong("what may go? Give --older-than, --keep or --max-bytes")
     with session.engine_if_any() as engine:
         infos = {} if engine is None else {info.id: info for info in engine.list_runs(limit=None)}
         kept = [
-            pruning.Kept(info.id, info.status, info.updated, _bytes_of(engine, info.id) if engine else 0)
+            pruning.Kept(info.id, info.status, info.updated, _bytes_of(engine, info.id) if engine else 0, info.metadata)
             for info in infos.values()
         ]
         going = pruning.condemned(kept, rules, time.time())

@@ -88,7 +88,27 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # which older releases o
         return int(float(found[1]) * BYTES[found[2]])
 
 
+class Pair(click.ParamType):  # type: ignore[type-arg]  # which older releases of click do not take
+    """`NAME=VALUE`, where the value is JSON, or else a text. Gives both."""
+
+    name = "pair"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = TEXT.convert(value, parameter, context).partition("=")
+        if not equals or not key:
+            self.fail(f"{value!r} is not NAME=VALUE", parameter, context)
+        import msgspec
+
+        try:
+            return key, msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return key, text
+
+
 TEXT = Text()
+PAIR = Pair()
 STATUS = Statuses()
 AGE = Age()
 SIZE = Size()

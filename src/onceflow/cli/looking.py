@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 from onceflow.cli import completing, exits, selecting, targets
 from onceflow.cli.exits import one_line
 from onceflow.cli.kinds import STATUS, TEXT
-from onceflow.cli.session import Session, as_text, as_time, common, only_results_on_stdout, run_as_json
+from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json
 
 if TYPE_CHECKING:
     from onceflow.engine.describing import TaskInfo
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses: failed,cancelled.")
 @click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so.")
 @click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow.")
+@selecting.by_metadata()
 @click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=50, show_default=True, help="At most so many.")
 @click.option("--before", type=TEXT, metavar="RUN", help="Made before this one: the next page after it.")
 @common
@@ -30,6 +31,7 @@ def ls(
     status: tuple[tuple[str, ...], ...],
     name: str | None,
     workflow: str | None,
+    meta: tuple[tuple[str, Any], ...],
     limit: int,
     before: str | None,
 ) -> None:
@@ -40,7 +42,9 @@ def ls(
             infos = []
         else:
             last = None if before is None else engine.find(before).id
-            infos = engine.list_runs(status=wanted, name=name, workflow=workflow, before=last, limit=limit)
+            infos = engine.list_runs(
+                status=wanted, name=name, workflow=workflow, metadata=dict(meta), before=last, limit=limit
+            )
     if session.json:
         session.say_json([run_as_json(info) for info in infos])
     elif session.quiet:
@@ -78,6 +82,8 @@ def show(session: Session, run: str) -> None:
         ("updated", as_time(info.updated)),
     ):
         session.say(f"{label:<10}{one_line(text)}")
+    for key, value in info.metadata.items():
+        session.say(f"{'metadata':<10}{one_line(f'{key}={as_json(value)}')}")
     if problem is not None:
         session.note(f"its tasks cannot be shown: {problem}")
         return
@@ -137,6 +143,7 @@ def task_as_json(task: TaskInfo) -> dict[str, Any]:
         "attempt": task.attempt,
         "failures": task.failures,
         "waits_for": list(task.waits_for),
+        "metadata": task.metadata,
         "error": task.error,
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onceflow.cli import exits, targets
-from onceflow.cli.kinds import AGE, TEXT
+from onceflow.cli.kinds import AGE, PAIR, TEXT
 from onceflow.cli.session import Session, as_text, common, only_results_on_stdout
 
 if TYPE_CHECKING:
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 @click.option("--name", type=TEXT, metavar="N", help="Which piece of work this is: the same name is never done twice.")
 @click.option("--on-failure", type=click.Choice(["keep", "undo"]), default="keep", help="What becomes of a failed run.")
 @click.option("--timeout", type=AGE, metavar="AGE", help="How long the run may take: 90s, 30m, 12h.")
+@click.option(
+    "--meta",
+    type=PAIR,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Something to find it by later. JSON, or else a text.",
+)
 @common
 def run(
     session: Session,
@@ -29,6 +36,7 @@ def run(
     name: str | None,
     on_failure: Any,
     timeout: float | None,
+    meta: tuple[tuple[str, Any], ...],
 ) -> int:
     """Run a workflow or a task, and print its result.
 
@@ -38,7 +46,7 @@ def run(
     with only_results_on_stdout():
         node = targets.bind(target, given, input)
         with session.engine() as engine:
-            handle = engine.run_async(node, name=name, on_failure=on_failure, timeout=timeout)
+            handle = engine.run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=dict(meta))
             result = wait(session, handle)
     print_result(session, handle, result)
     return exits.FINE

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from onceflow.cli import completing
 from onceflow.cli.exits import Wrong
-from onceflow.cli.kinds import AGE, STATUS, TEXT
+from onceflow.cli.kinds import AGE, PAIR, STATUS, TEXT
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
@@ -28,6 +28,7 @@ class Selection:
         name: str | None,
         workflow: str | None,
         older_than: float | None,
+        meta: tuple[tuple[str, Any], ...],
         every: bool,
     ) -> None:
         self.runs = runs
@@ -35,7 +36,10 @@ class Selection:
         self.name = name
         self.workflow = workflow
         self.older_than = older_than
-        self.filtered = every or bool(statuses) or any(x is not None for x in (name, workflow, older_than))
+        self.metadata = dict(meta)
+        self.filtered = (
+            every or bool(statuses) or bool(meta) or any(x is not None for x in (name, workflow, older_than))
+        )
         """Whether runs are chosen by what they are, not by who they are."""
         if self.filtered and runs:
             raise Wrong("give either runs or filters, not both")
@@ -53,7 +57,9 @@ class Selection:
         if self.runs:
             return list({info.id: info for info in [engine.find(run) for run in self.runs]}.values())
         statuses: Any = self.statuses or tuple(usual)
-        infos = engine.list_runs(status=statuses, name=self.name, workflow=self.workflow, limit=None)
+        infos = engine.list_runs(
+            status=statuses, name=self.name, workflow=self.workflow, metadata=self.metadata, limit=None
+        )
         if self.older_than is not None:
             before = time.time() - self.older_than
             infos = [info for info in infos if info.updated < before]
@@ -64,7 +70,8 @@ def selection(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The parameters of a verb that does something to several runs. It is given a `Selection`."""
 
     def call(*args: Any, **given: Any) -> Any:
-        chosen = Selection(*[given.pop(name) for name in ("runs", "status", "name", "workflow", "older_than", "all")])
+        filters = ("runs", "status", "name", "workflow", "older_than", "meta", "all")
+        chosen = Selection(*[given.pop(name) for name in filters])
         return verb(*args, chosen=chosen, **given)
 
     call.__name__, call.__doc__ = verb.__name__, verb.__doc__
@@ -74,6 +81,7 @@ def selection(verb: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--older-than", type=AGE, metavar="AGE", help="Whose status changed last before so long: 12h, 7d."
         ),
+        by_metadata(),
         click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow."),
         click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so."),
         click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses."),
@@ -89,6 +97,16 @@ def runs_argument(*, nargs: int = 1, required: bool = False) -> Callable[[Any], 
 
     name, shown = ("runs", "RUN...") if nargs == -1 else ("run", "RUN")
     return click.argument(name, type=TEXT, nargs=nargs, required=required, metavar=shown, shell_complete=complete)
+
+
+def by_metadata() -> Callable[[Any], Any]:
+    return click.option(
+        "--meta",
+        type=PAIR,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Whose metadata says so. The value is JSON or a text.",
+    )
 
 
 def flat(statuses: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:

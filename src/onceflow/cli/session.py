@@ -272,6 +272,7 @@ def run_as_json(info: RunInfo) -> dict[str, Any]:
         "status": info.status,
         "created": info.created,
         "updated": info.updated,
+        "metadata": info.metadata,
     }
 
 

@@ -82,6 +82,8 @@ class Driver:
         blobs: dict[str, list[tuple[int, str]]] | None = None,
         failed: dict[str, bytes] | None = None,
         due: dict[str, float] | None = None,
+        annotations: dict[str, str] | None = None,
+        metadata: str | None = None,
         status: str = "running",
     ) -> None:
         self.id = id
@@ -103,6 +105,11 @@ class Driver:
         """Node → what it raised last."""
         self._due = due or {}
         """Node → when its next attempt may start. Of those that wait for it, or will when they are undone."""
+        self.annotations = annotations or {}
+        """Node → what it told about itself (`values.metadata`), if it has finished. Of tasks of returned graphs, which
+        may be many, no longer than their output is in memory; the journal has it with what is saved."""
+        self.metadata = metadata
+        """Of the run (`values.metadata`), for those who carry out its attempts."""
         self._deaths: dict[tuple[str, bool], int] = {}
         """(node, whether it is about its undo) → workers that died while they ran that, since it last came to an
         end."""
@@ -150,7 +157,7 @@ class Driver:
             if not self._busy:
                 self._work_off(())
 
-    def finished(self, work: Work, parts: list[bytes], is_graph: bool) -> None:
+    def finished(self, work: Work, parts: list[bytes], is_graph: bool, annotations: str | None = None) -> None:
         """What was started has returned."""
         if not self._take(work):
             return
@@ -174,6 +181,10 @@ class Driver:
             row = self.run.rows.get(node)
             if row is not None and row.attempt == attempt:
                 self._outputs.put(node, attempt, parts)
+                if annotations is not None:
+                    self.annotations[node] = annotations
+                elif self.annotations:
+                    self.annotations.pop(node, None)
         small = (len(parts) == 1 and len(parts[0]) <= SMALL) or all(len(part) <= SMALL for part in parts)
         self.tell(events.Finished(node, attempt, graph, small))
 
@@ -332,6 +343,8 @@ class Driver:
                     self._outputs.release_private(node)
                 else:
                     self._outputs.release(node)
+                    if node in self.annotations and node not in self.run.graph.index:
+                        del self.annotations[node]
             case commands.Undo():
                 row = self.run.rows[command.node]
                 output = None if command.finished is None else self._inputs.output(row)
@@ -349,14 +362,15 @@ class Driver:
     def _append(self, record: records.Record) -> None:
         match record:
             case records.Saved(node, part, attempt):
+                annotations = self.annotations.get(node) if self.annotations and not part else None
                 reference = self._saving.pop((node, part, attempt), None)
                 if reference is None:
                     value = self._outputs.get(node, part)
                     assert isinstance(value, bytes)
-                    entry = entries.saved(record, value, None)
+                    entry = entries.saved(record, value, None, annotations)
                 else:
                     self._blobs.setdefault(node, []).append((attempt, reference))
-                    entry = entries.saved(record, None, reference)
+                    entry = entries.saved(record, None, reference, annotations)
             case records.Begun(node, _, carried):
                 entry = entries.begun(record, self._inputs.carry(node, carried))
             case records.Failed(node, failures, final):
@@ -366,6 +380,10 @@ class Driver:
                 entry = entries.failed(record, self.raised_last.get(node), 0.0 if final else self._due[node])
             case records.Undone(node):
                 self._inputs.forget_carried(node)
+                entry = entries.plain(record)
+            case records.Dropped(nodes):
+                for node in nodes if self.annotations else ():
+                    self.annotations.pop(node, None)
                 entry = entries.plain(record)
             case _:
                 entry = entries.plain(record)
@@ -392,8 +410,8 @@ class Driver:
 
     def _start(self, command: commands.Start, needs: list[Value]) -> None:
         row = self.run.rows[command.node]
-        node, values = row.node, self._inputs.read(needs)
-        work = Work(row.id, node.task, command.attempt, node.call, values, node.parts, self._key(row))
+        node, values, key = row.node, self._inputs.read(needs), self._key(row)
+        work = Work(row.id, node.task, command.attempt, node.call, values, node.parts, key)
         self._launch(work)
         if row.effect == "none" and row.consumers:
             self._latest = work
@@ -401,10 +419,8 @@ class Driver:
     def _undo(self, command: commands.Undo, needs: list[Value], output: Value | None) -> None:
         row = self.run.rows[command.node]
         returned = None if output is None else self._inputs.read_if_kept(output)
-        node, values = row.node, self._inputs.read(needs)
-        self._launch(
-            Work(row.id, node.task, command.attempt, node.call, values, 1, self._key(row), undo=True, output=returned)
-        )
+        node, values, key = row.node, self._inputs.read(needs), self._key(row)
+        self._launch(Work(row.id, node.task, command.attempt, node.call, values, 1, key, undo=True, output=returned))
 
     def _launch(self, work: Work) -> None:
         if self._drained is not None:

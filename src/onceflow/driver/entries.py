@@ -28,8 +28,10 @@ _decode_values = msgspec.msgpack.Decoder(list[bytes]).decode
 _EMPTY = b"\x90"
 
 
-def saved(record: records.Saved, value: bytes | None, blob: str | None) -> Entry:
-    body = _encode((record.part, record.attempt, record.graph is not None))
+def saved(record: records.Saved, value: bytes | None, blob: str | None, annotations: str | None = None) -> Entry:
+    """`annotations` are what the task told about itself, if it did; they stand beside its first part."""
+    fields = (record.part, record.attempt, record.graph is not None)
+    body = _encode(fields if annotations is None else (*fields, annotations))
     return Entry("saved", record.node, body, value, blob)
 
 
@@ -78,7 +80,7 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
             attempt, carried = fields
             return records.Begun(entry.node, attempt, tuple([(node, part) for node, part in carried]))
         case "saved":
-            part, attempt, is_graph = fields
+            part, attempt, is_graph = fields[:3]
             graph = load_graph(entry.node, value_of(entry, read)) if is_graph else None
             return records.Saved(entry.node, part, attempt, graph)
         case "failed":
@@ -98,8 +100,14 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
 
 def saved_part(entry: Entry) -> tuple[int, int]:
     """Part and attempt of a *saved* entry."""
-    part, attempt, _ = _decode(entry.body)
+    part, attempt = _decode(entry.body)[:2]
     return part, attempt
+
+
+def annotations_of(entry: Entry) -> str | None:
+    """What the task of a *saved* entry told about itself."""
+    fields = _decode(entry.body)
+    return fields[3] if len(fields) > 3 else None
 
 
 def left_behind(entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:

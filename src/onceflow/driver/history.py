@@ -29,6 +29,8 @@ class History:
         """Node → how often it has raised since it was last saved."""
         self.due: dict[str, float] = {}
         """Node → when its next attempt may start, if it failed last."""
+        self.annotations: dict[str, str] = {}
+        """Node → what it told about itself, with the output that was saved last."""
         self.blobs: dict[str, list[tuple[int, str]]] = {}
         """Node → (attempt, reference) of its blobs that count."""
         self.parked: str | None = None
@@ -59,8 +61,10 @@ class History:
 
     def _note(self, record: records.Record, entry: Entry) -> None:
         match record:
-            case records.Saved(node, _, attempt):
+            case records.Saved(node, part, attempt):
                 self.failure_counts.pop(node, None)
+                if not part:
+                    self._note_annotations(node, entries.annotations_of(entry))
                 if entry.blob is not None:
                     self.blobs.setdefault(node, []).append((attempt, entry.blob))
             case records.Failed(node, count, final):
@@ -73,6 +77,7 @@ class History:
             case records.Dropped(nodes):
                 for node in nodes:
                     self.blobs.pop(node, None)
+                    self.annotations.pop(node, None)
             case records.Parked(node):
                 self.parked = node
             case records.Undone(node) if node == self.parked:
@@ -85,6 +90,12 @@ class History:
                 self.kept = self.uncertain = ()
                 self.resumed = True
                 self.failed.clear()
+
+    def _note_annotations(self, node: str, annotations: str | None) -> None:
+        if annotations is not None:
+            self.annotations[node] = annotations
+        else:
+            self.annotations.pop(node, None)
 
 
 def load_values(found: Iterable[Entry], run: Run) -> tuple[Outputs, dict[str, dict[tuple[str, int], bytes]]]:

@@ -44,7 +44,7 @@ class Host(Protocol):
     """What surrounds the drivers of one process. All its answers come later, never from inside these calls."""
 
     def start(self, driver: Driver, work: Work) -> None:
-        """Answered by `Driver.finished`, `raised`, `lost` or `ended`."""
+        """Answered by `Driver.finished`, `raised`, `died` or `ended`."""
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         """These will be started behind what was just started, one after the other, if nothing else happens."""

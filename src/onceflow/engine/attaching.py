@@ -146,6 +146,8 @@ class Attaching:
                 blobs=past.blobs,
                 failed=past.failures,
                 due=past.due,
+                annotations=past.annotations,
+                metadata=row.metadata,
                 status=row.status,
             )
             return Adopted(driver, decided, settings.timeout, left)

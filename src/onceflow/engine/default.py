@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from onceflow.core.state import OnFailure
@@ -72,7 +72,14 @@ def _engine_for_runs() -> Engine:
     return default_engine()
 
 
-def run(node: R, *, name: str | None = None, on_failure: OnFailure = "keep", timeout: float | None = None) -> R:
+def run(
+    node: R,
+    *,
+    name: str | None = None,
+    on_failure: OnFailure = "keep",
+    timeout: float | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> R:
     """Runs the graph that leads to this node, exactly once, and returns its result.
 
     `name` is an idempotency key. The first `run` under a name starts it; another one with the same graph returns the
@@ -82,16 +89,23 @@ def run(node: R, *, name: str | None = None, on_failure: OnFailure = "keep", tim
     goes on from there.
     After `timeout` seconds the run is cancelled, as `cancel` does it, and `RunTimedOut` is raised; time in which no
     engine drives it counts as well, until somebody resumes it.
+    `metadata` is for people: a dictionary of what JSON has a form for, by which runs can be found (`list_runs`). It is
+    no part of what makes two runs the same, and the first one under a name decides.
 
     Raises `TaskFailed`, with the task's own exception as its cause, or `UnsafeGraph` before anything has started.
 
         run(trip.bind("ann", "Rome"), name="trip-17")
     """
-    return _engine_for_runs().run(node, name=name, on_failure=on_failure, timeout=timeout)
+    return _engine_for_runs().run(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
 
 
 def run_async(
-    node: R, *, name: str | None = None, on_failure: OnFailure = "keep", timeout: float | None = None
+    node: R,
+    *,
+    name: str | None = None,
+    on_failure: OnFailure = "keep",
+    timeout: float | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> RunHandle[R]:
     """Like `run`, but returns a handle as soon as the run is durable. It can be awaited, asked for its `result()`, and
     iterated over for its events.
@@ -99,7 +113,7 @@ def run_async(
         handle = run_async(trip.bind("ann", "Rome"))
         handle.result(timeout=60)
     """
-    return _engine_for_runs().run_async(node, name=name, on_failure=on_failure, timeout=timeout)
+    return _engine_for_runs().run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
 
 
 def run_many(
@@ -108,9 +122,11 @@ def run_many(
     names: Iterable[str] | None = None,
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
+    metadata: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None,
     return_exceptions: bool = False,
 ) -> list[R]:
-    """Runs many graphs at once, each as a run of its own, and returns their results in order.
+    """Runs many graphs at once, each as a run of its own, and returns their results in order. `metadata` is one
+    dictionary for all of them, or a list with one for each.
 
     If some fail, the others are not affected: when all have ended, the first failure is raised, or with
     `return_exceptions=True` each failure stands in the list where the result would be.
@@ -118,7 +134,12 @@ def run_many(
         run_many([trip.bind(user, "Rome") for user in users], names=[f"trip-{user}" for user in users])
     """
     return _engine_for_runs().run_many(
-        nodes, names=names, on_failure=on_failure, timeout=timeout, return_exceptions=return_exceptions
+        nodes,
+        names=names,
+        on_failure=on_failure,
+        timeout=timeout,
+        metadata=metadata,
+        return_exceptions=return_exceptions,
     )
 
 
@@ -191,16 +212,20 @@ def list_runs(
     status: Status | Sequence[Status] | None = None,
     name: str | None = None,
     workflow: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
     before: str | None = None,
     limit: int | None = 100,
 ) -> list[RunInfo]:
-    """What is known about runs, newest first. `name` is the beginning of a name. With `before`, the id of a run, only
-    older ones are listed: that of the last one leads to the next page. `limit=None` lists all.
+    """What is known about runs, newest first. `name` is the beginning of a name; `metadata` has members that those of
+    the runs have, too. With `before`, the id of a run, only older ones are listed: that of the last one leads to the
+    next page. `limit=None` lists all.
 
     for info in list_runs(status=["failed", "interrupted"]):
         print(info.id, info.workflow, info.status)
     """
-    return default_engine().list_runs(status=status, name=name, workflow=workflow, before=before, limit=limit)
+    return default_engine().list_runs(
+        status=status, name=name, workflow=workflow, metadata=metadata, before=before, limit=limit
+    )
 
 
 def list_tasks(run: str) -> list[TaskInfo]:

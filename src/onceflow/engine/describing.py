@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,7 +11,7 @@ from onceflow.core.effects import Effect
 from onceflow.core.graph import Node
 from onceflow.core.rows import Row
 from onceflow.core.run import Run, attempt_name
-from onceflow.values import failures
+from onceflow.values import failures, metadata
 
 TaskState = Literal["waiting", "ready", "running", "retrying", "undoing", "failed", "done"]
 """`waiting`: for others. `ready`: it could run, or does so in another process. `retrying`: it raised and waits for its
@@ -35,6 +35,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """What it raised last, in one line; None once it is done."""
     waits_for: tuple[str, ...] = ()
     """Ids of the tasks whose outputs are missing."""
+    metadata: dict[str, Any] = {}
+    """What the option `metadata` says, and what the attempt whose output this is told with `current().annotate`."""
 
 
 def outline(run: Run) -> list[tuple[str, Node]]:
@@ -58,10 +60,20 @@ def outline(run: Run) -> list[tuple[str, Node]]:
 
 
 def describe(
-    run: Run, tasks: list[tuple[str, Node]], raised: Mapping[str, bytes], *, driven_here: bool
+    run: Run,
+    tasks: list[tuple[str, Node]],
+    raised: Mapping[str, bytes],
+    annotations: Mapping[str, str],
+    *,
+    driven_here: bool,
 ) -> list[TaskInfo]:
-    """`raised` has for each task what it raised last (`values.failures`)."""
-    return [_describe(id, node, run.rows.get(id), raised.get(id), driven_here=driven_here) for id, node in tasks]
+    """`raised` has for each task what it raised last (`values.failures`), `annotations` what it told about itself."""
+    infos = []
+    for id, node in tasks:
+        info = _describe(id, node, run.rows.get(id), raised.get(id), driven_here=driven_here)
+        told = metadata.merge(node.call.metadata, annotations.get(id))
+        infos.append(info if told is None else msgspec.structs.replace(info, metadata=metadata.decode(told)))
+    return infos
 
 
 def _describe(id: str, node: Node, row: Row | None, raised: bytes | None, *, driven_here: bool) -> TaskInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -93,22 +93,34 @@ class Engine:
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     def run(
-        self, node: R, *, name: str | None = None, on_failure: OnFailure = "keep", timeout: float | None = None
+        self,
+        node: R,
+        *,
+        name: str | None = None,
+        on_failure: OnFailure = "keep",
+        timeout: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> R:
         """Runs the graph that leads to this node, and returns its result. See `onceflow.run`."""
         self._check_usable()
         self._hub.warm_up()
-        submission = self._prepare(node, name, on_failure, timeout)
+        submission = self._prepare(node, name, on_failure, timeout, metadata)
         result: R = self._result(submission, self._begin(submission))
         return result
 
     def run_async(
-        self, node: R, *, name: str | None = None, on_failure: OnFailure = "keep", timeout: float | None = None
+        self,
+        node: R,
+        *,
+        name: str | None = None,
+        on_failure: OnFailure = "keep",
+        timeout: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> RunHandle[R]:
         """Like `run`, but returns as soon as the run is durable: from then on it can be resumed whatever happens."""
         self._check_usable()
         self._hub.warm_up()
-        submission = self._prepare(node, name, on_failure, timeout)
+        submission = self._prepare(node, name, on_failure, timeout, metadata)
         feed = Feed()
         completion = self._begin(submission, feed)
         completion.wait_until_accepted()
@@ -124,6 +136,7 @@ class Engine:
         names: Iterable[str] | None = None,
         on_failure: OnFailure = "keep",
         timeout: float | None = None,
+        metadata: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None,
         return_exceptions: bool = False,
     ) -> list[R]:
         """Runs many graphs at once, and returns their results in order. See `onceflow.run_many`."""
@@ -133,12 +146,15 @@ class Engine:
             raise InvalidOption("names", f"there are {len(named)} names for {len(given)} graphs", kind="setting")
         if names is not None and len(set(named)) != len(named):
             raise InvalidOption("names", "each run needs a name of its own", kind="setting")
+        told = [metadata] * len(given) if metadata is None or isinstance(metadata, Mapping) else list(metadata)
+        if len(told) != len(given):
+            raise InvalidOption("metadata", f"there are {len(told)} for {len(given)} graphs", kind="setting")
         self._check_usable()
         self._hub.warm_up()
         begun: list[tuple[Submission, Completion] | Exception] = []
-        for node, name in zip(given, named, strict=True):
+        for node, name, about in zip(given, named, told, strict=True):
             try:
-                submission = self._prepare(node, name, on_failure, timeout)
+                submission = self._prepare(node, name, on_failure, timeout, about)
                 begun.append((submission, self._begin(submission)))
             except Exception as error:  # what is no graph, or not a safe one, is no concern of the others
                 begun.append(error)
@@ -221,12 +237,15 @@ class Engine:
         status: Status | Sequence[Status] | None = None,
         name: str | None = None,
         workflow: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         before: str | None = None,
         limit: int | None = 100,
     ) -> list[RunInfo]:
         """What is known about runs, newest first. See `onceflow.list_runs`."""
         self._check_open()
-        return self._listing.list(status=status, name=name, workflow=workflow, before=before, limit=limit)
+        return self._listing.list(
+            status=status, name=name, workflow=workflow, metadata=metadata, before=before, limit=limit
+        )
 
     def size(self, run: str) -> int:
         """How many bytes a run takes, by id or name: what it was given and what it has saved."""
@@ -323,8 +342,15 @@ class Engine:
         self._attach(row, completion, in_background=True)
         return self._handle(completion, feed)
 
-    def _prepare(self, node: object, name: str | None, on_failure: OnFailure, timeout: float | None) -> Submission:
-        return prepare(node, name=name, on_failure=on_failure, timeout=timeout, home=self._home)
+    def _prepare(
+        self,
+        node: object,
+        name: str | None,
+        on_failure: OnFailure,
+        timeout: float | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> Submission:
+        return prepare(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata, home=self._home)
 
     def _begin(self, submission: Submission, feed: Feed | None = None) -> Completion:
         """Hands a new run over, unless its name is known to be taken."""

@@ -124,7 +124,9 @@ class Hub(ABC):
             else:
                 driver = driven[0]
                 tasks = describing.outline(driver.run)
-                found.put(describing.describe(driver.run, tasks, driver.raised_last, driven_here=True))
+                found.put(
+                    describing.describe(driver.run, tasks, driver.raised_last, driver.annotations, driven_here=True)
+                )
 
         if self._closed is not None:
             raise self._closed
@@ -199,7 +201,8 @@ class Hub(ABC):
 
     def _submit(self, submission: Submission, completion: Completion) -> None:
         run = Run(submission.graph, epoch=1, on_failure=submission.settings.on_failure)
-        driver = Driver(submission.run, run, self, Store(self._home, submission.run), opening=submission.opening)
+        store = Store(self._home, submission.run)
+        driver = Driver(submission.run, run, self, store, opening=submission.opening, metadata=submission.metadata)
         self._drive(driver, completion, driver.begin)
         self._limit(driver, submission.settings.timeout, submission.settings.timeout)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -11,6 +11,7 @@ from onceflow.engine.statuses import ACTIVE, AT_REST, STATUSES, Status
 from onceflow.errors import AmbiguousRun, InvalidOption, NoSuchRun
 from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
+from onceflow.values.metadata import decode, encode
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
@@ -31,6 +32,8 @@ class RunInfo(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
     updated: float
     """When its status last changed."""
+    metadata: dict[str, Any] = {}
+    """What was given to `run`."""
 
 
 class Listing:
@@ -85,6 +88,7 @@ class Listing:
         status: Status | Sequence[Status] | None,
         name: str | None,
         workflow: str | None,
+        metadata: Mapping[str, Any] | None,
         before: str | None,
         limit: int | None,
     ) -> list[RunInfo]:
@@ -97,7 +101,12 @@ class Listing:
         if wanted is not None and (set(wanted) & {"interrupted", *ACTIVE}):
             asked = [*wanted, *ACTIVE]
         rows = self._home.journal.list_runs(
-            statuses=asked, name=name, workflow=workflow, before=before, limit=limit if asked is wanted else None
+            statuses=asked,
+            name=name,
+            workflow=workflow,
+            metadata=None if metadata is None else encode(metadata),
+            before=before,
+            limit=limit if asked is wanted else None,
         )
         infos: list[RunInfo] = []
         for row in rows:
@@ -114,4 +123,4 @@ class Listing:
 
 
 def _info(row: RunRow, status: Status) -> RunInfo:
-    return RunInfo(row.id, row.name, row.workflow, status, row.created, row.updated)
+    return RunInfo(row.id, row.name, row.workflow, status, row.created, row.updated, decode(row.metadata))

@@ -5,18 +5,19 @@ interrupted one for the next engine.
 
 A rule protects or condemns. `keep` protects the newest so many. Of the others go those that are too old
 (`older_than`), and then, oldest first, as many as it takes until all runs together fit into `max_bytes`. If neither of
-these two is given, all that are not protected go. `statuses` says of which runs the rules speak; the others stay, but
-the room that they take counts.
+these two is given, all that are not protected go. `statuses` and `metadata` say of which runs the rules speak; the
+others stay, but the room that they take counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from onceflow.engine.statuses import ENDED
+from onceflow.values.metadata import fits
 
 Reason = Literal["age", "bytes", "count"]
 
@@ -29,6 +30,7 @@ class Kept(msgspec.Struct, frozen=True):
     updated: float
     """When it ended, if it has. Seconds since 1970."""
     bytes: int = 0
+    metadata: Mapping[str, Any] = {}
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -37,6 +39,7 @@ class Rules(msgspec.Struct, frozen=True):
     keep: int | None = None
     max_bytes: int | None = None
     statuses: Collection[str] = ENDED
+    metadata: Mapping[str, Any] = {}
 
     @property
     def empty(self) -> bool:
@@ -52,7 +55,11 @@ class Condemned(msgspec.Struct, frozen=True):
 def condemned(runs: Iterable[Kept], rules: Rules, now: float) -> list[Condemned]:
     """The runs that go, oldest first, each with the rule that says so."""
     everything = list(runs)
-    concerned = [run for run in everything if run.status in ENDED and run.status in rules.statuses]
+    concerned = [
+        run
+        for run in everything
+        if run.status in ENDED and run.status in rules.statuses and fits(run.metadata, rules.metadata)
+    ]
     concerned.sort(key=lambda run: (run.updated, run.id))
     free = concerned[: max(0, len(concerned) - (rules.keep or 0))]
     if rules.older_than is None and rules.max_bytes is None:

@@ -38,7 +38,7 @@ class Reading:
         tasks = outline(state)
         if past.finished != "succeeded":
             _wake(state, past)
-        infos = describe(state, tasks, past.failures, driven_here=False)
+        infos = describe(state, tasks, past.failures, past.annotations, driven_here=False)
         if past.finished is None:
             return infos
         return [_after_the_end(info, past) for info in infos]

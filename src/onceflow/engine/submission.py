@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from onceflow.errors import InvalidOption
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, CreateRun, Request
 from onceflow.storage.places import Place
+from onceflow.values.metadata import encode as encode_metadata
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 """Without those that people mistake for each other."""
@@ -44,6 +45,7 @@ class Submission(msgspec.Struct, frozen=True):
     name: str | None
     graph: WorkflowGraph
     settings: Settings
+    metadata: str | None
     opening: list[Request]
     """What makes it a run."""
 
@@ -54,6 +56,7 @@ def prepare(
     name: str | None,
     on_failure: OnFailure,
     timeout: float | None,
+    metadata: Mapping[str, Any] | None,
     home: Place,
     id: Callable[[], str] | None = None,
 ) -> Submission:
@@ -65,6 +68,7 @@ def prepare(
         check_name(name)
     if timeout is not None:
         check_timeout(timeout)
+    about = None if metadata is None else encode_metadata(metadata)
     graph = build_graph(node)
     check.check(graph)
     run = (id or new_id)()
@@ -84,11 +88,12 @@ def prepare(
             owner=home.engine,
             status="running",
             fresh=True,
+            metadata=about,
         )
     ]
     if references:
         opening.append(AppendEntries(run, 1, [entries.buffer(reference) for reference in references]))
-    return Submission(run, name, graph, settings, opening)
+    return Submission(run, name, graph, settings, about, opening)
 
 
 def check_name(name: Any) -> None:

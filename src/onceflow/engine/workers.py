@@ -183,7 +183,7 @@ class Workers:
         self._foresight.close()
 
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
-        return make_job(token, self._ship(driver, work.call, work.undo), driver.id, work)
+        return make_job(token, self._ship(driver, work.call, work.undo), driver, work)
 
     def _ship(self, driver: Driver, call: Call, undo: bool) -> str:
         known = self._shipped.setdefault(driver, {})
@@ -243,11 +243,19 @@ class Workers:
         return driver, work
 
 
-def make_job(token: int, function: str, run: str, work: Work) -> Job:
+def make_job(token: int, function: str, driver: Driver, work: Work) -> Job:
     """An attempt as a job. `function` is the hash under which its function was shipped."""
     call: Call = work.call
     template = call.template
     settings = call.settings
+    context: dict[str, str | int] = {
+        "run": driver.id,
+        "task": work.node,
+        "attempt": attempt_name(work.attempt),
+        "key": work.key,
+    }
+    if driver.metadata is not None:
+        context["metadata"] = driver.metadata
     return Job(
         token,
         function,
@@ -259,7 +267,7 @@ def make_job(token: int, function: str, run: str, work: Work) -> Job:
         work.parts,
         call.is_async_undo if work.undo else call.is_async,
         settings.threads and not work.undo,
-        {"run": run, "task": work.node, "attempt": attempt_name(work.attempt), "key": work.key},
+        context,
         undo=work.undo,
         output=work.output,
         retried=None if work.undo else call.retried,
@@ -271,10 +279,10 @@ def make_job(token: int, function: str, run: str, work: Work) -> Job:
 def deliver(driver: Driver, work: Work, report: Report) -> None:
     """Tell a driver what became of its work."""
     match report:
-        case Finished(_, parts, started, ended, worker, graph):
+        case Finished(_, parts, started, ended, worker, graph, annotations):
             size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
             driver.measurements.add(work, measuring.FINISHED, started, ended, worker, size)
-            driver.finished(work, parts, graph)
+            driver.finished(work, parts, graph, annotations)
         case Raised(_, failure, permanent, started, ended, worker):
             driver.measurements.add(work, measuring.RAISED, started, ended, worker, 0)
             driver.raised(work, failure, permanent)

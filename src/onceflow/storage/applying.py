@@ -237,6 +237,7 @@ class _Draft:
             digest=request.digest,
             created=now,
             updated=now,
+            metadata=request.metadata,
         )
         known = Known(self._application.next_number(), row, 0)
         self._changes.runs[known.number] = known

@@ -41,6 +41,8 @@ class RunRow(msgspec.Struct, frozen=True):
     created: float
     updated: float
     """Seconds since 1970, as all times. Of the last change of this row; entries do not change it."""
+    metadata: str | None = None
+    """A JSON object, if there is any (`values.metadata`)."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -66,6 +68,7 @@ class CreateRun(msgspec.Struct, frozen=True):
     status: str = "pending"
     fresh: bool = False
     """The id was drawn at random, so nobody has it, and it need not be looked up."""
+    metadata: str | None = None
 
 
 class AppendEntries(msgspec.Struct, frozen=True):
@@ -227,11 +230,13 @@ class Journal(Protocol):
         statuses: Sequence[str] | None = None,
         name: str | None = None,
         workflow: str | None = None,
+        metadata: str | None = None,
         before: str | None = None,
         limit: int | None = 100,
     ) -> list[RunRow]:
-        """Runs that fit, newest first. `name` is the beginning of a name, `before` the id of a run that is newer than
-        all that are listed. (If that is gone, ids tell the order, which is good to a millisecond.)"""
+        """Runs that fit, newest first. `name` is the beginning of a name, `metadata` a JSON object whose members theirs
+        has too, `before` the id of a run that is newer than all that are listed. (If that is gone, ids tell the order,
+        which is good to a millisecond.)"""
 
     def last_runs(
         self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int

@@ -59,7 +59,9 @@ COMMANDS = (
     "CREATE TABLE command (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL)"
 )
 
-COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated"
+METADATA = "ALTER TABLE run ADD COLUMN metadata TEXT"
+
+COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata"
 
 GET_VERSION = "PRAGMA user_version"
 SET_VERSION = "PRAGMA user_version"
@@ -115,6 +117,15 @@ FIND_PREFIX = f"SELECT {COLUMNS} FROM run WHERE id >= :prefix AND id < :end ORDE
 FITS = """
     (:name IS NULL OR (name >= :name AND name < :end))
     AND (:workflow IS NULL OR workflow = :workflow)
+    AND (:metadata IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(:metadata) AS wanted WHERE NOT EXISTS (
+            SELECT 1 FROM json_each(run.metadata) AS found
+            WHERE found.key = wanted.key AND found.value IS wanted.value AND (
+                found.type = wanted.type
+                OR (found.type IN ('integer', 'real') AND wanted.type IN ('integer', 'real'))
+            )
+        )
+    ))
     AND (:before IS NULL OR number < coalesce(
         (SELECT number FROM run WHERE id = :before), (SELECT max(number) + 1 FROM run WHERE id < :before), 0
     ))
@@ -190,7 +201,11 @@ def add_commands(connection: sqlite3.Connection) -> None:
     connection.execute(COMMANDS)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_commands)
+def add_metadata(connection: sqlite3.Connection) -> None:
+    connection.execute(METADATA)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_commands, add_metadata)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

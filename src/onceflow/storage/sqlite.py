@@ -101,6 +101,7 @@ class SqliteJournal:
         statuses: Sequence[str] | None = None,
         name: str | None = None,
         workflow: str | None = None,
+        metadata: str | None = None,
         before: str | None = None,
         limit: int | None = 100,
     ) -> list[RunRow]:
@@ -108,6 +109,7 @@ class SqliteJournal:
             "name": name,
             "end": schema.after_prefix(name or ""),
             "workflow": workflow,
+            "metadata": metadata,
             "before": before,
             "limit": -1 if limit is None else limit,
         }

@@ -290,7 +290,7 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         connection.execute(schema.DELETE_RUN, (number,))
     size = 0
     for runs in schema.in_statements(list(changes.runs.values())):
-        statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 10, schema.OVER_OLD_RUNS)
+        statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 11, schema.OVER_OLD_RUNS)
         connection.execute(statement, [column for known in runs for column in _of_run(known)])
     for definitions in schema.in_statements(list(changes.definitions.items())):
         statement = schema.of_rows(schema.WRITE_DEFINITIONS, len(definitions), 3)
@@ -324,6 +324,7 @@ def _of_run(known: Known) -> tuple[int | float | str | None, ...]:
         row.digest,
         row.created,
         row.updated,
+        row.metadata,
     )
 
 

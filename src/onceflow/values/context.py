@@ -9,12 +9,17 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from onceflow.errors import NotInTask
+from onceflow.values import metadata
 
 running: ContextVar[Mapping[str, Any] | None] = ContextVar("onceflow_running", default=None)
 """The context of the job that runs here (`Job.context`); None outside of tasks."""
 
 job_token: ContextVar[int] = ContextVar("onceflow_token", default=0)
 """The number that whatever runs the job knows it by; 0 outside of tasks."""
+
+
+annotated: dict[int, str] = {}
+"""Job → what it has told about itself so far (`metadata`). Whatever runs jobs takes it when they end."""
 
 
 class Link(Protocol):
@@ -48,6 +53,7 @@ class Current:
         """`epoch.number`: the epoch grows whenever another engine takes the run over."""
         self.key: str = context["key"]
         """An idempotency key for outside systems: equal whenever this task runs again, renewed after an undo."""
+        self._metadata: str | None = context.get("metadata")
         self._token = job_token.get()
 
     @property
@@ -55,6 +61,23 @@ class Current:
         """Whether this attempt has been told to stop. For code that looks now and then, mostly in a thread of its own:
         in the task itself `Stopped` is raised, or `asyncio.CancelledError` if it is async."""
         return any(link.is_told(self._token) for link in _links)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was given to `run` as the run's metadata."""
+        return metadata.decode(self._metadata)
+
+    def annotate(self, **values: Any) -> None:
+        """Tells something about this task, for people who look at it later (`TaskInfo.metadata`): what JSON has a form
+        for, and not much of it. It counts if the attempt returns, and is kept with its output. What is told twice
+        under one name is what was told last.
+
+            current().annotate(rows=len(rows), source=url)
+        """
+        told = metadata.merge(annotated.get(self._token), metadata.encode(values, self.task, kind="task"))
+        if told is not None:
+            metadata.check_size(told, self.task, kind="task")
+            annotated[self._token] = told
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Tells how far this attempt is: so much is done, of so much if that is known. May be called as often as you

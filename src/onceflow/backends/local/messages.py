@@ -98,6 +98,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """For one that was cancelled: whether its worker had child processes then."""
     skipped: bool = False
     """It was not started, because what it follows left no output for it."""
+    annotations: str | None = None
+    """What it told about itself (`values.metadata`), if it has returned."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):

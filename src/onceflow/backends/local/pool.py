@@ -385,7 +385,17 @@ class Pool:
         if outcome.cancelled:
             self._report(Ended(token, started=True))
         elif outcome.failure is None:
-            self._report(Finished(token, outcome.parts, outcome.started, outcome.ended, worker.pid, outcome.graph))
+            self._report(
+                Finished(
+                    token,
+                    outcome.parts,
+                    outcome.started,
+                    outcome.ended,
+                    worker.pid,
+                    outcome.graph,
+                    outcome.annotations,
+                )
+            )
         else:
             self._report(Raised(token, outcome.failure, outcome.permanent, outcome.started, outcome.ended, worker.pid))
 

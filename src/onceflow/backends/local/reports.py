@@ -22,6 +22,8 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     ended: float
     worker: int
     graph: bool = False
+    annotations: str | None = None
+    """What it told about itself (`values.metadata`)."""
 
 
 class Raised(msgspec.Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from typing import Any
 from onceflow.backends.local.messages import Batch, Job, Outcome
 from onceflow.errors import FunctionNotLoaded, InvalidGraph, UnpicklableArgument, UnpicklableOutput, WrongParts
 from onceflow.values import failures, functions, snapshot
-from onceflow.values.context import running
+from onceflow.values.context import annotated, running
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
 
@@ -114,16 +114,20 @@ def execute(job: Job, known: Functions) -> Outcome:
 def finished(job: Job, started: float, result: Any) -> Outcome:
     """Raises one of `PERMANENT` if what the function returned cannot be sent."""
     ended = time.time()
+    told = annotated.pop(job.token, None) if annotated else None
     if job.undo:
         return Outcome(job.token, started, ended, [])
     if isinstance(result, Handle):  # a node: the function returned a graph (design 2.9)
         from onceflow.authoring.building import build_graph  # most workers never need it
 
-        return Outcome(job.token, started, ended, [_pickle_part(job, 0, build_graph(result))], graph=True)
-    return Outcome(job.token, started, ended, _pickle_parts(job, result))
+        return Outcome(
+            job.token, started, ended, [_pickle_part(job, 0, build_graph(result))], graph=True, annotations=told
+        )
+    return Outcome(job.token, started, ended, _pickle_parts(job, result), annotations=told)
 
 
 def failed(job: Job, started: float, error: BaseException) -> Outcome:
+    annotated.pop(job.token, None)
     failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
     return Outcome(job.token, started, time.time(), [], failure, _is_permanent(job, error))
 
