@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.authoring.options import Settings
 from onceflow.authoring.retries import Retry
-from onceflow.values import functions
+from onceflow.values import functions, versions
 from onceflow.values.templates import Arguments, Slot, Template
 
 if TYPE_CHECKING:
@@ -30,13 +30,32 @@ class Undo:
 
 
 class Call:
-    """`core.graph.Node.call` of the graphs that are built here. Can be pickled; tasks of modules go by their name."""
+    """`core.graph.Node.call` of the graphs that are built here. Can be pickled; tasks of modules go by their name, with
+    the version that their code had then."""
 
-    __slots__ = ("task", "template")
+    __slots__ = ("_recorded", "task", "template")
 
-    def __init__(self, task: AnyTask[..., Any], template: Template) -> None:
+    def __init__(self, task: AnyTask[..., Any], template: Template, version: str = "") -> None:
+        """`version` is the one that was stored, if it was."""
         self.task = task
         self.template = template
+        self._recorded = version
+
+    def __getstate__(self) -> tuple[AnyTask[..., Any], Template, str]:
+        return self.task, self.template, self.version
+
+    def __setstate__(self, state: tuple[AnyTask[..., Any], Template, str]) -> None:
+        self.task, self.template, self._recorded = state
+
+    @property
+    def version(self) -> str:
+        """Of its function's code, when the graph was stored."""
+        return self._recorded or versions.code_version(self.function)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether its function is known to be another one than when the graph was stored."""
+        return versions.changed(self._recorded, versions.code_version(self.function))
 
     @property
     def function(self) -> Callable[..., Any]:

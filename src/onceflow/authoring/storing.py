@@ -53,10 +53,12 @@ class Stored:
 class Outline:
     """Stands for the call of a node whose code was not looked for."""
 
-    __slots__ = ("metadata",)
+    __slots__ = ("metadata", "version")
 
-    def __init__(self, metadata: str | None) -> None:
+    def __init__(self, metadata: str | None, version: str) -> None:
         self.metadata = metadata
+        self.version = version
+        """Of its function's code, when the graph was stored."""
 
 
 class Shown(str):
@@ -276,6 +278,7 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
                         payload=node.arguments,
                         buffers=tuple([contents[definition.buffers[place]] for place in node.buffers]),
                     ),
+                    definition.homes[definition.tasks[node.task].home].version,
                 ),
             )
             for node in definition.nodes
@@ -284,11 +287,7 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
     )
     graph.workflow = None if definition.workflow is None else _restore(definition.workflow)
     graph.buffers = tuple([contents[reference] for reference in definition.buffers])
-    changed = [
-        versions.changed(home.version, versions.code_version(task.function))
-        for home, task in zip(definition.homes, homes, strict=True)
-    ]
-    return Stored(graph, frozenset(node.id for node in definition.nodes if changed[definition.tasks[node.task].home]))
+    return Stored(graph, frozenset(node.id for node in graph.nodes if node.call.has_changed))
 
 
 def renew(stored: bytes, graphs: Iterable[Graph]) -> None:
@@ -346,8 +345,23 @@ def decode_structure(stored: bytes) -> Graph:
     """The graph of these bytes without code and arguments: for those who only look at a run, perhaps long after its
     code is gone."""
     definition = _open(stored)
-    calls = [Outline(task.metadata) for task in definition.tasks]
+    calls = [Outline(task.metadata, definition.homes[task.home].version) for task in definition.tasks]
     return Graph([_node(node, definition, calls[node.task]) for node in definition.nodes], definition.sink)
+
+
+def present_versions(stored: bytes) -> dict[str, str | None]:
+    """For each task in these bytes the version that its code has now; None if the code is not there any more. Imports
+    the modules of the tasks."""
+    definition = _open(stored)
+    homes = [_present_version(home, definition) for home in definition.homes]
+    return {node.id: homes[definition.tasks[node.task].home] for node in definition.nodes}
+
+
+def _present_version(home: _Home, definition: _Definition) -> str | None:
+    try:
+        return versions.code_version(_find(home, definition).function)
+    except TaskNotFound:
+        return None
 
 
 def _node(node: _Node, definition: _Definition, call: Call | Outline) -> Node:

@@ -31,6 +31,7 @@ from onceflow.storage import schema
 from onceflow.storage.home import ENGINES, JOURNAL, Home
 from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
+from onceflow.version import VERSION
 
 LOW = 500_000_000
 """Bytes. With less free space than this, something is said."""
@@ -83,20 +84,11 @@ def _plain(value: Any) -> Any:
 
 
 def _machine() -> Iterator[Finding]:
-    yield Finding("onceflow", "ok", _version())
+    yield Finding("onceflow", "ok", VERSION)
     yield Finding("python", "ok", f"{platform.python_version()} ({sys.executable})")
     yield Finding("platform", "ok" if sys.platform == "linux" else "bad", platform.platform())
     yield Finding("sqlite", "ok", sqlite3.sqlite_version)
     yield Finding("cores", "ok", str(len(os.sched_getaffinity(0))))
-
-
-def _version() -> str:
-    import importlib.metadata
-
-    try:
-        return importlib.metadata.version("onceflow")
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 # -- the home directory ------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from onceflow.cli import exits
+from onceflow.version import VERSION
 
 VERBS = {
     "run": ("running", "Run a workflow or a task, and print its result."),
@@ -108,13 +109,7 @@ def _write_nowhere() -> None:
 
 def print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        import importlib.metadata  # slow to import, seldom needed
-
-        try:
-            version = importlib.metadata.version("onceflow")
-        except importlib.metadata.PackageNotFoundError:
-            version = "(not installed)"
-        click.echo(f"onceflow {version}")
+        click.echo(f"onceflow {VERSION}")
         context.exit()
 
 

@@ -44,8 +44,7 @@ class Loading(Stopping):
         """A run that goes on where the journal ends. `begin()` tells what to do first.
 
         The caller has proof that every attempt and undo of earlier epochs has ended, except those in `straggling`, for
-        which it will send `Ended`. `changed` names nodes whose code is no longer what it was: unsaved, they count as
-        nondeterministic, and `begin()` raises `BrokenPromise` if something irrevocable was built on one of them.
+        which it will send `Ended`. `changed` names nodes whose code is no longer what it was (see `note_changed`).
         """
         run = cls(graph, epoch=epoch, on_failure=on_failure, validate=validate)
         run._loaded = True
@@ -55,10 +54,15 @@ class Loading(Stopping):
             run._zombies[attempt] = node  # its row may come back with the graph that a crash took
             for row in run._known([node]):
                 run._bury(row, attempt)
-        for row in run._known(changed):
-            row.repeatable = row.repeatable and row.fully_saved
+        run.note_changed(changed)
         run._dormant = run.final is not None or bool(run._were_parked)
         return run
+
+    def note_changed(self, nodes: Iterable[str]) -> None:
+        """To be called before `begin()`: the code of these nodes is no longer what it was. Unsaved, they count as
+        nondeterministic, and `begin()` raises `BrokenPromise` if something irrevocable was built on one of them."""
+        for row in self._known(nodes):
+            row.repeatable = row.repeatable and row.fully_saved
 
     def _replay(self, record: records.Record) -> None:
         match record:

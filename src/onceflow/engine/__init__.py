@@ -16,6 +16,7 @@ What happens in the thread of whoever calls:
     listing     which run is meant, which ones there are, and how they stand
     reading     what the journal has of a run that is not driven here
     describing  the tasks of a run, for people
+    changes     what has become of a run's code
     outcomes    how a run came out, as a value or an exception
     waiting     looking now and then
     deaths      proof that an engine and its workers are no more

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from onceflow.authoring import storing
 from onceflow.core import events
 from onceflow.core.run import Run
@@ -29,7 +27,7 @@ from onceflow.engine.handles import Completion
 from onceflow.engine.hub import Adopted, Hub, Redirected, Store
 from onceflow.engine.reading import Reading
 from onceflow.engine.statuses import AT_REST
-from onceflow.engine.submission import Settings, Submission
+from onceflow.engine.submission import Submission, decode_settings
 from onceflow.engine.waiting import looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError
 from onceflow.storage.journal import Claim, RunRow
@@ -107,7 +105,7 @@ class Attaching:
         journal, store = self._home.journal, Store(self._home, row.id)
         with journal.load(row.id) as loaded:
             stored = storing.decode(loaded.graph, store.read, None if again is None else again.graph)
-            settings = msgspec.msgpack.decode(loaded.settings, type=Settings)
+            settings = decode_settings(loaded.settings)
             past = History.read(loaded.entries, store.read)
         if again is not None and again.settings.on_failure != settings.on_failure:
             raise InvalidOption(
@@ -120,6 +118,8 @@ class Attaching:
         run = Run.load(
             stored.graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=stored.changed
         )
+        returned = [found for found in run.rows.values() if found.expander is not None]
+        run.note_changed([found.id for found in returned if found.node.call.has_changed])
         decided = run.begin()
         if cancel is not None:
             decided += run.handle(cancel)

@@ -37,6 +37,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """Ids of the tasks whose outputs are missing."""
     metadata: dict[str, Any] = {}
     """What the option `metadata` says, and what the attempt whose output this is told with `current().annotate`."""
+    version: str = ""
+    """Of its function's code, when the run was created or a task returned the graph; empty for what has no code."""
 
 
 def outline(run: Run) -> list[tuple[str, Node]]:
@@ -78,7 +80,8 @@ def describe(
 
 def _describe(id: str, node: Node, row: Row | None, raised: bytes | None, *, driven_here: bool) -> TaskInfo:
     if row is None:  # forgotten, because nothing can change about it any more
-        return TaskInfo(id, node.task, "done", node.options.effect, saved=node.options.checkpoint)
+        saved, version = node.options.checkpoint, node.call.version
+        return TaskInfo(id, node.task, "done", node.options.effect, saved=saved, version=version)
     state = _state(row, driven_here=driven_here)
     return TaskInfo(
         id=id,
@@ -90,6 +93,7 @@ def _describe(id: str, node: Node, row: Row | None, raised: bytes | None, *, dri
         failures=row.failures,
         error=None if raised is None or state == "done" else failures.tell(raised),
         waits_for=tuple([parent.id for parent, mask in row.parents if not parent.gives(mask)]),
+        version=node.call.version,
     )
 
 

@@ -14,6 +14,7 @@ from onceflow.driver.driver import Ending
 from onceflow.engine import deaths, outcomes, settings
 from onceflow.engine.attaching import Attaching
 from onceflow.engine.cancelling import GRACE, Cancelling, cancel
+from onceflow.engine.changes import changed_code
 from onceflow.engine.collecting import Collecting
 from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Completion, Feed, RunHandle
@@ -22,7 +23,7 @@ from onceflow.engine.listing import Listing, RunInfo
 from onceflow.engine.local import LocalHub
 from onceflow.engine.reading import Reading
 from onceflow.engine.statuses import Status
-from onceflow.engine.submission import Submission, prepare
+from onceflow.engine.submission import Submission, decode_settings, prepare
 from onceflow.errors import (
     EngineClosed,
     InsideTask,
@@ -246,6 +247,18 @@ class Engine:
         return self._listing.list(
             status=status, name=name, workflow=workflow, metadata=metadata, before=before, limit=limit
         )
+
+    def changed_code(self, run: str) -> dict[str, str | None]:
+        """The tasks of a run whose code is known to be another one now than when it was recorded, each with the version
+        that it has now, or None if it is gone. Imports the modules of the tasks, as resuming the run would."""
+        self._check_open()
+        return changed_code(self._home, self._listing.row(run).id)
+
+    def version_of(self, run: str) -> str:
+        """The version of onceflow that created a run; empty if that did not record it."""
+        self._check_open()
+        with self._home.journal.load(self._listing.row(run).id) as loaded:
+            return decode_settings(loaded.settings).onceflow
 
     def size(self, run: str) -> int:
         """How many bytes a run takes, by id or name: what it was given and what it has saved."""

@@ -20,6 +20,7 @@ from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, CreateRun, Request
 from onceflow.storage.places import Place
 from onceflow.values.metadata import encode as encode_metadata
+from onceflow.version import VERSION
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 """Without those that people mistake for each other."""
@@ -36,6 +37,8 @@ class Settings(msgspec.Struct, frozen=True):
     on_failure: OnFailure = "keep"
     timeout: float | None = None
     """Seconds that it may take."""
+    onceflow: str = ""
+    """The version of onceflow that created the run; empty if that did not record it."""
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -76,7 +79,7 @@ def prepare(
         home.blobs.write(Author(run, 1, home.engine), f"buffer.{number}", [buffer])
         for number, buffer in enumerate(graph.buffers)
     ]
-    settings = Settings(on_failure, None if timeout is None else float(timeout))
+    settings = Settings(on_failure, None if timeout is None else float(timeout), VERSION)
     opening: list[Request] = [
         CreateRun(
             id=run,
@@ -94,6 +97,10 @@ def prepare(
     if references:
         opening.append(AppendEntries(run, 1, [entries.buffer(reference) for reference in references]))
     return Submission(run, name, graph, settings, about, opening)
+
+
+def decode_settings(stored: bytes) -> Settings:
+    return msgspec.msgpack.decode(stored, type=Settings)
 
 
 def check_name(name: Any) -> None:
