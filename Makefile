@@ -2,11 +2,13 @@
 #
 #   make test ARGS="-k settled"     further arguments for pytest
 #   make bench WORKLOADS=core       only these workloads
+#   make bench PEERS=all            beside other engines
 #   make PYTHON=python3.13 test     another interpreter (remove .venv first)
 
 PYTHON ?= python3
 ARGS ?=
 WORKLOADS ?=
+PEERS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,14 +35,14 @@ check: $(VENV)/.with-dev ## format, lint, types, layers
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.with-test ## measure, and compare with the limits
-	$(BIN)/python bench/run $(WORKLOADS)
+	$(BIN)/python bench/run $(WORKLOADS) $(if $(PEERS),--peers $(PEERS))
 
 soak: $(VENV)/.with-test ## the long tests, then the mutation check
 	$(PYTEST) -m soak --timeout=0 --hypothesis-profile=soak $(ARGS)
 	$(BIN)/python tools/mutate.py
 
-clean: ## remove .venv and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove .venv, the peers' environments and all caches
+	rm -rf $(VENV) bench/.venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per set of dependencies: nothing is installed again until pyproject.toml changes.

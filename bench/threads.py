@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-PROCESSES = Path("/proc")
+from bench import processes
 
 
 @dataclasses.dataclass(slots=True)
@@ -92,20 +92,6 @@ def taken() -> list[Section]:
     return sections
 
 
-def descendants(process: int) -> dict[int, int]:
-    """The processes that this one has started, and those that they have: process id → its parent's."""
-    parents: dict[int, int] = {}
-    for folder in PROCESSES.glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parents[int(folder.name)] = int(_fields(folder / "stat")[1])
-    found: dict[int, int] = {}
-    generation = {process}
-    while generation:
-        generation = {child for child, parent in parents.items() if parent in generation}
-        found |= {child: parents[child] for child in generation}
-    return found
-
-
 Looked = dict[tuple[int, str], Usage]
 """(thread, what it is) → what it has used so far."""
 
@@ -115,15 +101,15 @@ def _look_at_own() -> Looked:
     for thread in threading.enumerate():
         with contextlib.suppress(OSError):
             identity = thread.native_id or 0
-            looked[identity, _role(thread)] = _usage(PROCESSES / "self/task" / str(identity))
+            looked[identity, _role(thread)] = _usage(processes.PROCESSES / "self/task" / str(identity))
     return looked
 
 
 def _look_at_others() -> Looked:
     own = os.getpid()
     looked: Looked = {}
-    for process, parent in descendants(own).items():
-        for task in (PROCESSES / str(process) / "task").glob("*"):
+    for process, parent in processes.descendants(own).items():
+        for task in (processes.PROCESSES / str(process) / "task").glob("*"):
             with contextlib.suppress(OSError):
                 looked[int(task.name), "fork servers" if parent == own else "workers"] = _usage(task)
     return looked
@@ -138,10 +124,5 @@ def _role(thread: threading.Thread) -> str:
 
 def _usage(task: Path) -> Usage:
     running, waiting, wakes = map(int, (task / "schedstat").read_text().split())
-    fields = _fields(task / "stat")
+    fields = processes.fields(task / "stat")
     return Usage(running / 1e9, waiting / 1e9, wakes, int(fields[11]), int(fields[12]))
-
-
-def _fields(stat: Path) -> list[str]:
-    """Those after the program's name, which may contain spaces."""
-    return stat.read_text().rpartition(")")[2].split()

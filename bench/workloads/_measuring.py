@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import onceflow
-from bench.harness import Row
+from bench.rows import Row
 
 RECORD = os.urandom(300)
 
@@ -65,7 +65,7 @@ def environment(folder: Path) -> dict[str, str]:
     packages = folder / "packages"
     if not packages.exists():
         for package in (Path(onceflow.__file__).parent, Path(__file__).parents[1]):
-            shutil.copytree(package, packages / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(package, packages / package.name, ignore=shutil.ignore_patterns("__pycache__", ".venvs"))
         compileall.compile_dir(packages, quiet=1)
     variables = {name: value for name, value in os.environ.items() if not name.startswith("ONCEFLOW_")}
     variables["PYTHONPATH"] = os.pathsep.join([str(packages), *filter(None, sys.path)])

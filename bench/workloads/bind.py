@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench.harness import Row
+from bench.rows import Row
 from onceflow import task
 from onceflow.authoring.building import build_graph
 

@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import threads
-from bench.harness import Row
+from bench import comparing, limits, threads
+from bench.field import Field
+from bench.rows import Comparison, Row
 from bench.workloads import _measuring
 from onceflow import Engine, task
 
@@ -23,6 +24,8 @@ RUNS = 8
 """Of each kind in a round."""
 LENGTH = 10
 WARM_UP = 20
+COMPARED = 10
+"""Runs in a round of a comparison."""
 
 MOST_SAVED = 0.5
 MOST_PURE = 0.2
@@ -85,3 +88,8 @@ def measure() -> list[Row]:
             Row(f"{kind}: the whole run, p90", _measuring.percentile(times[kind, LENGTH], 90), "ms"),
         ]
     return [*rows, Row("plain commit, p50", commit, "ms")]
+
+
+def compare(field: Field) -> Comparison:
+    what = f"a chain of {LENGTH} tasks, from its submission to its result"
+    return comparing.latencies(field, "chain", what, COMPARED, (limits.COMMIT, limits.SOCKET))

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.harness import Row
+from bench.rows import Row
 from onceflow.storage import journal
 from onceflow.storage.journal import AppendEntries, CreateRun, Durability, Entry
 from onceflow.storage.sqlite import SqliteJournal

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bench.harness import Row
+from bench.rows import Row
 from onceflow.core import commands, events
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node

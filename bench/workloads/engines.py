@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from bench.harness import Row
+from bench.rows import Row
 from bench.workloads import _measuring
 
 ROUNDS = 3

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import os
 import random
-import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from bench import threads
-from bench.harness import Row
+from bench import comparing, processes, programs
+from bench.field import Contestant, Field
+from bench.rows import Comparison, Row
 from bench.workloads import _measuring, _steps
 
 ROUNDS = 7
@@ -28,6 +28,7 @@ MOST_AGAIN = 1
 """Steps that start twice."""
 PATIENCE = 60.0
 """Seconds until a program that does not get on is given up."""
+NOT_HERE = "the processes to kill are found in /proc, which is not here"
 
 PROGRAMS = {
     "importable steps": ["-c", "from bench.workloads import _steps; _steps.main()"],
@@ -49,48 +50,52 @@ def _kill_in_the_middle(program: subprocess.Popen[str], ledger: Path, choose: ra
     until = time.monotonic() + PATIENCE
     while len(_read(ledger)) < wanted:
         if program.poll() is not None or time.monotonic() > until:
-            raise RuntimeError(f"the program did not come to step {wanted}")
+            raise programs.Failed(f"the program did not come to step {wanted}")
         time.sleep(0.001)
     time.sleep(choose.random() * _steps.SECONDS)
-    everything = [program.pid, *threads.descendants(program.pid)]
-    for process in everything:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    processes.kill({program.pid, *processes.descendants(program.pid)})
     program.wait()
-    while any(_is_alive(process) for process in everything):
-        if time.monotonic() > until:
-            raise RuntimeError("a killed process does not go away")
-        time.sleep(0.001)
 
 
-def _is_alive(process: int) -> bool:
-    try:
-        return (threads.PROCESSES / str(process) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+Start = Callable[[Path, Path], "subprocess.Popen[str]"]
+"""Starts the program. It gets a place for what it keeps and the path of the ledger."""
 
 
-def _recover(program: list[str], folder: Path, choose: random.Random) -> tuple[float, int]:
+def _recover(start: Start, folder: Path, choose: random.Random) -> tuple[float, int]:
     """(seconds until the first step starts again, steps that started twice)"""
-    with tempfile.TemporaryDirectory(dir=folder) as place:
+    with tempfile.TemporaryDirectory(dir=folder) as place, contextlib.ExitStack() as started_programs:
+
+        def new() -> subprocess.Popen[str]:
+            program = start(Path(place) / "home", ledger)
+            started_programs.callback(_end, program)
+            return program
+
         ledger = Path(place) / "ledger"
-        command = [*program, Path(place) / "home", ledger]
-        _kill_in_the_middle(_measuring.start(command, folder), ledger, choose)
+        _kill_in_the_middle(new(), ledger, choose)
         done = len(_read(ledger))
         started = time.time()
-        again = _measuring.start(command, folder)
+        again = new()
         try:
             status = again.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            again.kill()
-            raise RuntimeError(f"the program did not end within {PATIENCE:g} s after it was killed") from None
+            raise programs.Failed(f"the program did not end within {PATIENCE:g} s after it was killed") from None
         if status:
-            raise RuntimeError(f"the program failed with status {status} after it was killed")
+            raise programs.Failed(f"the program failed with status {status} after it was killed")
         steps = _read(ledger)
     counts = collections.Counter(step for step, _ in steps)
     if len(counts) != _steps.STEPS or done == _steps.STEPS:
-        raise RuntimeError(f"of {_steps.STEPS} steps {len(counts)} ran, {done} before the kill")
+        raise programs.Failed(f"of {_steps.STEPS} steps {len(counts)} ran, {done} before the kill")
     return steps[done][1] - started, sum(count - 1 for count in counts.values())
+
+
+def _end(program: subprocess.Popen[str]) -> None:
+    if program.poll() is None:
+        processes.kill({program.pid, *processes.descendants(program.pid)})
+        program.wait()
+
+
+def _start_ours(command: list[str], folder: Path) -> Start:
+    return lambda home, ledger: _measuring.start([*command, home, ledger], folder)
 
 
 def _bare(folder: Path) -> float:
@@ -100,8 +105,8 @@ def _bare(folder: Path) -> float:
 
 
 def measure() -> list[Row]:
-    if not threads.PROCESSES.is_dir():
-        return [Row("recovery", None, "s", note="the processes to kill are found in /proc, which is not here")]
+    if not processes.PROCESSES.is_dir():
+        return [Row("recovery", None, "s", note=NOT_HERE)]
     choose = random.Random(3)
     times: dict[str, list[float]] = {name: [] for name in PROGRAMS}
     again: dict[str, list[int]] = {name: [] for name in PROGRAMS}
@@ -109,7 +114,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for warm in range(ROUNDS + 1):
             for name, program in PROGRAMS.items():
-                seconds, twice = _recover(program, Path(folder), choose)
+                seconds, twice = _recover(_start_ours(program, Path(folder)), Path(folder), choose)
                 if warm:
                     times[name].append(seconds)
                 again[name].append(twice)
@@ -125,3 +130,26 @@ def measure() -> list[Row]:
             Row(f"{name}: steps that ran twice, at most", most, "steps", f"≤ {MOST_AGAIN}", most <= MOST_AGAIN),
         ]
     return [*rows, _measuring.most("for comparison: Python starts and ends", bare, "s")]
+
+
+def compare(field: Field) -> Comparison:
+    ours, *peers = [_side(contestant, field) for contestant in field.everyone]
+    bare = comparing.Side("a start of Python", "", lambda: _bare(field.folder))
+    what = f"kill -9 amid {_steps.STEPS} steps: from the new process's start to the first step"
+    return comparing.compared(what, "s", [ours], peers, [bare], field.rounds)
+
+
+def _side(contestant: Contestant, field: Field) -> comparing.Side:
+    choose = random.Random(3)
+
+    def start(home: Path, ledger: Path) -> subprocess.Popen[str]:
+        command = contestant.command(contestant.recovering, home, ledger)
+        return subprocess.Popen(command, cwd=field.folder, env=contestant.environment, text=True)
+
+    missing = contestant.missing
+    if not contestant.recovering:
+        missing = "it keeps nothing that it could go on with"
+    elif not processes.PROCESSES.is_dir():
+        missing = NOT_HERE
+    measured = None if missing else lambda: _recover(start, field.folder, choose)[0]
+    return comparing.Side(contestant.name, contestant.kinds[""], measured, missing)

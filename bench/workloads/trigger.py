@@ -18,8 +18,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import threads
-from bench.harness import Row
+from bench import comparing, limits, threads
+from bench.field import Field
+from bench.rows import Comparison, Row
 from bench.workloads import _measuring
 from onceflow import Engine, task
 
@@ -27,6 +28,8 @@ ROUNDS = 100
 RUNS = 10
 """In a round, with as many commits after them."""
 WARM_UP = 100
+COMPARED = 30
+"""Runs in a round of a comparison."""
 
 MOST_MILLISECONDS = 1.0
 MOST_COMMITS = 4.0
@@ -107,6 +110,11 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         rows += rows_of("task of a script", measure_script(Path(folder)))
     return rows
+
+
+def compare(field: Field) -> Comparison:
+    what = "a workflow of one task, from its submission to its result"
+    return comparing.latencies(field, "trigger", what, COMPARED, (limits.COMMIT, limits.SYNC, limits.SOCKET))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The program that `footprint` looks at: an engine whose two workers have both done something, and which now waits."""
+"""The program that `idle` looks at: an engine whose two workers have both done something, and which now waits."""
 
 from __future__ import annotations
 

@@ -1,0 +1,124 @@
+"""Who can be compared: onceflow and its peers, each with its environment, ready to be started.
+
+A peer that is not to be had here stays in the field with the reason instead of an environment, so that a comparison can
+show it as not measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bench import programs, venvs
+from bench.workloads import _measuring
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Contestant:
+    name: str
+    kinds: Mapping[str, str]
+    """Ways to do the same (`_serving.Kinds`), and what each keeps, in few words."""
+    importing: str
+    """The statement with which its users begin."""
+    serving: str
+    """The statement that runs its program (bench/peers/_serving.py)."""
+    recovering: str = ""
+    """The statement that runs its program for `recovery`. Empty if it has nothing to recover from."""
+    requirements: Path | None = None
+    python: Path = Path(sys.executable)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    missing: str = ""
+    """Why it cannot be measured here."""
+
+    def command(self, statement: str, *arguments: object) -> list[str]:
+        return [str(self.python), "-c", statement, *map(str, arguments)]
+
+    def start(self, folder: Path) -> programs.Program:
+        folder.mkdir()
+        return programs.Program(self.command(self.serving), folder, self.environment)
+
+
+def _peer(name: str, saves: str, importing: str, recovering: str = "", installed: bool = True) -> Contestant:
+    return Contestant(
+        name,
+        {"": saves},
+        importing,
+        f"from bench.peers import {name}; {name}.main()",
+        recovering,
+        requirements=ROOT / "bench" / "peers" / f"{name}.txt" if installed else None,
+    )
+
+
+OURS = Contestant(
+    "onceflow",
+    {"": "every task, synced", "pure": "each run and its result, synced"},
+    "from onceflow import Engine, task",
+    "from bench.peers import onceflow; onceflow.main()",
+    "from bench.workloads import _steps; _steps.main()",
+)
+PEERS = {
+    peer.name: peer
+    for peer in (
+        _peer(
+            "dbos",
+            "every step, synced",
+            "from dbos import DBOS",
+            "from bench.peers import _dbos_steps; _dbos_steps.main()",
+        ),
+        _peer("ray", "nothing", "import ray"),
+        _peer("dask", "nothing", "from distributed import Client, LocalCluster"),
+        _peer("processpool", "nothing", "from concurrent.futures import ProcessPoolExecutor", installed=False),
+    )
+}
+
+
+@dataclasses.dataclass(slots=True)
+class Field:
+    """Ours and those to compare it with, and a folder for what they write."""
+
+    ours: Contestant
+    peers: Sequence[Contestant]
+    folder: Path
+    rounds: int
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    """As the programs said when they were started."""
+    _numbers: Iterator[int] = dataclasses.field(default_factory=itertools.count)
+
+    @property
+    def everyone(self) -> list[Contestant]:
+        return [self.ours, *self.peers]
+
+    def new_folder(self) -> Path:
+        """The path of one that does not exist yet. Short: some put sockets there, whose names may not be long."""
+        return self.folder / str(next(self._numbers))
+
+    @contextlib.contextmanager
+    def started(self, contestant: Contestant) -> Iterator[programs.Program]:
+        with contestant.start(self.new_folder()) as program:
+            self.versions[contestant.name] = program.version
+            yield program
+
+
+@contextlib.contextmanager
+def prepared(names: Sequence[str], rounds: int, tell: Callable[[str], None]) -> Iterator[Field]:
+    """With all environments that could be made. What could not is told, and noted in the field."""
+    peers = [_installed(PEERS[name], tell) for name in names]
+    with tempfile.TemporaryDirectory(prefix="bench") as folder:
+        ours = dataclasses.replace(OURS, environment=_measuring.environment(Path(folder)))
+        yield Field(ours, peers, Path(folder), rounds)
+
+
+def _installed(peer: Contestant, tell: Callable[[str], None]) -> Contestant:
+    try:
+        python = venvs.python_of(peer.name, peer.requirements, tell)
+    except venvs.Unavailable as reason:
+        tell(f"{peer.name} is left out, because it cannot be installed here: {reason}")
+        return dataclasses.replace(peer, missing=f"cannot be installed here: {reason}")
+    return dataclasses.replace(peer, python=python, environment=programs.environment(str(ROOT)))
