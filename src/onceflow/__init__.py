@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from onceflow.engine.describing import TaskInfo
     from onceflow.engine.engine import Engine
     from onceflow.engine.handles import Event, RunHandle
+    from onceflow.engine.insight import Progress
     from onceflow.engine.listing import RunInfo
     from onceflow.engine.statuses import Status
 
@@ -104,6 +105,7 @@ __all__ = [
     "NotDeterministic",
     "NotInTask",
     "OnceflowError",
+    "Progress",
     "Retry",
     "RunActive",
     "RunCancelled",
@@ -161,6 +163,7 @@ __all__ = [
 _IN_ENGINE = {
     "Engine": "engine",
     "Event": "handles",
+    "Progress": "insight",
     "RunHandle": "handles",
     "RunInfo": "listing",
     "Status": "statuses",

@@ -59,11 +59,13 @@ def test_two_engines_share_a_home(tmp_path: Path) -> None:
 def test_opening_removes_the_locks_of_dead_engines(tmp_path: Path) -> None:
     Home(tmp_path).close()
     (tmp_path / "engines" / "dead").touch()
-    (tmp_path / "engines" / "dead.bell").touch()
-    (tmp_path / "engines" / "long dead.bell").touch()
+    for suffix in (".bell", ".socket"):
+        (tmp_path / "engines" / f"dead{suffix}").touch()
+        (tmp_path / "engines" / f"long dead{suffix}").touch()
 
     with Home(tmp_path) as home:
-        assert {file.name for file in (tmp_path / "engines").iterdir()} == {home.engine, f"{home.engine}.bell"}
+        left = {file.name for file in (tmp_path / "engines").iterdir()}
+        assert left == {home.engine, f"{home.engine}.bell", f"{home.engine}.socket"}
 
 
 @pytest.mark.parametrize("inside", ["", "blobs", "engines"])

@@ -94,6 +94,11 @@ class Driver:
         """Why it was given up before its end."""
         self.measurements = Measurements()
         """Of attempts that came to an end. They ride on the next batch."""
+        self.changes = 0
+        """Grows whenever something may have changed. Who looks again and again need not look closely if it has not."""
+        self.finished_attempts = 0
+        self.retries: dict[str, float] = {}
+        """Node → when what raised, its attempt or its undo, is tried again, in seconds since 1970."""
         self._host = host
         self._store = store
         self._opening = list(opening)
@@ -161,6 +166,7 @@ class Driver:
         """What was started has returned."""
         if not self._take(work):
             return
+        self.finished_attempts += 1
         node, attempt = work.node, work.attempt
         self._deaths.pop((node, work.undo), None)
         if work.undo:
@@ -295,6 +301,7 @@ class Driver:
 
     def _work_off(self, decided: Sequence[commands.Command]) -> None:
         self._busy = True
+        self.changes += 1
         for command in decided:
             self._obey(command)
         while True:
@@ -479,6 +486,7 @@ class Driver:
     def _wait(self, command: commands.Wait) -> None:
         def elapse() -> None:
             self._timers -= 1
+            self.retries.pop(command.node, None)
             self.tell(events.Elapsed(command.node, command.attempt))
 
         row = self.run.rows[command.node]
@@ -489,6 +497,7 @@ class Driver:
                 # The clock may have been set: never wait longer than the policy says.
                 seconds = min(seconds, max(0.0, due - self._host.now()))
         self._timers += 1
+        self.retries[row.id] = self._host.now() + seconds
         self._host.later(self, seconds, elapse)
 
     # -- values --------------------------------------------------------------------------------------------------------

@@ -17,6 +17,10 @@ What happens in the thread of whoever calls:
     reading     what the journal has of a run that is not driven here
     describing  the tasks of a run, for people
     changes     what has become of a run's code
+    reasons     why a task does not run, in words
+    overviews   how a run gets on, at a glance
+    asking      another engine about the runs that it drives
+    following   what happens to a run that another engine drives
     outcomes    how a run came out, as a value or an exception
     waiting     looking now and then
     deaths      proof that an engine and its workers are no more
@@ -29,5 +33,8 @@ What happens in threads of the engine's own:
     local       the same with worker processes and a home directory
     workers     attempts of drivers as jobs of the local pool
     foresight   jobs that run before a driver asks for them
+    answering   other engines that ask
+    talking     what they say to each other
+    insight     what only whoever drives a run knows of it
     collecting  orphans, now and then
 """

@@ -2,7 +2,7 @@
 
     succeeded                               its result is read
     driven by this engine                   wait together with whoever waits already
-    driven by another engine                look again now and then, and tell how it ends there
+    driven by another engine                listen to it, look again now and then, and tell how it ends there
     failed, cancelled, undone, paused       go on with it
     its engine is dead                      go on with it, once its workers are proved dead as well
 
@@ -15,6 +15,7 @@ All of this happens in the thread of whoever asks.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from onceflow.authoring import storing
@@ -23,6 +24,7 @@ from onceflow.core.run import Run
 from onceflow.driver.driver import Driver
 from onceflow.driver.history import History, load_values
 from onceflow.engine import deaths
+from onceflow.engine.following import Following
 from onceflow.engine.handles import Completion
 from onceflow.engine.hub import Adopted, Hub, Redirected, Store
 from onceflow.engine.reading import Reading
@@ -50,13 +52,25 @@ class Attaching:
         """Returns as soon as the run is driven here, or has ended; `completion` then tells, or will tell, how it comes
         out. `again`, if given, is the same submission with the code as it is now. With `cancel`, a run that nobody
         drives is cancelled instead of going on."""
+        with contextlib.closing(Following(self._home, completion)) as following:
+            self._attach(run, completion, again, cancel, following)
+
+    def _attach(
+        self,
+        run: str,
+        completion: Completion,
+        again: Submission | None,
+        cancel: events.Cancel | None,
+        following: Following,
+    ) -> None:
         waited = False
-        for _ in looks():
+        for _ in looks(following.rest):
             row = self._home.journal.get_run(run)
             if row is None:
                 raise NoSuchRun(run)
             driven = self._hub.find(run)
             if row.status == "succeeded" or (waited and row.status in AT_REST):
+                following.finish()
                 completion.end(self._reading.ending(row))
                 return
             if driven is not None:
@@ -70,8 +84,9 @@ class Attaching:
                     deaths.wait_for_workers(self._home.path, row.owner)
                 if self._go_on(row, completion, again, cancel):
                     return
-            else:
-                waited = waited or not self._hub.is_busy_with(run)
+            elif not self._hub.is_busy_with(run):
+                waited = True
+                following.begin(row)
 
     def can_be_driven(self, row: RunRow) -> bool:
         """Whether nobody drives it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -11,11 +12,13 @@ from onceflow.core.effects import Effect
 from onceflow.core.graph import Node
 from onceflow.core.rows import Row
 from onceflow.core.run import Run, attempt_name
+from onceflow.engine import reasons
+from onceflow.engine.insight import Insight, Look, Progress
 from onceflow.values import failures, metadata
 
 TaskState = Literal["waiting", "ready", "running", "retrying", "undoing", "failed", "done"]
-"""`waiting`: for others. `ready`: it could run, or does so in another process. `retrying`: it raised and waits for its
-next attempt."""
+"""`waiting`: for others. `ready`: it could run, or does so in an engine that cannot be asked. `retrying`: it raised and
+waits for its next attempt."""
 
 
 class TaskInfo(msgspec.Struct, frozen=True):
@@ -39,6 +42,15 @@ class TaskInfo(msgspec.Struct, frozen=True):
     """What the option `metadata` says, and what the attempt whose output this is told with `current().annotate`."""
     version: str = ""
     """Of its function's code, when the run was created or a task returned the graph; empty for what has no code."""
+    started: float | None = None
+    """When the running attempt began, in seconds since 1970."""
+    progress: Progress | None = None
+    """How far the running attempt is, if it tells."""
+    reason: str = ""
+    """Why it does not run, for people."""
+    live: bool = False
+    """Whether the engine that drives the run says so. If not, it is what the journal has, which does not know what runs
+    just now."""
 
 
 def outline(run: Run) -> list[tuple[str, Node]]:
@@ -66,48 +78,64 @@ def describe(
     tasks: list[tuple[str, Node]],
     raised: Mapping[str, bytes],
     annotations: Mapping[str, str],
-    *,
-    driven_here: bool,
+    insight: Insight | None,
 ) -> list[TaskInfo]:
-    """`raised` has for each task what it raised last (`values.failures`), `annotations` what it told about itself."""
+    """`raised` has for each task what it raised last (`values.failures`), `annotations` what it told about itself.
+    `insight` is None for a run that is not driven here."""
     infos = []
     for id, node in tasks:
-        info = _describe(id, node, run.rows.get(id), raised.get(id), driven_here=driven_here)
+        row = run.rows.get(id)
+        if row is None:  # forgotten, because nothing can change about it any more
+            saved, version, live = node.options.checkpoint, node.call.version, insight is not None
+            info = TaskInfo(id, node.task, "done", node.options.effect, saved, version=version, live=live)
+        else:
+            info = describe_row(row, run, raised, insight)
         told = metadata.merge(node.call.metadata, annotations.get(id))
         infos.append(info if told is None else msgspec.structs.replace(info, metadata=metadata.decode(told)))
     return infos
 
 
-def _describe(id: str, node: Node, row: Row | None, raised: bytes | None, *, driven_here: bool) -> TaskInfo:
-    if row is None:  # forgotten, because nothing can change about it any more
-        saved, version = node.options.checkpoint, node.call.version
-        return TaskInfo(id, node.task, "done", node.options.effect, saved=saved, version=version)
-    state = _state(row, driven_here=driven_here)
+def describe_row(
+    row: Row, run: Run, raised: Mapping[str, bytes], insight: Insight | None, most: int | None = None
+) -> TaskInfo:
+    """`most`: of the tasks that it waits for, no more than so many are listed. Without metadata."""
+    state, look, reason = _state(row, run, insight)
+    failure = raised.get(row.id)
     return TaskInfo(
-        id=id,
-        task=node.task,
+        id=row.id,
+        task=row.node.task,
         state=state,
         effect=row.effect,
         saved=row.fully_saved,
         attempt=attempt_name(row.attempt) if row.attempt else "",
         failures=row.failures,
-        error=None if raised is None or state == "done" else failures.tell(raised),
-        waits_for=tuple([parent.id for parent, mask in row.parents if not parent.gives(mask)]),
-        version=node.call.version,
+        error=None if failure is None or state == "done" else failures.tell(failure),
+        waits_for=tuple(islice(reasons.missing(row), most)) if row.missing else (),
+        started=None if look is None else look.started,
+        progress=None if look is None else look.progress,
+        version=row.node.call.version,
+        reason=reason,
+        live=insight is not None,
     )
 
 
-def _state(row: Row, *, driven_here: bool) -> TaskState:
+def _state(row: Row, run: Run, insight: Insight | None) -> tuple[TaskState, Look | None, str]:
+    """With a look at what runs of it, and why it does not run."""
     if row.undo is not None or row.doomed:
-        return "undoing"
+        undoing = None if insight is None or row.undo is None else insight.look(row.undo.attempt)
+        return "undoing", undoing, reasons.of_undo(row, insight)
     match row.state:
-        case "waiting":
-            return "waiting" if row.missing else "ready"
-        case "running":
-            return "running" if driven_here else "ready"
-        case "backoff":
-            return "retrying"
-        case "failed":
-            return "failed"
         case "done":
-            return "done"
+            return "done", None, ""
+        case "waiting":
+            return "waiting" if row.missing else "ready", None, reasons.of_waiting(row, run)
+        case "running":
+            if insight is None:
+                return "ready", None, ""
+            look = insight.look(row.attempt)
+            running = look is not None and look.started is not None
+            return "running" if running else "ready", look, reasons.of_given(row, look)
+        case "backoff":
+            return "retrying", None, reasons.of_retry(row, insight)
+        case "failed":
+            return "failed", None, ""

@@ -6,12 +6,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
-from onceflow.engine import deaths, outcomes, settings
+from onceflow.engine import asking, deaths, outcomes, overviews, settings
 from onceflow.engine.attaching import Attaching
 from onceflow.engine.cancelling import GRACE, Cancelling, cancel
 from onceflow.engine.changes import changed_code
@@ -21,6 +22,7 @@ from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import Hub, Redirected
 from onceflow.engine.listing import Listing, RunInfo
 from onceflow.engine.local import LocalHub
+from onceflow.engine.overviews import Overview
 from onceflow.engine.reading import Reading
 from onceflow.engine.statuses import Status
 from onceflow.engine.submission import Submission, decode_settings, prepare
@@ -39,6 +41,7 @@ from onceflow.storage.places import Place
 from onceflow.values.context import running
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -228,9 +231,12 @@ class Engine:
     def list_tasks(self, run: str) -> list[TaskInfo]:
         """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
         self._check_open()
-        row = self._listing.row(run)
-        driven = self._hub.describe(row.id)
-        return self._reading.tasks(row.id) if driven is None else driven
+        return self._look(run, self._hub.describe, asking.describe, self._reading.tasks)
+
+    def survey(self, run: str) -> Overview:
+        """How a run gets on, at a glance: for displays that look again and again."""
+        self._check_open()
+        return self._look(run, self._hub.survey, asking.survey, lambda id: overviews.of(self._reading.tasks(id)))
 
     def list_runs(
         self,
@@ -429,6 +435,29 @@ class Engine:
 
     def _handle(self, completion: Completion, feed: Feed) -> RunHandle[Any]:
         return RunHandle(self, completion, feed)
+
+    def _look(
+        self,
+        run: str,
+        here: Callable[[str], T | None],
+        there: Callable[[Path, str, str], T],
+        journal: Callable[[str], T],
+    ) -> T:
+        """What whoever drives the run says; what the journal has if nobody does, or does not answer."""
+        row = self._listing.row(run)
+        while (said := here(row.id)) is None and not self._attaching.can_be_driven(row):
+            if row.owner is None or row.owner == self._home.engine:
+                break
+            try:
+                return there(self._home.path, row.owner, row.id)
+            except asking.Elsewhere:
+                before, row = row, self._listing.row(row.id)
+                if row == before:
+                    break
+            except asking.NotAnswered as problem:
+                logger.info("run %s is driven by engine %s, which cannot be asked: %s", row.id, row.owner, problem)
+                break
+        return journal(row.id) if said is None else said
 
     def _check_open(self) -> None:
         if self._process != os.getpid():

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from onceflow.driver.driver import Ending
 from onceflow.engine import outcomes
+from onceflow.engine.insight import Progress
 from onceflow.errors import OnceflowError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from onceflow.engine.engine import Engine
     from onceflow.engine.statuses import Status
 
 R = TypeVar("R", covariant=True)
 
-Kind = Literal["started", "finished", "failed", "lost", "undoing", "undone", "undo failed", "status", "missed"]
+Kind = Literal[
+    "started",
+    "progress",
+    "finished",
+    "failed",
+    "lost",
+    "undoing",
+    "undone",
+    "undo failed",
+    "status",
+    "missed",
+    "unheard",
+]
 
 MOST_EVENTS = 10_000
-"""Events that are kept for somebody who has not looked at them yet."""
+"""Events that are kept for somebody who has not looked at them yet. Of those that tell of progress half as many:
+they are of passing interest, and must not take the place of others."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened to a run. `lost`: the worker died; `status`: the run's status changed to `detail`;
-    `missed`: so many events (`detail`) were too many to be kept."""
+    """Something that happened to a run. `failed`: it raised `detail`; `lost`: the worker died; `status`: the run's
+    status changed to `detail`; `missed`: so many events (`detail`) were too many to be kept; `unheard`: another engine
+    drives the run and cannot be asked for its events, because of `detail`."""
 
     kind: Kind
     task: str = ""
@@ -37,6 +55,14 @@ class Event(msgspec.Struct, frozen=True):
     detail: str = ""
     time: float = 0.0
     """Seconds since 1970."""
+    progress: Progress | None = None
+    """Of an event of that kind."""
+
+
+class Listening(Protocol):
+    """Somebody who is told of the events of a run, in the loop's thread."""
+
+    def tell(self, event: Event) -> None: ...
 
 
 class Feed:
@@ -47,32 +73,53 @@ class Feed:
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._missed = 0
         self._closed = False
+        self._wakers: list[Callable[[], None]] = []
+        """To be called, once, when there is news."""
 
     def tell(self, event: Event) -> None:
         with self._news:
+            if event.kind == "progress" and len(self._events) >= MOST_EVENTS // 2:
+                return
             if len(self._events) == MOST_EVENTS:
                 self._missed += 1
             self._events.append(event)
-            self._news.notify_all()
+            self._wake()
 
     def close(self) -> None:
         """The run has ended."""
         with self._news:
             self._closed = True
-            self._news.notify_all()
+            self._wake()
 
     def next(self) -> Event | None:
         """The next event that nobody has taken; None when the run has ended and there is none left."""
         with self._news:
-            while True:
-                if self._missed:
-                    missed, self._missed = self._missed, 0
-                    return Event("missed", detail=str(missed), time=time.time())
-                if self._events:
-                    return self._events.popleft()
-                if self._closed:
-                    return None
+            while (event := self._take()) is None and not self._closed:
                 self._news.wait()
+            return event
+
+    def next_or_wake(self, waker: Callable[[], None]) -> tuple[Event | None, bool]:
+        """The same without waiting, and whether that is the answer: if not, `waker` is called when there may be one,
+        from any thread."""
+        with self._news:
+            event = self._take()
+            known = event is not None or self._closed
+            if not known:
+                self._wakers.append(waker)
+            return event, known
+
+    def _take(self) -> Event | None:
+        if self._missed:
+            missed, self._missed = self._missed, 0
+            return Event("missed", detail=str(missed), time=time.time())
+        return self._events.popleft() if self._events else None
+
+    def _wake(self) -> None:
+        self._news.notify_all()
+        if self._wakers:
+            wakers, self._wakers = self._wakers, []
+            for waker in wakers:
+                waker()
 
 
 class Latch:
@@ -104,7 +151,7 @@ class Latch:
 class Completion:
     """How one run comes out, for whoever waits for it. Thread-safe."""
 
-    def __init__(self, run: str, name: str | None, feeds: Iterable[Feed] = ()) -> None:
+    def __init__(self, run: str, name: str | None, feeds: Iterable[Listening] = ()) -> None:
         self.run = run
         self.name = name
         self.ending: Ending | None = None
@@ -167,19 +214,23 @@ class Completion:
         other.feeds += self.feeds
         other.when_done(lambda: self.end(other.ending, other.error))
 
-    def tell(self, kind: Kind, task: str = "", attempt: str = "", detail: str = "") -> None:
+    def tell(
+        self, kind: Kind, task: str = "", attempt: str = "", detail: str = "", progress: Progress | None = None
+    ) -> None:
         """Something happened to the run."""
         if self.feeds:
-            event = Event(kind, task, attempt, detail, time.time())
-            for feed in self.feeds:
-                feed.tell(event)
+            self.pass_on(Event(kind, task, attempt, detail, time.time(), progress))
+
+    def pass_on(self, event: Event) -> None:
+        for feed in list(self.feeds):
+            feed.tell(event)
 
 
 class RunHandle(Generic[R]):
     """A run that goes on, perhaps in another process.
 
-    Ask for its `result()`, or `await` it. Iterating over it gives its events as they happen, until it ends; each event
-    is given once, to whoever iterates first.
+    Ask for its `result()`, or `await` it. Iterating over it, with `for` or `async for`, gives its events as they
+    happen, until it ends; each event is given once, to whoever iterates first.
 
         handle = run_async(trip.bind("ann", "Rome"))
         for event in handle:
@@ -235,26 +286,43 @@ class RunHandle(Generic[R]):
 
     def __await__(self) -> Generator[Any, None, R]:
         if not self._completion.done:
-            import asyncio  # whoever awaits has it already
-
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[None] = loop.create_future()
-
-            def set_result() -> None:
-                if not future.done():
-                    future.set_result(None)
-
-            def wake() -> None:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(set_result)
-
+            wake, woken = _alarm()
             self._completion.when_done(wake)
-            yield from future
+            yield from woken
         return self.result()
 
     def __iter__(self) -> Iterator[Event]:
         while (event := self._feed.next()) is not None:
             yield event
 
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while True:
+            wake, woken = _alarm()
+            event, known = self._feed.next_or_wake(wake)
+            if event is not None:
+                yield event
+            elif known:
+                return
+            else:
+                await woken
+
     def __repr__(self) -> str:
         return f"<run {self.name or self.id}, {'ended' if self.done() else 'going on'}>"
+
+
+def _alarm() -> tuple[Callable[[], None], asyncio.Future[None]]:
+    """What any thread may call, and what is then done for whoever awaits it in the running event loop."""
+    import asyncio  # whoever awaits has it already
+
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def set_result() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(set_result)
+
+    return wake, woken

@@ -14,7 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,17 +25,22 @@ from onceflow.core.run import Run, attempt_name
 from onceflow.driver import history
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
-from onceflow.engine import describing, workers
+from onceflow.engine import describing, overviews, workers
 from onceflow.engine.cancelling import CANCEL, Cancelling
 from onceflow.engine.describing import TaskInfo
-from onceflow.engine.handles import Completion, Feed
+from onceflow.engine.handles import Completion, Kind, Listening
+from onceflow.engine.insight import Insight, Progress
 from onceflow.engine.loop import Posting
+from onceflow.engine.overviews import Overview
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
 from onceflow.storage.places import Place
+from onceflow.values import failures
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Redirected(OnceflowError):
@@ -70,6 +75,8 @@ class Hub(ABC):
         """Drivers of runs that have run out of time → how many seconds they had."""
         self._claimed: set[Driver] = set()
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
+        self._counted: dict[Driver, overviews.Counted] = {}
+        """What was found when somebody last asked how its run gets on."""
         self._workers: workers.Crew | None = None
         self._closed: OnceflowError | None = None
         """Why nothing can be submitted any more."""
@@ -87,7 +94,7 @@ class Hub(ABC):
 
     # -- from any thread -----------------------------------------------------------------------------------------------
 
-    def expect(self, run: str, name: str | None, feeds: Iterable[Feed] = ()) -> Completion:
+    def expect(self, run: str, name: str | None, feeds: Iterable[Listening] = ()) -> Completion:
         """For somebody who is going to wait for a run."""
         return Completion(run, name, feeds)
 
@@ -115,22 +122,18 @@ class Hub(ABC):
 
     def describe(self, run: str) -> list[TaskInfo] | None:
         """The tasks of a run that is driven here; None for any other."""
-        found: queue.SimpleQueue[list[TaskInfo] | None] = queue.SimpleQueue()
+        return self._ask(lambda: self.describe_now(run))
 
-        def look() -> None:
-            driven = self._active.get(run)
-            if driven is None:
-                found.put(None)
-            else:
-                driver = driven[0]
-                tasks = describing.outline(driver.run)
-                found.put(
-                    describing.describe(driver.run, tasks, driver.raised_last, driver.annotations, driven_here=True)
-                )
+    def survey(self, run: str) -> Overview | None:
+        """How a run that is driven here gets on; None for any other."""
+        return self._ask(lambda: self.survey_now(run))
 
+    def _ask(self, question: Callable[[], T]) -> T:
+        """What the loop's thread answers."""
+        found: queue.SimpleQueue[T] = queue.SimpleQueue()
         if self._closed is not None:
             raise self._closed
-        self._loop.post(look)
+        self._loop.post(lambda: found.put(question()))
         return found.get()
 
     def cancel(self, run: str, cancel: Cancelling) -> None:
@@ -246,6 +249,11 @@ class Hub(ABC):
             _tell_report(completion, work, report)
         self._tell(driver, lambda: workers.deliver(driver, work, report))
 
+    def _tell_progress(self, driver: Driver, work: Work, progress: Progress) -> None:
+        completion = self._completions.get(driver)
+        if completion is not None and completion.feeds:
+            completion.tell("progress", work.node, attempt_name(work.attempt), str(progress), progress)
+
     def _with_driver(self, run: str, what: Callable[[Driver], None]) -> None:
         found = self._active.get(run)
         if found is not None:
@@ -317,6 +325,40 @@ class Hub(ABC):
         if self._workers is not None:
             self._workers.close()
 
+    # -- what others ask, in the loop's thread (answering.Source) ------------------------------------------------------
+
+    def describe_now(self, run: str) -> list[TaskInfo] | None:
+        driven = self._active.get(run)
+        if driven is None:
+            return None
+        driver = driven[0]
+        insight = Insight(driver, self._workers, self.now())
+        tasks = describing.outline(driver.run)
+        return describing.describe(driver.run, tasks, driver.raised_last, driver.annotations, insight)
+
+    def survey_now(self, run: str) -> Overview | None:
+        driven = self._active.get(run)
+        if driven is None:
+            return None
+        driver = driven[0]
+        counted = self._counted.get(driver)
+        if counted is None or counted.changes != driver.changes:
+            counted = self._counted[driver] = overviews.count(driver)
+        return overviews.survey(driver, counted, self._workers, self.now())
+
+    def add_listener(self, run: str, listener: Listening, ended: Callable[[], None]) -> bool:
+        driven = self._active.get(run)
+        if driven is None:
+            return False
+        driven[1].feeds.append(listener)
+        driven[1].when_done(ended)
+        return True
+
+    def remove_listener(self, run: str, listener: Listening) -> None:
+        driven = self._active.get(run)
+        if driven is not None and listener in driven[1].feeds:
+            driven[1].feeds.remove(listener)
+
     # -- what drivers ask for (driver.work.Host) -----------------------------------------------------------------------
 
     def start(self, driver: Driver, work: Work) -> None:
@@ -366,6 +408,7 @@ class Hub(ABC):
         completion = self._completions.pop(driver)
         del self._active[driver.id]
         self._dirty.pop(driver, None)
+        self._counted.pop(driver, None)
         self._claimed.discard(driver)
         ending, timeout = driver.ending, self._timed_out.pop(driver, None)
         if timeout is not None and ending is not None and ending.status == "cancelled":
@@ -413,7 +456,8 @@ def _tell_report(completion: Completion, work: Work, report: Report) -> None:
     match report:
         case Finished():
             completion.tell("undone" if work.undo else "finished", work.node, attempt)
-        case Raised():
-            completion.tell("undo failed" if work.undo else "failed", work.node, attempt)
+        case Raised(_, failure):
+            kind: Kind = "undo failed" if work.undo else "failed"
+            completion.tell(kind, work.node, attempt, failures.tell(failure))
         case Died() | Ended():
             completion.tell("lost", work.node, attempt)

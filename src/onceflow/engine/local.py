@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onceflow.driver.driver import Driver
 from onceflow.engine import deaths
+from onceflow.engine.answering import Answering
 from onceflow.engine.hub import Hub, interrupted
 from onceflow.engine.loop import Loop
 from onceflow.engine.workers import Workers
@@ -36,6 +37,7 @@ class LocalHub(Hub):
     def _open_loop(self) -> Loop:
         self._threaded = Loop(f"onceflow engine {self._directory.path}", turn=self._turn, ended=self._ended)
         self._threaded.selector.register(self._directory.bell, selectors.EVENT_READ, self._heard_bell)
+        self._answering = Answering(self._directory.listener, self._threaded, self)
         return self._threaded
 
     def _open_workers(self) -> Workers:
@@ -46,6 +48,7 @@ class LocalHub(Hub):
             environment={"ONCEFLOW_HOME": str(self._directory.path)},  # a task that looks at runs finds them
             loop=self._threaded,
             answer=self._answered,
+            tell_progress=self._tell_progress,
         )
 
     def _heard_bell(self) -> None:
@@ -58,6 +61,7 @@ class LocalHub(Hub):
             deaths.forget(self._directory.path, self._directory.engine)
         if self._savers is not None:
             self._savers.shutdown()
+        self._answering.close()
 
     def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
         if self._savers is None:

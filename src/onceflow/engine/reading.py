@@ -38,7 +38,7 @@ class Reading:
         tasks = outline(state)
         if past.finished != "succeeded":
             _wake(state, past)
-        infos = describe(state, tasks, past.failures, past.annotations, driven_here=False)
+        infos = describe(state, tasks, past.failures, past.annotations, None)
         if past.finished is None:
             return infos
         return [_after_the_end(info, past) for info in infos]
@@ -103,4 +103,5 @@ def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
         attempt=info.attempt if done else "",
         failures=past.failure_counts.get(info.id, 0),
         error=None if done else info.error,
+        reason="",
     )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 FIRST, LAST = 0.005, 0.25
 """Seconds between two looks; twice as long each time."""
 
 
-def looks() -> Iterator[None]:
+def looks(wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
     """Never ends; waits before each look but the first."""
     pause = FIRST
     while True:
         yield
-        time.sleep(pause)
+        wait(pause)
         pause = min(2 * pause, LAST)

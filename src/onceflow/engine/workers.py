@@ -11,12 +11,13 @@ from typing import Any, Protocol
 from onceflow.authoring.calls import Call
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
-from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.backends.local.reports import Died, Ended, Finished, Progressed, Raised, Report
 from onceflow.core.run import attempt_name
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.foresight import Foresight
+from onceflow.engine.insight import Look, Progress
 from onceflow.engine.loop import Loop
 from onceflow.errors import TaskTimedOut, UnpicklableArgument, WorkerDied
 from onceflow.values import failures, functions
@@ -30,6 +31,7 @@ SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5
 timeout."""
 
 Answer = Callable[[Driver, Work, Report], None]
+TellProgress = Callable[[Driver, Work, Progress], None]
 
 
 class Crew(Protocol):
@@ -41,6 +43,12 @@ class Crew(Protocol):
         """These are likely to be started behind what was just started. It need not care."""
 
     def stop(self, driver: Driver, attempt: int) -> None: ...
+
+    def look(self, driver: Driver, attempt: int) -> Look | None:
+        """At an attempt that was started and has not been answered."""
+
+    def running(self, driver: Driver) -> list[Work]:
+        """What is carried out now of this driver's."""
 
     @property
     def idle(self) -> bool:
@@ -70,11 +78,15 @@ class Workers:
         environment: Mapping[str, str],
         loop: Loop,
         answer: Answer,
+        tell_progress: TellProgress,
     ) -> None:
         self._answer = answer
+        self._tell_progress = tell_progress
         self._loop = loop
         self._timed_out: dict[int, float] = {}
         """Jobs that are stopped because they have run for so many seconds."""
+        self._progress: dict[int, Progress] = {}
+        """What jobs that run have told last."""
         self._tokens = itertools.count(1)
         self._jobs: dict[int, tuple[Driver, Work]] = {}
         self._by_attempt: dict[tuple[Driver, int], int] = {}
@@ -87,7 +99,13 @@ class Workers:
         """Functions of modules that were shipped by any driver since `_recent_since`, and their hashes."""
         self._recent_since = 0.0
         self._pool = Pool(
-            folder, size, selector=loop.selector, report=self._reported, preload=preload, environment=environment
+            folder,
+            size,
+            selector=loop.selector,
+            report=self._reported,
+            progressed=self._progressed,
+            preload=preload,
+            environment=environment,
         )
 
     def start(self, driver: Driver, work: Work) -> None:
@@ -159,6 +177,20 @@ class Workers:
         if token is not None:
             self._ran_ahead.discard(token)
             self._pool.stop(token)
+
+    def look(self, driver: Driver, attempt: int) -> Look | None:
+        """At an attempt that was started and has not been answered."""
+        token = self._by_attempt.get((driver, attempt))
+        if token is None:
+            return None
+        started = self._pool.started(token)
+        if started is not None:
+            return Look(started, self._progress.get(token))
+        return Look(needs=_needs(self._jobs[token][1]) if self._pool.lacks_room(token) else "")
+
+    def running(self, driver: Driver) -> list[Work]:
+        jobs = [self._jobs.get(token) for token in self._pool.running()]
+        return [job[1] for job in jobs if job is not None and job[0] is driver]
 
     @property
     def idle(self) -> bool:
@@ -235,7 +267,15 @@ class Workers:
         for token in self._foresight.give_up(driver):
             self._pool.stop(token)
 
+    def _progressed(self, told: Progressed) -> None:
+        found = self._jobs.get(told.token)
+        if found is not None:  # else nobody has asked for it yet
+            progress = self._progress[told.token] = Progress(told.done, told.total, told.note)
+            self._tell_progress(*found, progress)
+
     def _take(self, token: int) -> tuple[Driver, Work]:
+        if self._progress:
+            self._progress.pop(token, None)
         self._timed_out.pop(token, None)
         self._ran_ahead.discard(token)
         driver, work = self._jobs.pop(token)
@@ -292,3 +332,10 @@ def deliver(driver: Driver, work: Work, report: Report) -> None:
         case Ended():
             driver.measurements.add(work, measuring.STOPPED, 0.0, 0.0, 0, 0)
             driver.ended(work)
+
+
+def _needs(work: Work) -> str:
+    settings = work.call.settings
+    cpus = [] if settings.cpus is None else [f"{settings.cpus:g} cpus"]
+    memory = [f"{settings.memory / 1e6:.0f} MB of memory"] if settings.memory else []
+    return " and ".join([*cpus, *memory])

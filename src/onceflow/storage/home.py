@@ -4,6 +4,7 @@
     blobs/<run>/...                               large values
     engines/<id>                                  a locked file for each living engine
     engines/<id>.bell                             a named pipe: rung when there is something for it in the journal
+    engines/<id>.socket                           where it answers questions about the runs that it drives
 
 Only its user may enter it: what lies here is unpickled.
 """
@@ -24,6 +25,7 @@ from onceflow.storage.bells import Bell
 from onceflow.storage.blobs import Blobs
 from onceflow.storage.journal import Durability
 from onceflow.storage.locks import Engines
+from onceflow.storage.sockets import Listener
 from onceflow.storage.sqlite import SqliteJournal
 
 JOURNAL = "journal.db"
@@ -51,6 +53,8 @@ class Home:
             opened.callback(self.lock.close)
             self.bell = Bell(path / ENGINES, self.lock.id)
             opened.callback(self.bell.close)
+            self.listener = Listener(path / ENGINES, self.lock.id)
+            opened.callback(self.listener.close)
             self.journal = SqliteJournal(path / JOURNAL, durability=durability)
             opened.callback(self.journal.close)
             self.blobs = Blobs(path / BLOBS)

@@ -19,7 +19,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from onceflow.storage import bells, failures, forks
+from onceflow.storage import bells, failures, forks, sockets
 
 
 class EngineLock(forks.OwnFile):
@@ -61,15 +61,16 @@ class Engines:
         removed = []
         with failures.told(self._folder):
             for name in os.listdir(self._folder):
-                if name.endswith(bells.SUFFIX):
-                    if not (self._folder / name.removesuffix(bells.SUFFIX)).exists():
+                id, beside, _ = name.partition(".")
+                if beside:  # its bell, or its socket
+                    if not (self._folder / id).exists():
                         (self._folder / name).unlink(missing_ok=True)
                     continue
-                id = name
                 descriptor = self._open_if_dead(id)
                 if descriptor is not None:
                     try:
-                        (self._folder / (id + bells.SUFFIX)).unlink(missing_ok=True)
+                        for suffix in (bells.SUFFIX, sockets.SUFFIX):
+                            (self._folder / (id + suffix)).unlink(missing_ok=True)
                         (self._folder / id).unlink(missing_ok=True)
                     finally:
                         os.close(descriptor)

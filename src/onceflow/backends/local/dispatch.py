@@ -82,6 +82,10 @@ class Dispatcher:
         self._leave_behind(self._followers.pop(token, ()))
         return True
 
+    def find_needy(self, token: int) -> Job | None:
+        """The job, if it is queued and says what it needs."""
+        return self._queues.find_needy(token)
+
     def fill(self, workers: Collection[Worker], now: float) -> None:
         """Gives what may be given."""
         self.congested = False

@@ -170,6 +170,28 @@ class Pool:
             return False
         return token in worker.shared or worker.queue[token].place <= worker.mark
 
+    def started(self, token: int) -> float | None:
+        """When a worker began to run this job, in seconds since the epoch; None if that has not happened. Jobs that
+        share begin when they are given. (One of a lane that has ended and not told yet began before that.)"""
+        worker = self._dispatcher.holders.get(token)
+        if worker is None:
+            return None
+        shared = worker.shared.get(token)
+        if shared is not None:
+            return shared.given
+        return worker.started if worker.queue[token].place <= worker.mark else None
+
+    def running(self) -> list[int]:
+        """The tokens of all jobs that workers run now."""
+        return [token for worker in self._workers.values() for token in worker.running]
+
+    def lacks_room(self, token: int) -> bool:
+        """Whether this job waits for cpus or memory (`admission`), not for a worker that has nothing to do."""
+        job = self._dispatcher.find_needy(token)
+        if job is None:
+            return False
+        return job.shares or any(worker.open and not worker.queue for worker in self._workers.values())
+
     def stop(self, token: int, *, now: bool = False) -> None:
         """Ends a job. Answered by `Ended`, or by another report if that was quicker. Unknown tokens are ignored.
 

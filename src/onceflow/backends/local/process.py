@@ -120,6 +120,7 @@ class _Worker:
                     outcome = skipped(job)
                     self._outcomes.append(outcome)
                     continue
+                mark[2] = time.time_ns()
                 mark[0] = place
                 channel.lane = job.token
                 outcome = run(job)

@@ -58,6 +58,15 @@ class Queues:
         line = self._line(job)
         return line is not None and (job.token in line.came or job.token in line.returned)
 
+    def find_needy(self, token: int) -> Job | None:
+        """The job, if it is queued and says what it needs."""
+        for lines in self._lines:
+            for line in lines.values():
+                found = line.came.get(token) or line.returned.get(token)
+                if found is not None:
+                    return found
+        return None
+
     def lines(self, *, share: bool) -> list[Line]:
         """The next ones to look at. None is empty."""
         silent = self.sharing if share else (self.lane,)

@@ -7,6 +7,7 @@ import mmap
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator, Sequence
 
 from onceflow.backends.local.capture import Capture
@@ -32,13 +33,15 @@ from onceflow.values.functions import Shipped
 class Given:
     """A job that a worker has."""
 
-    __slots__ = ("expected", "job", "place")
+    __slots__ = ("expected", "given", "job", "place")
 
-    def __init__(self, job: Job, place: int, expected: float) -> None:
+    def __init__(self, job: Job, place: int, expected: float, given: float = 0.0) -> None:
         self.job = job
         self.place = place
         """In the lane, counting from 1. 0 for jobs that share."""
         self.expected = expected
+        self.given = given
+        """When a job that shares was given, in seconds since the epoch."""
 
 
 class Worker:
@@ -107,6 +110,19 @@ class Worker:
         return self._numbers[1]
 
     @property
+    def started(self) -> float:
+        """When the job started whose place is the mark, in seconds since the epoch."""
+        return self._numbers[2] / 1e9
+
+    @property
+    def running(self) -> list[int]:
+        """The tokens of the jobs that it runs now."""
+        mark = self.mark
+        lane = next((token for token, given in self.queue.items() if given.place >= mark), None)
+        in_lane = lane is not None and self.queue[lane].place == mark
+        return [lane, *self.shared] if lane is not None and in_lane else list(self.shared)
+
+    @property
     def printing(self) -> int:
         """The token of the job that what is in the pipes now belongs to; 0 if nobody knows."""
         mark = self.mark
@@ -130,7 +146,8 @@ class Worker:
         self._path = path
         knows.update(unknown)
         if share:
-            self.shared.update({job.token: Given(job, 0, 0.0) for job, _ in given})
+            now = time.time()
+            self.shared.update({job.token: Given(job, 0, 0.0, now) for job, _ in given})
             return True
         for place, (job, expected) in enumerate(given, first):
             self.queue[job.token] = Given(job, place, expected)

@@ -1,0 +1,112 @@
+"""Asking another engine, in another process, about the runs that it drives (`talking`)."""
+
+from __future__ import annotations
+
+import select
+import time
+from pathlib import Path
+
+from onceflow.engine import talking
+from onceflow.engine.describing import TaskInfo
+from onceflow.engine.handles import Event
+from onceflow.engine.overviews import Overview
+from onceflow.storage import sockets
+from onceflow.storage.home import ENGINES
+
+PATIENCE = 3.0
+"""Seconds that an engine has for its answer."""
+
+
+class NotAnswered(Exception):
+    """The engine is dead, too busy, or of another version."""
+
+
+class Elsewhere(NotAnswered):
+    """It does not drive the run any more."""
+
+
+def describe(home: Path, engine: str, run: str) -> list[TaskInfo]:
+    """Raises `NotAnswered`."""
+    answer = _ask(home, engine, talking.Describe(run))
+    if not isinstance(answer, talking.Described):
+        raise NotAnswered(f"it said {type(answer).__name__}")
+    return answer.tasks
+
+
+def survey(home: Path, engine: str, run: str) -> Overview:
+    """Raises `NotAnswered`."""
+    answer = _ask(home, engine, talking.Survey(run))
+    if not isinstance(answer, talking.Surveyed):
+        raise NotAnswered(f"it said {type(answer).__name__}")
+    return answer.overview
+
+
+class Events:
+    """The events of a run that another engine drives, from now on. Raises `NotAnswered`."""
+
+    def __init__(self, home: Path, engine: str, run: str) -> None:
+        self._connection = _Connection(home, engine, talking.Follow(run))
+        try:
+            self._connection.receive(PATIENCE)
+        except BaseException:
+            self.close()
+            raise
+
+    def next(self, seconds: float) -> list[Event] | None:
+        """What happens within so many seconds: as soon as something does, or nothing. None if there will be no more:
+        the run has ended, or its engine has."""
+        try:
+            answer = self._connection.receive(seconds, none_yet=talking.Told([]))
+        except NotAnswered:
+            return None
+        return answer.events if isinstance(answer, talking.Told) else None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _ask(home: Path, engine: str, request: talking.Request) -> talking.Answer:
+    connection = _Connection(home, engine, request)
+    try:
+        return connection.receive(PATIENCE)
+    finally:
+        connection.close()
+
+
+class _Connection:
+    def __init__(self, home: Path, engine: str, request: talking.Request) -> None:
+        self._received = bytearray()
+        try:
+            self._socket = sockets.connect(home / ENGINES, engine, PATIENCE)
+            try:
+                self._socket.sendall(talking.encode(request))
+            except BaseException:
+                self._socket.close()
+                raise
+            self._poll = select.poll()
+            self._poll.register(self._socket, select.POLLIN)
+        except OSError as error:
+            raise NotAnswered(f"it cannot be reached: {error}") from error
+
+    def receive(self, seconds: float, none_yet: talking.Answer | None = None) -> talking.Answer:
+        """The next message; `none_yet` if there is none within so many seconds. Raises `NotAnswered`."""
+        deadline = time.monotonic() + seconds
+        try:
+            while (message := talking.take(self._received, talking.MOST_ANSWERED)) is None:
+                if not self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                    if none_yet is not None:
+                        return none_yet
+                    raise NotAnswered(f"it has not answered within {seconds:g} seconds")
+                received = self._socket.recv(1024 * 1024)
+                if not received:
+                    raise NotAnswered("it has broken the connection off")
+                self._received += received
+            answer: talking.Answer = talking.decode(message, talking.Answer)  # type: ignore[arg-type]
+        except (OSError, talking.Malformed) as error:
+            raise NotAnswered(str(error)) from error
+        if isinstance(answer, talking.Refused):
+            raise Elsewhere if answer.why == "elsewhere" else NotAnswered(answer.text)
+        return answer
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,57 @@
+"""What only the engine that drives a run knows of it: what its workers do, and what is due when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+    from onceflow.engine.workers import Crew
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a task is, as it says itself (`current().progress`)."""
+
+    done: int | float
+    total: int | float | None = None
+    """None if it is not known."""
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.total is None:
+            told = f"{self.done:.15g}"
+        elif 0 <= self.done <= self.total and self.total > 0:
+            told = f"{self.done:.15g} of {self.total:.15g} ({int(100 * self.done / self.total)} %)"
+        else:
+            told = f"{self.done:.15g} of {self.total:.15g}"
+        return f"{told} {self.note}" if self.note else told
+
+
+class Look(msgspec.Struct, frozen=True, gc=False):
+    """A look at an attempt that was given to the workers."""
+
+    started: float | None = None
+    """When it began to run, in seconds since 1970; None if it waits for its turn."""
+    progress: Progress | None = None
+    needs: str = ""
+    """What there is too little of just now, for one that waits for that."""
+
+
+class Insight:
+    """For one run. Used in the loop's thread."""
+
+    def __init__(self, driver: Driver, workers: Crew | None, now: float) -> None:
+        self._driver = driver
+        self._workers = workers
+        self._now = now
+
+    def look(self, attempt: int) -> Look | None:
+        """None if the attempt has not been given to the workers."""
+        return None if self._workers is None else self._workers.look(self._driver, attempt)
+
+    def until_retry(self, node: str) -> float | None:
+        """Seconds until what raised is tried again, if there is a time for that."""
+        due = self._driver.retries.get(node)
+        return None if due is None else max(0.0, due - self._now)
