@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         info,
         list_runs,
         list_tasks,
+        logs,
         resume,
         resume_all,
         resume_async,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from onceflow.engine.handles import Event, RunHandle
     from onceflow.engine.insight import Progress
     from onceflow.engine.listing import RunInfo
+    from onceflow.engine.logs import LogLine
     from onceflow.engine.statuses import Status
 
 __all__ = [
@@ -95,6 +97,7 @@ __all__ = [
     "InsideTask",
     "InvalidGraph",
     "InvalidOption",
+    "LogLine",
     "NameTaken",
     "NoAttributeYet",
     "NoOutput",
@@ -147,6 +150,7 @@ __all__ = [
     "info",
     "list_runs",
     "list_tasks",
+    "logs",
     "resume",
     "resume_all",
     "resume_async",
@@ -163,6 +167,7 @@ __all__ = [
 _IN_ENGINE = {
     "Engine": "engine",
     "Event": "handles",
+    "LogLine": "logs",
     "Progress": "insight",
     "RunHandle": "handles",
     "RunInfo": "listing",
@@ -176,6 +181,7 @@ _IN_ENGINE = {
     "info": "default",
     "list_runs": "default",
     "list_tasks": "default",
+    "logs": "default",
     "resume": "default",
     "resume_all": "default",
     "resume_async": "default",

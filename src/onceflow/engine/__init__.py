@@ -7,6 +7,7 @@ What users call, from any thread:
     settings    home, workers, durability: from arguments, environment, pyproject.toml
     handles     what somebody who waits for a run holds
     statuses    how a run can stand
+    logs        what tasks printed, as it is stored and read again
 
 What happens in the thread of whoever calls:
 
@@ -36,5 +37,8 @@ What happens in threads of the engine's own:
     answering   other engines that ask
     talking     what they say to each other
     insight     what only whoever drives a run knows of it
+    printing    what jobs print: into the logs of their runs
+    showing     and on the terminal
+    recording   what the engine does, for people
     collecting  orphans, now and then
 """

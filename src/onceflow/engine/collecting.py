@@ -1,4 +1,5 @@
-"""Collecting orphans (blobs that no run names) now and then, in the background, when an engine is opened."""
+"""Collecting orphans (blobs that no run names, logs of runs that are gone) now and then, in the background, when an
+engine is opened."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ import logging
 import os
 import threading
 import time
+from pathlib import Path
 
 from onceflow.errors import StorageError
+from onceflow.storage import logs
 from onceflow.storage.home import BLOBS, Home
 
 STAMP = "collected"
@@ -41,8 +44,7 @@ class Collecting:
         with contextlib.suppress(FileNotFoundError):
             if time.time() - (self._home.path / STAMP).stat().st_mtime < INTERVAL:
                 return False
-        with os.scandir(self._home.path / BLOBS) as folders:
-            return next(folders, None) is not None
+        return _has_something(self._home.path / BLOBS) or _has_something(logs.of_runs(self._home.path))
 
     def _collect(self) -> None:
         try:
@@ -54,3 +56,11 @@ class Collecting:
             (self._home.path / STAMP).touch()
         if collected.files:
             logger.info("collected %s orphans of %s bytes", collected.files, collected.bytes)
+
+
+def _has_something(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except FileNotFoundError:
+        return False

@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from onceflow.core.state import OnFailure
@@ -16,6 +16,8 @@ from onceflow.engine.describing import TaskInfo
 from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.listing import RunInfo
+from onceflow.engine.logs import Level, LogLine, LogStream
+from onceflow.engine.settings import Output
 from onceflow.engine.statuses import Status
 from onceflow.errors import RunActive
 from onceflow.storage.journal import Durability
@@ -36,6 +38,10 @@ def configure(
     durability: Durability | None = None,
     preload: Sequence[str] | None = None,
     recover: bool | None = None,
+    output: Output | None = None,
+    log_level: Level | None = None,
+    log_limit: int | None = None,
+    event_log: bool | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -45,7 +51,17 @@ def configure(
         onceflow.configure(home="/var/lib/trips", workers=8)
     """
     global _configured
-    given = {"home": home, "workers": workers, "durability": durability, "preload": preload, "recover": recover}
+    given = {
+        "home": home,
+        "workers": workers,
+        "durability": durability,
+        "preload": preload,
+        "recover": recover,
+        "output": output,
+        "log_level": log_level,
+        "log_limit": log_limit,
+        "event_log": event_log,
+    }
     settings.check(**given)
     with _lock:
         if _engine is not None and _engine.active:
@@ -236,6 +252,28 @@ def list_tasks(run: str) -> list[TaskInfo]:
             print(info.id, info.state)
     """
     return default_engine().list_tasks(run)
+
+
+def logs(
+    run: str,
+    task: str | None = None,
+    *,
+    attempt: str | None = None,
+    stream: LogStream | None = None,
+    level: Level | None = None,
+    since: float | None = None,
+    follow: bool = False,
+) -> Iterator[LogLine]:
+    """What the tasks of a run, by id or name, have printed and logged, oldest first, wherever it was or is driven.
+
+    Only what fits: of one task (and of those nested in it), one attempt (`"1.2"`), one stream (`"stdout"`, `"stderr"`,
+    `"log"`), not before `since` (seconds since 1970). With `level` only records of `logging`, from that level on.
+    With `follow=True` it goes on with what comes, until nobody drives the run any more.
+
+        for line in logs("trip-17", level="WARNING"):
+            print(line.task, line.text)
+    """
+    return default_engine().logs(run, task, attempt=attempt, stream=stream, level=level, since=since, follow=follow)
 
 
 def delete(run: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
-from onceflow.engine import asking, deaths, outcomes, overviews, settings
+from onceflow.engine import asking, deaths, logs, outcomes, overviews, settings
 from onceflow.engine.attaching import Attaching
 from onceflow.engine.cancelling import GRACE, Cancelling, cancel
 from onceflow.engine.changes import changed_code
@@ -22,9 +22,11 @@ from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import Hub, Redirected
 from onceflow.engine.listing import Listing, RunInfo
 from onceflow.engine.local import LocalHub
+from onceflow.engine.logs import Level, LogLine, LogStream
 from onceflow.engine.overviews import Overview
 from onceflow.engine.reading import Reading
-from onceflow.engine.statuses import Status
+from onceflow.engine.settings import Output
+from onceflow.engine.statuses import AT_REST, Status
 from onceflow.engine.submission import Submission, decode_settings, prepare
 from onceflow.errors import (
     EngineClosed,
@@ -35,6 +37,8 @@ from onceflow.errors import (
     RunActive,
     RunInterrupted,
 )
+from onceflow.storage import failures
+from onceflow.storage import logs as stored_logs
 from onceflow.storage.home import Home
 from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
 from onceflow.storage.places import Place
@@ -52,6 +56,10 @@ class Engine:
     `home` is that directory (default `./.onceflow`), `workers` the number of worker processes (default: one per core),
     `durability` what a save survives (`"power"`, or the faster `"process"`), `preload` names modules that workers
     import early, and `recover=True` goes on with all interrupted runs at once.
+    `output` says what becomes of what tasks print and log: `"show"` stores it and shows it with the task in front,
+    `"store"` only stores it, `"inherit"` leaves the terminal to the workers. `log_level` is the level of `logging` from
+    which on records count (`"INFO"`), `log_limit` the bytes that a run's log may have, and `event_log=False` keeps no
+    log of what the engine does.
     What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 
@@ -70,13 +78,25 @@ class Engine:
         durability: Durability | None = None,
         preload: Sequence[str] | None = None,
         recover: bool | None = None,
+        output: Output | None = None,
+        log_level: Level | None = None,
+        log_limit: int | None = None,
+        event_log: bool | None = None,
     ) -> None:
         self.settings = settings.find(
-            home=home, workers=workers, durability=durability, preload=preload, recover=recover
+            home=home,
+            workers=workers,
+            durability=durability,
+            preload=preload,
+            recover=recover,
+            output=output,
+            log_level=log_level,
+            log_limit=log_limit,
+            event_log=event_log,
         )
         home_directory = Home(self.settings.home, durability=self.settings.durability)
         deaths.remove_dead(home_directory.path, home_directory.engines)
-        hub = LocalHub(home_directory, self.settings.workers, self.settings.preload)
+        hub = LocalHub(home_directory, self.settings)
         self._open(home_directory, hub, Collecting(home_directory))
         if self.settings.recover:
             self.resume_all()
@@ -271,6 +291,24 @@ class Engine:
         self._check_open()
         return self._listing.size(self._listing.row(run).id)
 
+    def logs(
+        self,
+        run: str,
+        task: str | None = None,
+        *,
+        attempt: str | None = None,
+        stream: LogStream | None = None,
+        level: Level | None = None,
+        since: float | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogLine]:
+        """What the tasks of a run have printed and logged. See `onceflow.logs`."""
+        self._check_open()
+        id = self._listing.row(run).id
+        wanted = logs.wanted(task, attempt, stream, level, since)
+        reader = stored_logs.Reader(stored_logs.of_runs(self._home.path) / id)
+        return logs.follow(reader, wanted, lambda: self._is_left(id)) if follow else logs.read(reader, wanted)
+
     def delete(self, run: str) -> None:
         """Forgets a run with everything it saved. See `onceflow.delete`."""
         self._check_open()
@@ -284,6 +322,9 @@ class Engine:
             case Fenced():
                 raise RunActive(row.id, "somebody has just resumed it")
         self._home.blobs.delete_run(row.id)
+        log = stored_logs.of_runs(self._home.path) / row.id
+        with failures.told(log):
+            stored_logs.delete(log)
 
     # -- the engine itself ---------------------------------------------------------------------------------------------
 
@@ -458,6 +499,12 @@ class Engine:
                 logger.info("run %s is driven by engine %s, which cannot be asked: %s", row.id, row.owner, problem)
                 break
         return journal(row.id) if said is None else said
+
+    def _is_left(self, run: str) -> bool:
+        """Whether nobody drives the run."""
+        self._check_open()
+        row = self._home.journal.get_run(run)
+        return row is None or self._listing.status(row) in {"interrupted", *AT_REST}
 
     def _check_open(self) -> None:
         if self._process != os.getpid():

@@ -40,6 +40,13 @@ class Foresight:
             self.ended(token)
         return token
 
+    def whose(self, token: int) -> tuple[Driver, str, int] | None:
+        """Driver, node and attempt of a job that may still be asked for."""
+        driver = self._drivers.get(token)
+        if driver is None:
+            return None
+        return next(((driver, *key) for key, other in self._foreseen.get(driver, {}).items() if other == token), None)
+
     def expects(self, driver: Driver, attempt: int) -> bool:
         """Whether an attempt with this number was foreseen and is not asked for."""
         return any(number == attempt for _, number in self._foreseen.get(driver, ()))

@@ -34,6 +34,7 @@ from onceflow.engine.loop import Posting
 from onceflow.engine.overviews import Overview
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
+from onceflow.storage import journal
 from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
 from onceflow.storage.places import Place
 from onceflow.values import failures
@@ -275,11 +276,14 @@ class Hub(ABC):
             return
         for command in found:
             if command.run in self._active:
-                if command.kind == CANCEL:
-                    self._cancel(command.run, msgspec.msgpack.decode(command.body, type=Cancelling))
-                else:
-                    logger.warning("run %s was sent %r, which this onceflow does not know", command.run, command.kind)
+                self._carry_out(command)
                 self._home.journal.submit([ForgetCommands(command.run, (command.number,))], _ignore)
+
+    def _carry_out(self, command: journal.Command) -> None:
+        if command.kind == CANCEL:
+            self._cancel(command.run, msgspec.msgpack.decode(command.body, type=Cancelling))
+        else:
+            logger.warning("run %s was sent %r, which this onceflow does not know", command.run, command.kind)
 
     def _completions_accept(self, driver: Driver, requests: Sequence[Request]) -> None:
         completion = self._completions.get(driver)

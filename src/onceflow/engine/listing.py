@@ -9,6 +9,7 @@ import msgspec
 
 from onceflow.engine.statuses import ACTIVE, AT_REST, STATUSES, Status
 from onceflow.errors import AmbiguousRun, InvalidOption, NoSuchRun
+from onceflow.storage import logs
 from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
 from onceflow.values.metadata import decode, encode
@@ -118,8 +119,9 @@ class Listing:
         return infos
 
     def size(self, run: str) -> int:
-        """Bytes of its definition, entries and blobs, without what database and file system add."""
-        return self._home.journal.size(run) + sum([file.size for file in self._home.blobs.files(run)])
+        """Bytes of its definition, entries, blobs and log, without what database and file system add."""
+        blobs = sum([file.size for file in self._home.blobs.files(run)])
+        return self._home.journal.size(run) + blobs + logs.size(logs.of_runs(self._home.path) / run)
 
 
 def _info(row: RunRow, status: Status) -> RunInfo:

@@ -1,4 +1,4 @@
-"""The hub of an engine with a home directory: a loop in a thread, worker processes, threads that write blobs."""
+"""The hub of an engine with a home directory: a loop in a thread, worker processes, threads that write blobs, logs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING
 from onceflow.driver.driver import Driver
 from onceflow.engine import deaths
 from onceflow.engine.answering import Answering
-from onceflow.engine.hub import Hub, interrupted
+from onceflow.engine.handles import Completion
+from onceflow.engine.hub import Hub, Redirected, interrupted
+from onceflow.engine.logs import level_number
 from onceflow.engine.loop import Loop
+from onceflow.engine.printing import Printing
+from onceflow.engine.recording import Recording
+from onceflow.engine.settings import EngineSettings
 from onceflow.engine.workers import Workers
 from onceflow.errors import OnceflowError
+from onceflow.storage import logs
 from onceflow.storage.blobs import Author
 from onceflow.storage.home import Home
+from onceflow.storage.journal import Command, Failed, Outcome, Request, SetStatus
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +33,26 @@ SAVERS = 4
 class LocalHub(Hub):
     """Started on creation, in a thread of its own."""
 
-    def __init__(self, home: Home, size: int | None, preload: Sequence[str]) -> None:
+    def __init__(self, home: Home, settings: EngineSettings) -> None:
         self._directory = home
-        self._size = size
-        self._preload = preload
+        self._settings = settings
         self._savers: ThreadPoolExecutor | None = None
+        self._recording = Recording(
+            logs.of_engines(home.path),
+            home.engine,
+            settings.log_limit,
+            events=settings.event_log,
+            is_alive=home.engines.is_alive,
+        )
+        self._printing: Printing | None = None
+        if settings.output != "inherit":
+            self._printing = Printing(
+                logs.of_runs(home.path),
+                settings.log_limit,
+                show=settings.output == "show",
+                title=self._title,
+                unowned=self._recording.keep,
+            )
         super().__init__(home)
         self._threaded.start()
 
@@ -43,20 +65,42 @@ class LocalHub(Hub):
     def _open_workers(self) -> Workers:
         return Workers(
             deaths.prepare(self._directory.path, self._directory.engine),
-            self._size,
-            preload=self._preload,
+            self._settings.workers,
+            preload=self._settings.preload,
             environment={"ONCEFLOW_HOME": str(self._directory.path)},  # a task that looks at runs finds them
             loop=self._threaded,
             answer=self._answered,
             tell_progress=self._tell_progress,
+            printing=self._printing,
+            log_level=level_number(self._settings.log_level),
+            recording=self._recording,
         )
 
     def _heard_bell(self) -> None:
         self._directory.bell.hush()
         self._look_for_commands()
 
+    def _title(self, run: str) -> str | None:
+        """What a run is called where several are driven."""
+        driven = self._active.get(run)
+        return None if driven is None or len(self._active) == 1 else driven[1].name or run
+
+    def _turn(self) -> float | None:
+        if self._printing is not None:
+            self._printing.turn()  # before anybody learns that a run has ended
+        timeout = super()._turn()
+        if self._printing is not None:
+            self._printing.turn()
+        self._recording.turn()
+        return timeout
+
     def _ended(self, failure: BaseException | None) -> None:
         super()._ended(failure)
+        if self._printing is not None:
+            self._printing.close()
+        if failure is not None:
+            self._recording.tell("engine failed", detail=f"{type(failure).__name__}: {failure}")
+        self._recording.close()
         if self._workers is not None:
             deaths.forget(self._directory.path, self._directory.engine)
         if self._savers is not None:
@@ -83,3 +127,39 @@ class LocalHub(Hub):
             self._threaded.post(lambda: driver.interrupt(problem))
         else:
             self._threaded.post(lambda: self._tell(driver, lambda: then(reference)))
+
+    # -- what is told to the log of the engine, too --------------------------------------------------------------------
+
+    def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
+        epoch = driver.run.epoch
+        if epoch == 1:
+            self._recording.tell("run created", driver.id, detail=completion.name or "")
+        else:
+            self._recording.tell("run adopted", driver.id, detail=f"epoch {epoch}")
+        super()._drive(driver, completion, begin)
+
+    def _completions_accept(self, driver: Driver, requests: Sequence[Request]) -> None:
+        if self._recording.on:
+            if driver in self._claimed:
+                self._recording.tell("run claimed", driver.id, detail=f"epoch {driver.run.epoch}")
+            for request in requests:
+                if isinstance(request, SetStatus):
+                    self._recording.tell("status", driver.id, detail=request.status)
+        super()._completions_accept(driver, requests)
+
+    def _refused(self, driver: Driver, outcome: Outcome) -> None:
+        if isinstance(outcome.refusal, Failed):
+            self._recording.tell("storage trouble", driver.id, detail=str(outcome.refusal.error))
+        super()._refused(driver, outcome)
+
+    def _carry_out(self, command: Command) -> None:
+        self._recording.tell("command", command.run, detail=command.kind)
+        super()._carry_out(command)
+
+    def ended(self, driver: Driver) -> None:
+        if self._printing is not None:
+            self._printing.ended(driver.id)
+        if not isinstance(driver.interruption, Redirected):
+            how = f"interrupted: {driver.interruption}" if driver.ending is None else driver.ending.status
+            self._recording.tell("run ended", driver.id, detail=how)
+        super().ended(driver)

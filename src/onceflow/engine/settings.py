@@ -6,15 +6,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from onceflow.engine.logs import level_number
 from onceflow.errors import InvalidOption
 from onceflow.storage.journal import Durability
 
 HOME = ".onceflow"
 PREFIX = "ONCEFLOW_"
+
+Output = Literal["show", "store", "inherit"]
+"""What becomes of what tasks print and log: stored and shown, stored only, or left to the workers themselves."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -28,6 +32,14 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Modules that workers import before they are needed."""
     recover: bool = False
     """Go on with all interrupted runs when the engine starts."""
+    output: Output = "show"
+    """What becomes of what tasks print and log."""
+    log_level: int | str = "INFO"
+    """The level of `logging` from which on records of tasks are captured."""
+    log_limit: int = 10_000_000
+    """Bytes that the log of a run may have, about; then its beginning is dropped."""
+    event_log: bool = True
+    """Keep a log of what the engine does."""
 
 
 def find(**given: Any) -> EngineSettings:
@@ -128,6 +140,18 @@ def _durability(value: Any) -> Durability:
     return durability
 
 
+def _output(value: Any) -> Output:
+    if value not in get_args(Output):
+        raise TypeError(f"it is 'show', 'store' or 'inherit', not {value!r}")
+    output: Output = value
+    return output
+
+
+def _level(value: Any) -> int | str:
+    number = level_number(value)
+    return value.upper() if isinstance(value, str) and not value.isdecimal() else number
+
+
 def _modules(value: Any) -> tuple[str, ...]:
     modules = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(modules, Sequence) or not all(isinstance(module, str) for module in modules):
@@ -149,4 +173,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "durability": _durability,
     "preload": _modules,
     "recover": _flag,
+    "output": _output,
+    "log_level": _level,
+    "log_limit": _count,
+    "event_log": _flag,
 }

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from onceflow.authoring.calls import Call
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
-from onceflow.backends.local.reports import Died, Ended, Finished, Progressed, Raised, Report
+from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Progressed, Raised, Report
 from onceflow.core.run import attempt_name
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
@@ -19,6 +19,8 @@ from onceflow.driver.work import Ahead, Work
 from onceflow.engine.foresight import Foresight
 from onceflow.engine.insight import Look, Progress
 from onceflow.engine.loop import Loop
+from onceflow.engine.printing import Printing
+from onceflow.engine.recording import Recording
 from onceflow.errors import TaskTimedOut, UnpicklableArgument, WorkerDied
 from onceflow.values import failures, functions
 
@@ -67,7 +69,11 @@ class Crew(Protocol):
 
 
 class Workers:
-    """The pool of an engine, started with the first job. `answer` is called for everything that was started, once."""
+    """The pool of an engine, started with the first job. `answer` is called for everything that was started, once.
+
+    Without `printing`, workers write to where this process does. Else it gets what they print, and what they log from
+    `log_level` on. `recording` is told what happens to attempts.
+    """
 
     def __init__(
         self,
@@ -79,10 +85,15 @@ class Workers:
         loop: Loop,
         answer: Answer,
         tell_progress: TellProgress,
+        printing: Printing | None,
+        log_level: int,
+        recording: Recording,
     ) -> None:
         self._answer = answer
         self._tell_progress = tell_progress
         self._loop = loop
+        self._printing = printing
+        self._recording = recording
         self._timed_out: dict[int, float] = {}
         """Jobs that are stopped because they have run for so many seconds."""
         self._progress: dict[int, Progress] = {}
@@ -104,11 +115,15 @@ class Workers:
             selector=loop.selector,
             report=self._reported,
             progressed=self._progressed,
+            printed=None if printing is None else self._printed,
+            log_level=log_level,
             preload=preload,
             environment=environment,
         )
 
     def start(self, driver: Driver, work: Work) -> None:
+        if self._recording.on:
+            self._recording.tell_start(driver.id, work)
         ahead = self._foresight.take(driver, work)
         if ahead is not None:
             self._jobs[ahead] = (driver, work)
@@ -242,26 +257,50 @@ class Workers:
     def _reported(self, report: Report) -> None:
         match report:
             case Died(tokens, worker, status):
+                self._recording.tell("worker died", worker=worker, detail=f"status {status}")
                 for token in tokens:
                     if token in self._jobs:
                         driver, work = self._take(token)
-                        self._answer(driver, work, Died((token,), worker, status))
+                        self._pass_on(driver, work, Died((token,), worker, status))
                     else:
-                        self._foresight.ended(token)
+                        self._ended_unasked(token)
             case _ if report.token not in self._jobs:
-                self._foresight.ended(report.token)
+                self._ended_unasked(report.token)
             case Ended(token, False) if token in self._ran_ahead:
                 self.start(*self._take(token))  # it has not run, because of what was before it
             case Ended(token) if token in self._timed_out:
                 timeout = self._timed_out[token]
                 driver, work = self._take(token)
                 failure = failures.dump(TaskTimedOut(work.node, timeout), "the engine")
-                self._answer(driver, work, Raised(token, failure, False, 0.0, 0.0, 0))
+                self._pass_on(driver, work, Raised(token, failure, False, 0.0, 0.0, 0))
             case _:
                 driver, work = self._take(report.token)
-                self._answer(driver, work, report)
+                self._pass_on(driver, work, report)
                 if self._foresight.expects(driver, work.attempt + 1):
                     self._stop_ahead(driver)
+
+    def _pass_on(self, driver: Driver, work: Work, report: Report) -> None:
+        if self._recording.on:
+            self._recording.tell_end(driver.id, work, report)
+        self._answer(driver, work, report)
+
+    def _ended_unasked(self, token: int) -> None:
+        if self._printing is not None:
+            self._printing.end(token)
+        self._foresight.ended(token)
+
+    def _printed(self, pieces: list[Printed]) -> None:
+        assert self._printing is not None
+        for piece in pieces:
+            job = self._jobs.get(piece.token)
+            if job is not None:
+                driver, work = job
+                self._printing.add(piece, driver.id, work.node, attempt_name(work.attempt), undo=work.undo)
+            elif (ahead := self._foresight.whose(piece.token)) is not None:
+                driver, node, attempt = ahead
+                self._printing.add(piece, driver.id, node, attempt_name(attempt))
+            else:
+                self._printing.add(piece, "", "", "")
 
     def _stop_ahead(self, driver: Driver) -> None:
         for token in self._foresight.give_up(driver):
@@ -278,6 +317,8 @@ class Workers:
             self._progress.pop(token, None)
         self._timed_out.pop(token, None)
         self._ran_ahead.discard(token)
+        if self._printing is not None and self._printing.rests:
+            self._printing.end(token)
         driver, work = self._jobs.pop(token)
         del self._by_attempt[driver, work.attempt]
         return driver, work

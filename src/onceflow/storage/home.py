@@ -5,6 +5,7 @@
     engines/<id>                                  a locked file for each living engine
     engines/<id>.bell                             a named pipe: rung when there is something for it in the journal
     engines/<id>.socket                           where it answers questions about the runs that it drives
+    logs/...                                      what tasks print, and what engines do (`logs`)
 
 Only its user may enter it: what lies here is unpickled.
 """
@@ -20,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from onceflow.errors import StorageError
-from onceflow.storage import bells, failures, orphans
+from onceflow.storage import bells, failures, logs, orphans
 from onceflow.storage.bells import Bell
 from onceflow.storage.blobs import Blobs
 from onceflow.storage.journal import Durability
@@ -70,8 +71,9 @@ class Home:
         bells.ring(self.path / ENGINES, engine)
 
     def collect_orphans(self, is_over: Callable[[], bool] = lambda: False) -> orphans.Collected:
-        """See `orphans.collect`."""
-        return orphans.collect(self.blobs, self.journal, self.engines, is_over)
+        """See `orphans`."""
+        collected = orphans.collect(self.blobs, self.journal, self.engines, is_over)
+        return collected + orphans.collect_logs(logs.of_runs(self.path), self.journal, is_over)
 
     def count_orphans(self) -> orphans.Collected:
         """What `collect_orphans` would delete now."""

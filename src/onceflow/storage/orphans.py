@@ -1,5 +1,5 @@
 """Collects blobs that no entry names and none ever will: left by engines that died between writing a blob and
-committing the entry, or in the middle of writing.
+committing the entry, or in the middle of writing. And the logs of runs that are gone.
 
 A blob is written first and named later, so not being named proves nothing while its author may still commit. It may not
 if its engine is dead, or if the run has a newer epoch (the journal refuses the author's entries). The order of
@@ -14,9 +14,12 @@ when the engine has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
 
 import msgspec
 
+from onceflow.storage import failures, logs
 from onceflow.storage.blobs import Blobs, File
 from onceflow.storage.journal import Journal
 from onceflow.storage.locks import Engines
@@ -28,6 +31,9 @@ class Collected(msgspec.Struct, frozen=True):
     """That the files were meant to have; unfinished ones held less."""
     complete: bool = True
     """Whether it was not broken off."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.files + other.files, self.bytes + other.bytes, self.complete and other.complete)
 
 
 def collect(blobs: Blobs, journal: Journal, engines: Engines, is_over: Callable[[], bool] = lambda: False) -> Collected:
@@ -43,6 +49,21 @@ def collect(blobs: Blobs, journal: Journal, engines: Engines, is_over: Callable[
         size += sum([file.size for file in files])
         if is_unknown:
             blobs.remove_folder(run)
+    return Collected(count, size)
+
+
+def collect_logs(folder: Path, journal: Journal, is_over: Callable[[], bool] = lambda: False) -> Collected:
+    """Deletes the logs of runs that the journal does not know, if nobody has written to them for some time."""
+    count = size = 0
+    with failures.told(folder):
+        for run in logs.names(folder):
+            if is_over():
+                return Collected(count, size, complete=False)
+            log = folder / run
+            if journal.get_run(run) is None and logs.is_abandoned(log):
+                count += len(logs.starts(log))
+                size += logs.size(log)
+                logs.delete(log)
     return Collected(count, size)
 
 

@@ -246,14 +246,15 @@ class Pool:
         return [Ended(token, started=False) for token in tokens]
 
     def close(self) -> None:
-        """Ends all workers at once and waits for that. What they ran is not reported."""
-        for worker in self._workers.values():
-            self._forget(worker)
-        self._workers.clear()
+        """Ends all workers at once and waits for that. What they ran is not reported, but what it printed is."""
         for server in self._servers:
             self._unwatch(server.connection)
             server.close()
         self._servers.clear()
+        for worker in self._workers.values():
+            self._pass_on(worker.capture.remaining(worker.printing))
+            self._forget(worker)
+        self._workers.clear()
 
     def statistics(self) -> Statistics:
         return Statistics(

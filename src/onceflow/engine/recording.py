@@ -1,0 +1,184 @@
+"""The log of an engine: one line for each thing that happened, for people who want to know what it did and when.
+
+Events are collected during a turn of the loop and written at its end, with one write, never synced. An engine that does
+nothing leaves nothing. The logs of the last engines are kept; whoever begins a log removes those that are too many.
+
+What is here is told elsewhere too: the truth about a run is in the journal.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.driver.work import Work
+from onceflow.engine.logs import LogLine
+from onceflow.engine.waiting import looks
+from onceflow.storage import logs
+from onceflow.storage.logs import Reader, Writer
+from onceflow.values import failures
+
+MOST_ENGINES = 20
+"""Whose logs are kept, beside those that are alive."""
+
+MOST_LOGS = 5
+"""Times the longest log that one may have: what the logs of all engines that have ended may take together."""
+
+logger = logging.getLogger(__name__)
+
+
+class EngineEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Something that happened in an engine."""
+
+    time: float
+    """Seconds since 1970."""
+    event: str
+    run: str = ""
+    """Its id."""
+    task: str = ""
+    attempt: int = 0
+    """As core counts them; `attempt_name` tells it to people, which would take too long here."""
+    worker: int = 0
+    """Its process id."""
+    seconds: float | None = None
+    """How long it took."""
+    detail: str = ""
+    engine: str = ""
+    """Its id. Not stored: the folder has it."""
+
+
+class Recording:
+    """Writes the log of one engine. Belongs to the loop's thread."""
+
+    def __init__(self, folder: Path, engine: str, limit: int, *, events: bool, is_alive: Callable[[str], bool]) -> None:
+        self.on = events
+        """Whether events are recorded. What belongs to no job is kept all the same."""
+        self._folder = folder
+        self._engine = engine
+        self._limit = limit
+        self._is_alive = is_alive
+        self._writer = Writer(folder, limit)
+        self._encoder = msgspec.json.Encoder()
+        self._new: list[EngineEvent] = []
+        self._now = time.time()
+        self._begun = False
+        self._troubled = False
+        self.lost = 0
+        """Events that could not be stored."""
+
+    def tell(
+        self,
+        event: str,
+        run: str = "",
+        task: str = "",
+        attempt: int = 0,
+        worker: int = 0,
+        seconds: float | None = None,
+        detail: str = "",
+    ) -> None:
+        if self.on:
+            self._new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
+
+    def tell_start(self, run: str, work: Work) -> None:
+        """An attempt, or the undo of one, was given to the pool. Times are those of the turn: there may be many."""
+        self._new.append(EngineEvent(self._now, "undoing" if work.undo else "started", run, work.node, work.attempt))
+
+    def tell_end(self, run: str, work: Work, report: Report) -> None:
+        """What became of it."""
+        node, attempt = work.node, work.attempt
+        if type(report) is Finished:
+            event, seconds = "undone" if work.undo else "finished", report.ended - report.started
+            self._new.append(EngineEvent(report.ended, event, run, node, attempt, report.worker, seconds))
+            return
+        match report:
+            case Raised(_, failure, _, started, ended, worker):
+                event = "undo failed" if work.undo else "failed"
+                self.tell(event, run, node, attempt, worker, ended - started, failures.tell(failure))
+            case Died(_, worker, _):
+                self.tell("lost", run, node, attempt, worker, detail="its worker died")
+            case Ended(_, started):
+                self.tell("lost", run, node, attempt, detail="stopped" if started else "stopped before it started")
+
+    def keep(self, line: LogLine) -> None:
+        """What was printed and belongs to no job."""
+        self._new.append(EngineEvent(line.time, line.stream, detail=line.text))
+
+    def turn(self) -> None:
+        """Writes what is new."""
+        if self.on:
+            self._now = time.time()
+        if not self._new:
+            return
+        if not self._begun:
+            self._begun = True
+            self._begin()
+        new, self._new = self._new, []
+        try:
+            self._writer.append(self._engine, self._encoder.encode_lines(new))
+        except OSError as error:
+            self.lost += len(new)
+            if not self._troubled:
+                self._troubled = True
+                logger.warning("the log of the engine cannot be written (%s); runs go on", error)
+
+    def close(self) -> None:
+        if self._begun or self._new:
+            self.tell("engine closed", detail=f"{self.lost} events could not be stored" if self.lost else "")
+            self.turn()
+        self._writer.close_all()
+
+    def _begin(self) -> None:
+        if self.on:
+            opened = EngineEvent(self._new[0].time, "engine opened", detail=f"process {os.getpid()}")
+            self._new.insert(0, opened)
+        try:
+            forget_old(self._folder, self._limit * MOST_LOGS, self._is_alive)
+        except OSError as error:
+            logger.info("old logs of engines were not removed: %s", error)
+
+
+def forget_old(folder: Path, most_bytes: int, is_alive: Callable[[str], bool]) -> None:
+    """Removes the logs of engines that are dead, the oldest first, as far as they are too many or too long."""
+    found = [(logs.changed(folder / engine), engine) for engine in logs.names(folder)]
+    size = 0
+    for number, (_, engine) in enumerate(sorted(found, reverse=True)):
+        size += logs.size(folder / engine)
+        if (number >= MOST_ENGINES or size > most_bytes) and not is_alive(engine):
+            logs.delete(folder / engine)
+
+
+def read(folder: Path, readers: dict[str, Reader]) -> Iterator[EngineEvent]:
+    """What all engines did, in the order of time, as far as it has not been read with these readers."""
+    for engine in logs.names(folder):
+        readers.setdefault(engine, Reader(folder / engine))
+    return heapq.merge(*[_events(engine, reader) for engine, reader in readers.items()], key=lambda event: event.time)
+
+
+def follow(folder: Path) -> Iterator[EngineEvent]:
+    """What all engines did and do. Never ends."""
+    readers: dict[str, Reader] = {}
+    while True:
+        for _ in looks():
+            news = False
+            for event in read(folder, readers):
+                news = True
+                yield event
+            if news:
+                break
+
+
+def _events(engine: str, reader: Reader) -> Iterator[EngineEvent]:
+    decoder = msgspec.json.Decoder(EngineEvent)
+    for line in reader.lines():
+        try:
+            event = decoder.decode(line)
+        except msgspec.DecodeError:  # cut short by a crash or a full disk
+            continue
+        yield msgspec.structs.replace(event, engine=engine)
