@@ -137,4 +137,4 @@ class Printing:
 
 
 def _missed(time: float, pieces: int) -> LogLine:
-    return LogLine(time, "", "", "missed", f"{pieces} pieces of output could not be stored")
+    return LogLine(time, "", "", "missed", f"{pieces} piece{'s' * (pieces != 1)} of output could not be stored")
