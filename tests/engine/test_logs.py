@@ -170,11 +170,9 @@ def test_a_task_that_prints_a_lot_keeps_what_is_new(tmp_path: Path) -> None:
         assert engine.size("chatty") < 500_000
 
 
-def test_a_very_long_line_is_stored_in_pieces(engine: Engine) -> None:
+def test_nothing_is_missing_of_a_very_long_line(engine: Engine) -> None:
     engine.run(speak.bind("x" * 300_000), name="long")
-    stored = texts(engine.logs("long"))
-    assert "".join(stored) == "x" * 300_000
-    assert len(stored) > 1
+    assert "".join(texts(engine.logs("long"))) == "x" * 300_000  # it may have come in pieces
 
 
 def test_records_from_the_chosen_level_on_are_captured(tmp_path: Path) -> None:
