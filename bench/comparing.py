@@ -45,8 +45,12 @@ def compared(
     rounds: int,
     *,
     is_rate: bool = False,
+    warm_up: int = 0,
 ) -> Comparison:
-    values, failures = alternated([*ours, *peers, *physical], rounds)
+    """Programs that are started for each number need a round that does not count, after which the system has read their
+    files."""
+    values, failures = alternated([*ours, *peers, *physical], warm_up + rounds)
+    values = {name: numbers[warm_up:] for name, numbers in values.items()}
 
     def ratios(above: Side, below: Side) -> Spread:
         pairs = zip(values[above.name], values[below.name], strict=True)
@@ -144,7 +148,7 @@ def _sides(contestant: Contestant, field: Field, prepare: Prepare, stack: contex
     if contestant.missing:
         return [Side(names[kind], keeps, None, contestant.missing) for kind, keeps in contestant.kinds.items()]
     try:
-        program = stack.enter_context(field.started(contestant))
+        program = stack.enter_context(field.start(contestant))
         prepared = {kind: prepare(program, kind) for kind in contestant.kinds}
     except programs.Failed as failure:
         return [Side(names[kind], keeps, None, str(failure)) for kind, keeps in contestant.kinds.items()]

@@ -31,7 +31,7 @@ def machine() -> dict[str, Any]:
 def as_json(reports: Sequence[Report], versions: Mapping[str, str]) -> str:
     document = {
         **machine(),
-        "peers": {name: version for name, version in versions.items() if name != "onceflow"},
+        "peers": versions,
         "workloads": {
             report.workload: {
                 "seconds": report.seconds,
@@ -49,7 +49,7 @@ def as_json(reports: Sequence[Report], versions: Mapping[str, str]) -> str:
 def as_markdown(reports: Sequence[Report], versions: Mapping[str, str]) -> str:
     """The ratios of all comparisons in one table, then each of them with its numbers, then the other rows."""
     here = machine()
-    peers = ", ".join(f"{name} {version}" for name, version in versions.items() if name != "onceflow")
+    peers = ", ".join(f"{name} {version}" for name, version in versions.items())
     loads = [load for report in reports for load in report.load]
     measured = (
         f"Measured on {here['date']} with Python {here['python']} on {here['machine']}, {here['cpus']} cores "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,13 @@ class Contestant:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     missing: str = ""
     """Why it cannot be measured here."""
+
+    @property
+    def version(self) -> str:
+        if self.requirements is None:
+            return f"of Python {platform.python_version()}"
+        pins = dict(line.split("==") for line in self.requirements.read_text("utf-8").split())
+        return pins[self.name]
 
     def command(self, statement: str, *arguments: object) -> list[str]:
         return [str(self.python), "-c", statement, *map(str, arguments)]
@@ -87,8 +95,6 @@ class Field:
     peers: Sequence[Contestant]
     folder: Path
     rounds: int
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)
-    """As the programs said when they were started."""
     _numbers: Iterator[int] = dataclasses.field(default_factory=itertools.count)
 
     @property
@@ -99,11 +105,9 @@ class Field:
         """The path of one that does not exist yet. Short: some put sockets there, whose names may not be long."""
         return self.folder / str(next(self._numbers))
 
-    @contextlib.contextmanager
-    def started(self, contestant: Contestant) -> Iterator[programs.Program]:
-        with contestant.start(self.new_folder()) as program:
-            self.versions[contestant.name] = program.version
-            yield program
+    def start(self, contestant: Contestant) -> programs.Program:
+        """In a folder of its own."""
+        return contestant.start(self.new_folder())
 
 
 @contextlib.contextmanager

@@ -73,12 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments, known)
     if options.list:
         return _list(known)
-    signal.signal(signal.SIGTERM, _end)
+    before = signal.signal(signal.SIGTERM, _end)
     try:
         return _run(options, known)
     except KeyboardInterrupt:
         print("interrupted: what was started is ended, and no file is written", file=sys.stderr)
         return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(options: argparse.Namespace, known: dict[str, str]) -> int:
@@ -94,7 +96,7 @@ def _run(options: argparse.Namespace, known: dict[str, str]) -> int:
             if options.threads:
                 showing.show_threads(threads.taken(), console)
             reports.append(report)
-    versions = arena.versions if arena else {}
+    versions = {peer.name: peer.version for peer in arena.peers if not peer.missing} if arena else {}
     if options.json:
         options.json.write_text(documents.as_json(reports, versions), "utf-8")
     if options.markdown:

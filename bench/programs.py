@@ -47,7 +47,7 @@ class Program:
                 start_new_session=True,
             )
         try:
-            self.version: str = self._answer()["version"]
+            self._answer()
         except BaseException:
             self.close(grace=0)
             raise

@@ -34,10 +34,12 @@ class Spread:
     median: float
     low: float
     high: float
+    rounds: tuple[float, ...] = dataclasses.field(default=(), compare=False)
+    """All of them, in their order."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        return cls(statistics.median(values), min(values), max(values))
+        return cls(statistics.median(values), min(values), max(values), tuple(values))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Such a program runs in an environment of its own (bench/venvs.py), in which noth
 It uses only the standard library and that. It opens what it measures, says so, and then answers questions until its
 input ends. A question and an answer are each a line of JSON:
 
-    ← {"version": "2026.8.0"}                                      ready
+    ← {"ready": true}
     → {"workload": "trigger", "count": 20, "kind": ""}
     ← {"seconds": [0.0011, …]}                                     one number for each of the 20
     → {"workload": "100x100", "count": 100, "kind": "pure"}
@@ -82,7 +82,7 @@ def _seconds(work: Callable[[], Any], expected: Any) -> float:
     return seconds
 
 
-def serve(version: str, opened: contextlib.AbstractContextManager[Kinds]) -> None:
+def serve(opened: contextlib.AbstractContextManager[Kinds]) -> None:
     """Returns, and has closed everything, when the input ends."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -92,7 +92,7 @@ def serve(version: str, opened: contextlib.AbstractContextManager[Kinds]) -> Non
             print(json.dumps(message), file=answers, flush=True)
 
         with opened as kinds:
-            answer({"version": version})
+            answer({"ready": True})
             for line in sys.stdin:
                 question = json.loads(line)
                 try:

@@ -54,4 +54,4 @@ def opened() -> Iterator[_serving.Kinds]:
 
 
 def main() -> None:
-    _serving.serve(distributed.__version__, opened())
+    _serving.serve(opened())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.metadata
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -85,4 +84,4 @@ def opened() -> Iterator[_serving.Kinds]:
 
 
 def main() -> None:
-    _serving.serve(importlib.metadata.version("dbos"), opened())
+    _serving.serve(opened())

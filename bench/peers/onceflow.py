@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,4 +45,4 @@ def opened() -> Iterator[_serving.Kinds]:
 
 
 def main() -> None:
-    _serving.serve(importlib.metadata.version("onceflow"), opened())
+    _serving.serve(opened())

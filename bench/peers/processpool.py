@@ -4,7 +4,6 @@ tasks come back to the program, which gives them to the next."""
 from __future__ import annotations
 
 import contextlib
-import platform
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
@@ -41,4 +40,4 @@ def opened() -> Iterator[_serving.Kinds]:
 
 
 def main() -> None:
-    _serving.serve(f"of Python {platform.python_version()}", opened())
+    _serving.serve(opened())

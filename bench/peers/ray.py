@@ -64,4 +64,4 @@ def opened() -> Iterator[_serving.Kinds]:
 
 
 def main() -> None:
-    _serving.serve(ray.__version__, opened())
+    _serving.serve(opened())

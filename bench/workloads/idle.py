@@ -65,7 +65,7 @@ def compare(field: Field) -> Comparison:
 
 def _side(contestant: Contestant, field: Field) -> comparing.Side:
     def megabytes() -> float:
-        with field.started(contestant) as program:
+        with field.start(contestant) as program:
             program.ask("100x100", WARM_UP)
             return sum(processes.megabytes(process) for process in program.processes())
 

@@ -52,9 +52,8 @@ def measure() -> list[Row]:
 def compare(field: Field) -> Comparison:
     ours, *peers = [_side(contestant, field) for contestant in field.everyone]
     bare = comparing.Side("a start of Python", "", lambda: _taken(field.ours, BARE, field))
-    return comparing.compared(
-        "importing it, over a start of Python with the same environment", "ms", [ours], peers, [bare], field.rounds
-    )
+    what = "importing it, over a start of Python with the same environment"
+    return comparing.compared(what, "ms", [ours], peers, [bare], field.rounds, warm_up=1)
 
 
 def _side(contestant: Contestant, field: Field) -> comparing.Side:

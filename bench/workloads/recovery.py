@@ -136,7 +136,7 @@ def compare(field: Field) -> Comparison:
     ours, *peers = [_side(contestant, field) for contestant in field.everyone]
     bare = comparing.Side("a start of Python", "", lambda: _bare(field.folder))
     what = f"kill -9 amid {_steps.STEPS} steps: from the new process's start to the first step"
-    return comparing.compared(what, "s", [ours], peers, [bare], field.rounds)
+    return comparing.compared(what, "s", [ours], peers, [bare], field.rounds, warm_up=1)
 
 
 def _side(contestant: Contestant, field: Field) -> comparing.Side:

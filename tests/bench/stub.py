@@ -56,4 +56,4 @@ def opened(name: str) -> Iterator[_serving.Kinds]:
 
 
 def main(name: str) -> None:
-    _serving.serve(f"{name} 1.0", opened(name))
+    _serving.serve(opened(name))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import platform
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from bench import documents, harness, rows, showing
+from bench import documents, field, harness, rows, showing
 from bench.reports import Report
 from bench.rows import Comparison, Line, Row, Spread
+from tests.bench import common
 
 COMPARISON = Comparison(
     "a workflow of one task",
@@ -53,18 +57,41 @@ def test_what_does_not_exist_is_refused(arguments: list[str], capsys: pytest.Cap
     assert "error: " in capsys.readouterr().err
 
 
+def test_a_comparison_is_shown_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "ledger"
+    ready = common.field_of(tmp_path, common.stub("ours", ledger), common.stub("wrong", ledger), rounds=1)
+    monkeypatch.setattr(field, "PEERS", {"wrong": ready.peers[0]})
+    monkeypatch.setattr(field, "prepared", lambda *_: contextlib.nullcontext(ready))
+    files = {"--json": tmp_path / "it.json", "--markdown": tmp_path / "it.md"}
+
+    status = harness.main(
+        ["chain", "trigger", "--peers", "all", *(str(word) for item in files.items() for word in item)]
+    )
+
+    assert status == 0
+    assert "the result is 1 and not 0" in capsys.readouterr().out
+    written = json.loads(files["--json"].read_text())
+    assert written["peers"] == {"wrong": f"of Python {platform.python_version()}"}
+    chain, trigger = (written["workloads"][name]["comparison"] for name in ("chain", "trigger"))
+    assert len(chain["peers"][0]["ratios"]["ours"]["rounds"]) == 1
+    assert trigger["peers"][0]["value"] is None
+    assert "| trigger | – |\n" in files["--markdown"].read_text()
+
+
 def test_json_holds_everything() -> None:
-    document = json.loads(documents.as_json(REPORTS, {"onceflow": "0.1", "quick": "2.0"}))
+    document = json.loads(documents.as_json(REPORTS, {"quick": "2.0"}))
 
     assert document["peers"] == {"quick": "2.0"}
     assert document["workloads"]["core"]["ok"] is False
     compared = document["workloads"]["trigger"]["comparison"]
-    assert compared["peers"][0]["ratios"]["onceflow"] == {"median": 0.4, "low": 0.3, "high": 0.5}
+    assert compared["peers"][0]["ratios"]["onceflow"] == {"median": 0.4, "low": 0.3, "high": 0.5, "rounds": []}
     assert compared["peers"][1]["value"] is None
 
 
 def test_markdown_has_the_ratios_first_and_then_the_numbers() -> None:
-    text = documents.as_markdown(REPORTS, {"onceflow": "0.1", "quick": "2.0"})
+    text = documents.as_markdown(REPORTS, {"quick": "2.0"})
 
     assert ", quick 2.0. Load of the machine: 0.2 – 0.5.\n" in text
     assert "| trigger | 0.4 × (0.3 – 0.5) | – |\n" in text

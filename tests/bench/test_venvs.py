@@ -62,6 +62,5 @@ def test_every_peer_has_its_program_and_says_exactly_what_it_needs() -> None:
     for name, peer in field.PEERS.items():
         assert (common.ROOT / "bench" / "peers" / f"{name}.py").exists()
         if peer.requirements:
-            lines = peer.requirements.read_text().splitlines()
-            assert lines
-            assert all("==" in line for line in lines)
+            assert all("==" in line for line in peer.requirements.read_text().splitlines())
+            assert peer.version[0].isdigit()
