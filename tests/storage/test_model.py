@@ -16,6 +16,7 @@ from onceflow.storage.journal import (
     DeleteRun,
     Done,
     Fenced,
+    Journal,
     Missing,
     Outcome,
     Request,
@@ -23,6 +24,7 @@ from onceflow.storage.journal import (
     Skipped,
     Taken,
 )
+from onceflow.storage.memory import MemoryJournal
 from tests.storage.common import append, bodies, commit_all, create, quick
 
 IDS = st.sampled_from(["a", "b", "c"])
@@ -92,15 +94,30 @@ def test_any_batches_do_what_the_model_says(groups: list[tuple[int, list[list[Re
                 assert [type(result) for result in outcome.results] == kinds
 
         for store in stores:
-            found = {
-                row.id: {
-                    "name": row.name,
-                    "epoch": row.epoch,
-                    "owner": row.owner,
-                    "status": row.status,
-                    "bodies": bodies(store, row.id),
-                }
-                for row in store.list_runs()
-            }
-            assert found == runs
+            assert content(store) == runs
             store.close()
+
+
+@given(GROUPS)
+@settings(max_examples=100)
+def test_a_journal_in_memory_does_what_the_model_says(groups: list[tuple[int, list[list[Request]]]]) -> None:
+    runs: Runs = {}
+    store = MemoryJournal()
+    for _, batches in groups:
+        for batch, outcome in zip(batches, commit_all(store, batches), strict=True):
+            runs, kinds = expect(runs, batch)
+            assert [type(result) for result in outcome.results] == kinds
+    assert content(store) == runs
+
+
+def content(store: Journal) -> Runs:
+    return {
+        row.id: {
+            "name": row.name,
+            "epoch": row.epoch,
+            "owner": row.owner,
+            "status": row.status,
+            "bodies": bodies(store, row.id),
+        }
+        for row in store.list_runs()
+    }

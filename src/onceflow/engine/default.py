@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import threading
@@ -23,11 +24,14 @@ from onceflow.errors import RunActive
 from onceflow.storage.journal import Durability
 
 R = TypeVar("R")
+E = TypeVar("E", bound=Engine)
 
 logger = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 _engine: Engine | None = None
+_in_use: Engine | None = None
+"""The one of `use`, which goes before it."""
 _configured: dict[str, Any] = {}
 
 
@@ -70,9 +74,28 @@ def configure(
         _configured = {name: value for name, value in given.items() if value is not None}
 
 
+@contextlib.contextmanager
+def use(engine: E) -> Iterator[E]:
+    """Within this context `onceflow.run` and the other functions of this module use that engine, in all threads. For
+    tests of code that calls them.
+
+        with use(MemoryEngine()) as engine:
+            book_trips()
+            engine.assert_ran(charge)
+    """
+    global _in_use
+    before, _in_use = _in_use, engine
+    try:
+        yield engine
+    finally:
+        _in_use = before
+
+
 def default_engine() -> Engine:
     """The engine that the functions of this module use. One that met a full disk, or the like, is opened anew."""
     global _engine
+    if _in_use is not None:
+        return _in_use
     with _lock:
         if _engine is not None and _engine.broken:
             _close()

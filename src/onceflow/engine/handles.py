@@ -91,6 +91,11 @@ class Feed:
             self._closed = True
             self._wake()
 
+    @property
+    def ready(self) -> bool:
+        """Whether `next` returns at once."""
+        return bool(self._events) or self._missed > 0 or self._closed
+
     def next(self) -> Event | None:
         """The next event that nobody has taken; None when the run has ended and there is none left."""
         with self._news:
@@ -181,6 +186,10 @@ class Completion:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
+
+    @property
+    def accepted(self) -> bool:
+        return self._accepted.opened
 
     @property
     def done(self) -> bool:

@@ -66,6 +66,16 @@ class Hub(ABC):
     def __init__(self, home: Place) -> None:
         self._home = home
         self._random = random.Random()
+        self._forget()
+        self._workers: workers.Crew | None = None
+        self._closed: OnceflowError | None = None
+        """Why nothing can be submitted any more."""
+        self.broken = False
+        """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
+        self._loop = self._open_loop()
+
+    def _forget(self) -> None:
+        """Know of no run."""
         self._active: dict[str, tuple[Driver, Completion]] = {}
         """Run → its driver, until that has come to its end."""
         self._completions: dict[Driver, Completion] = {}
@@ -78,12 +88,6 @@ class Hub(ABC):
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
         self._counted: dict[Driver, overviews.Counted] = {}
         """What was found when somebody last asked how its run gets on."""
-        self._workers: workers.Crew | None = None
-        self._closed: OnceflowError | None = None
-        """Why nothing can be submitted any more."""
-        self.broken = False
-        """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
-        self._loop = self._open_loop()
 
     @abstractmethod
     def _open_loop(self) -> Posting:

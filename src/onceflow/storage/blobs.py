@@ -202,6 +202,10 @@ def _view(buffer: Buffer) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
+def as_bytes(buffer: Buffer) -> bytes:
+    return bytes(_view(buffer))
+
+
 def _quoted(text: str) -> str:
     """A file's name for any text, readable as far as possible."""
     safe = quote(text, safe="").replace("~", "%7E")

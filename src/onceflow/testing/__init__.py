@@ -1,1 +1,63 @@
-"""What users and onceflow itself test with: the simulation of `core` under every interleaving and failure."""
+"""What users test their workflows with.
+
+    from onceflow.testing import MemoryEngine, crash_everywhere
+
+See `MemoryEngine`, `crash_everywhere`, `Ledger` and `use`. With pytest there are fixtures: `onceflow_engine`,
+`onceflow_clock` and `onceflow_home`. What onceflow itself is tested with lies beside it: `simulation` (core under every
+interleaving and failure), `chaos` (real processes, killed at random), and `demo`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onceflow.engine.default import use
+    from onceflow.testing.kit.clock import Clock
+    from onceflow.testing.kit.crashes import CrashPoint, crash_everywhere, crash_points
+    from onceflow.testing.kit.engine import Crashed, MemoryEngine
+    from onceflow.testing.kit.faults import When
+    from onceflow.testing.kit.ledger import Effect, Ledger
+    from onceflow.testing.kit.record import Attempt, Attempts
+
+__all__ = [
+    "Attempt",
+    "Attempts",
+    "Clock",
+    "CrashPoint",
+    "Crashed",
+    "Effect",
+    "Ledger",
+    "MemoryEngine",
+    "When",
+    "crash_everywhere",
+    "crash_points",
+    "use",
+]
+
+_MODULES = {
+    "Attempt": "testing.kit.record",
+    "Attempts": "testing.kit.record",
+    "Clock": "testing.kit.clock",
+    "CrashPoint": "testing.kit.crashes",
+    "Crashed": "testing.kit.engine",
+    "Effect": "testing.kit.ledger",
+    "Ledger": "testing.kit.ledger",
+    "MemoryEngine": "testing.kit.engine",
+    "When": "testing.kit.faults",
+    "crash_everywhere": "testing.kit.crashes",
+    "crash_points": "testing.kit.crashes",
+    "use": "engine.default",
+}
+"""Name → module. Imported when first used: the demo has no use for the kit, nor the simulation for an engine."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(f"onceflow.{_MODULES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

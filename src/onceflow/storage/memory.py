@@ -1,0 +1,238 @@
+"""Runs that are kept in memory: for tests, where no file is wanted and nothing has to outlive the process.
+
+The rules of epochs and names are those of `applying`, as for any journal. Every batch is a transaction of its own, and
+is answered before `submit` returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged
+from onceflow.storage.applying import Application, Known, Rows
+from onceflow.storage.blobs import Author, Buffer, File, as_bytes
+from onceflow.storage.journal import (
+    Answer,
+    Command,
+    CreateRun,
+    Entry,
+    Failed,
+    Loaded,
+    Outcome,
+    Request,
+    RunRow,
+    Statistics,
+)
+
+PATH = Path("memory")
+"""What errors call the place."""
+
+
+class MemoryJournal:
+    """A `Journal`."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.trouble: OnceflowError | None = None
+        """What every write is answered with, as long as it is set: that of a full disk, say."""
+        self._clock = clock
+        self._rows = Rows()
+        self._definitions: dict[int, CreateRun] = {}
+        self._entries: dict[int, list[Entry]] = {}
+        self._commands: dict[int, tuple[int, str, bytes]] = {}
+        """Number of the command → number of the run, kind, body."""
+        self._command_numbers = itertools.count(1)
+        self._lock = threading.RLock()
+        self._closed = False
+        self._commits = self._bytes = self._written = 0
+
+    def submit(self, requests: Sequence[Request], answer: Answer) -> None:
+        answer(self.commit_at_once(requests))
+
+    def commit_at_once(self, requests: Sequence[Request]) -> Outcome:
+        with self._lock:
+            self._check_open()
+            if self.trouble is not None:
+                return Outcome((Failed(self.trouble),) * len(requests), ok=False)
+            application = Application(self._rows, self._clock())
+            outcome = application.apply(requests)
+            if outcome.ok:
+                self._write(application)
+            return outcome
+
+    def _write(self, application: Application) -> None:
+        changes = application.changes
+        for number in changes.deleted:
+            self._definitions.pop(number, None)
+            self._entries.pop(number, None)
+            self._commands = {key: command for key, command in self._commands.items() if command[0] != number}
+        for number, definition in changes.definitions.items():
+            self._definitions[number] = definition
+            self._entries[number] = []
+            self._bytes += len(definition.graph) + len(definition.settings)
+        for number, _, entry in changes.entries:
+            self._entries[number].append(entry)
+            self._bytes += len(entry.body) + len(entry.value or b"")
+        for command in changes.commands:
+            self._commands[next(self._command_numbers)] = command
+        for _, forgotten in changes.forgotten:
+            for key in forgotten:
+                self._commands.pop(key, None)
+        self._commits += 1
+        self._written += len(changes.entries)
+        application.finish()
+
+    def get_run(self, run: str) -> RunRow | None:
+        self._check_open()
+        known = self._rows.by_id.get(run)
+        return None if known is None else known.row
+
+    def find_name(self, name: str) -> RunRow | None:
+        self._check_open()
+        known = self._rows.by_name.get(name)
+        return None if known is None else known.row
+
+    def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
+        return [row for row in self._newest_first() if row.id.startswith(prefix)][:limit]
+
+    def list_runs(
+        self,
+        *,
+        statuses: Sequence[str] | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int | None = 100,
+    ) -> list[RunRow]:
+        return [
+            row
+            for row in self._newest_first(before)
+            if (statuses is None or row.status in statuses)
+            and (name is None or (row.name is not None and row.name.startswith(name)))
+            and (workflow is None or row.workflow == workflow)
+        ][:limit]
+
+    def _newest_first(self, before: str | None = None) -> list[RunRow]:
+        self._check_open()
+        newest = sorted(self._rows.by_id.values(), key=_number, reverse=True)
+        mark = None if before is None else self._rows.by_id.get(before)
+        if mark is not None:
+            newest = [known for known in newest if known.number < mark.number]
+        elif before is not None:
+            newest = [known for known in newest if known.row.id < before]
+        return [known.row for known in newest]
+
+    def size(self, run: str) -> int:
+        with self._lock:
+            known = self._rows.by_id.get(run)
+            if known is None:
+                return 0
+            definition = self._definitions[known.number]
+            entries = self._entries[known.number]
+            return (
+                len(definition.graph)
+                + len(definition.settings)
+                + sum([len(entry.body) + len(entry.value or b"") for entry in entries])
+            )
+
+    @contextlib.contextmanager
+    def load(self, run: str) -> Iterator[Loaded]:
+        with self._lock:
+            self._check_open()
+            known = self._rows.by_id.get(run)
+            if known is None:
+                raise NoSuchRun(run)
+            definition = self._definitions[known.number]
+            entries = itertools.islice(self._entries[known.number], known.entries)
+            loaded = Loaded(known.row, definition.graph, definition.settings, entries)
+        yield loaded
+
+    def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
+        with self._lock:
+            known = self._rows.by_id.get(run)
+            if known is None:
+                return None, set()
+            return known.row, {entry.blob for entry in self._entries[known.number] if entry.blob is not None}
+
+    def commands(self, owner: str) -> list[Command]:
+        with self._lock:
+            runs = {known.number: known.row for known in self._rows.by_id.values()}
+            return [
+                Command(key, runs[number].id, kind, body)
+                for key, (number, kind, body) in self._commands.items()
+                if runs[number].owner == owner
+            ]
+
+    def statistics(self) -> Statistics:
+        return Statistics(self._commits, self._commits, self._written, self._bytes, 0.0, 0.0)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageClosed(str(PATH), "it was closed")
+
+
+def _number(known: Known) -> int:
+    return known.number
+
+
+class MemoryBlobs:
+    """`places.Values`."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, bytes] = {}
+        self._files: dict[str, dict[str, File]] = {}
+        """Run → its references, and what they stand for."""
+
+    def write(self, author: Author, name: str, buffers: Sequence[Buffer]) -> str:
+        value = b"".join([as_bytes(buffer) for buffer in buffers])
+        reference = f"{author.run}/{author.epoch}.{author.engine}.{len(value)}.{name}"
+        self._values[reference] = value
+        self._files.setdefault(author.run, {})[reference] = File(reference, author.epoch, author.engine, len(value))
+        return reference
+
+    def read(self, reference: str) -> bytes:
+        try:
+            return self._values[reference]
+        except KeyError:
+            raise StorageDamaged(f"{PATH}/{reference}", "a saved value is missing") from None
+
+    def delete(self, reference: str) -> None:
+        self._values.pop(reference, None)
+        self._files.get(reference.partition("/")[0], {}).pop(reference, None)
+
+    def files(self, run: str) -> Iterator[File]:
+        yield from list(self._files.get(run, {}).values())
+
+    def delete_run(self, run: str) -> None:
+        for reference in self._files.pop(run, {}):
+            self._values.pop(reference, None)
+
+
+class MemoryHome:
+    """A `places.Place` for one engine."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.path = PATH
+        self.engine = "memory"
+        self.journal = MemoryJournal(clock)
+        self.blobs = MemoryBlobs()
+
+    @property
+    def engines(self) -> MemoryHome:
+        return self
+
+    def is_alive(self, engine: str) -> bool:
+        return engine == self.engine
+
+    def ring(self, engine: str) -> None:
+        """There is nobody else."""
+
+    def close(self) -> None:
+        self.journal.close()

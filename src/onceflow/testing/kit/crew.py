@@ -1,0 +1,341 @@
+"""The workers of a memory engine: tasks are called in this process, one at a time.
+
+What a task is given and returns is pickled, as on its way to a worker and back: what a task changes in its arguments
+nobody else sees, and what cannot be pickled fails as it does there. Only the functions themselves are not sent: a task
+sees the modules of the test, with all that the test has put in place of something.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from onceflow.authoring.calls import Call, Undo
+from onceflow.backends.local import running
+from onceflow.backends.local.messages import Job
+from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.core.run import attempt_name
+from onceflow.driver.driver import Driver
+from onceflow.driver.work import Work
+from onceflow.engine.default import use
+from onceflow.engine.workers import make_job
+from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
+from onceflow.testing.kit.clock import Clock
+from onceflow.testing.kit.faults import Fault, Faults, When
+from onceflow.testing.kit.record import Attempt, Outcome, Record
+from onceflow.values import context, failures
+
+if TYPE_CHECKING:
+    from onceflow.testing.kit.coroutines import Coroutines
+    from onceflow.testing.kit.stage import Stage
+
+KILLED = -9
+"""The exit status of a worker that is lost."""
+
+_tokens = itertools.count(1)
+
+
+class Assignment:
+    """Something that was started and has not been answered."""
+
+    def __init__(self, driver: Driver, work: Work) -> None:
+        self.driver = driver
+        self.work = work
+        self.token = next(_tokens)
+        self.name: str = work.call.task.name
+        self.state: Literal["ready", "running", "over"] = "ready"
+        self.told = False
+        """Whether it has been told to stop."""
+        self.timed_out: float | None = None
+        """The seconds it had, if it is stopped because they are over."""
+        self.line: int | None = None
+        """Where the record has it."""
+
+
+class _Link:
+    """What `onceflow.current()` of a task that runs here asks."""
+
+    def __init__(self) -> None:
+        self.running: dict[int, Assignment] = {}
+
+    def progress(self, token: int, done: float, total: float | None, note: str) -> None:
+        """Nobody watches."""
+
+    def is_told(self, token: int) -> bool:
+        found = self.running.get(token)
+        return found is not None and found.told
+
+
+_link = _Link()
+
+
+class Crew:
+    """Implements `engine.workers.Crew`."""
+
+    def __init__(self, stage: Stage, clock: Clock, faults: Faults, record: Record) -> None:
+        self._stage = stage
+        self._clock = clock
+        self._faults = faults
+        self._record = record
+        self._assignments: dict[tuple[Driver, int], Assignment] = {}
+        self._coroutines: Coroutines | None = None
+        self.ready: list[Assignment] = []
+        self.reports: list[tuple[Assignment, Report]] = []
+        """What is known here and has not been told yet."""
+        self.running: Assignment | None = None
+
+    # -- for the hub ---------------------------------------------------------------------------------------------------
+
+    def start(self, driver: Driver, work: Work) -> None:
+        assignment = Assignment(driver, work)
+        self._assignments[driver, work.attempt] = assignment
+        self.ready.append(assignment)
+
+    def stop(self, driver: Driver, attempt: int) -> None:
+        found = self._assignments.get((driver, attempt))
+        if found is not None:
+            self._stop(found)
+
+    @property
+    def idle(self) -> bool:
+        return not self._assignments
+
+    def has_jobs_of(self, run: str) -> bool:
+        return any(driver.id == run for driver, _ in self._assignments)
+
+    def forget(self, driver: Driver) -> None:
+        for assignment in [one for (whose, _), one in self._assignments.items() if whose is driver]:
+            self._drop(assignment)
+
+    def turn(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        if self._coroutines is not None:
+            self._coroutines.close()
+
+    def die(self) -> None:
+        """Whatever is known here is lost."""
+        for assignment in list(self._assignments.values()):
+            self._note(assignment, "crashed")
+        self._assignments.clear()
+        self.ready.clear()
+        self.reports.clear()
+        self.running = None
+
+    def wait(self, seconds: float) -> bool:
+        """The attempt that runs here takes that long. Returns False, perhaps earlier, if it has been told to stop."""
+        running, end = self.running, self._clock.now + seconds
+        assert running is not None
+        while not running.told and (due := self._clock.next_due) is not None and due <= end:
+            self._clock.ring()
+        if not running.told:
+            self._clock.jump(end)
+        return not running.told
+
+    # -- what the stage lets happen ------------------------------------------------------------------------------------
+
+    def report(self, number: int) -> None:
+        """Tell what became of something."""
+        assignment, report = self.reports.pop(number)
+        self._drop(assignment)
+        self._stage.answered(assignment.driver, assignment.work, report)
+
+    def run(self, number: int) -> None:
+        """Let something be done."""
+        assignment = self.ready.pop(number)
+        assignment.state = "running"
+        undo = assignment.work.undo
+        before: When = "before undo" if undo else "before"
+        after: When = "after undo" if undo else "after effect"
+        self._reach(assignment, before)
+        if assignment.told:
+            self._end(assignment, Ended(assignment.token, False))
+            return
+        self._begin(assignment)
+        if self._take("lose", before, assignment):
+            self._end(assignment, Died((assignment.token,), 0, KILLED))
+            return
+        failing = self._take("fail", before, assignment)
+        try:
+            report = self._call(assignment) if failing is None else self._raise(assignment, failing)
+        except KeyboardInterrupt:
+            self._end(assignment, Ended(assignment.token, True))
+            raise
+        self._reach(assignment, after)
+        if self._take("lose", after, assignment):
+            report = Died((assignment.token,), 0, KILLED)
+        elif failing := self._take("fail", after, assignment):
+            report = self._raise(assignment, failing)
+        self._return(assignment, report, self._take("delay", after, assignment))
+
+    def _return(self, assignment: Assignment, report: Report, late: Fault | None) -> None:
+        if assignment.told:
+            self._end(assignment, Ended(assignment.token, True))
+        elif late is None:
+            self._end(assignment, report)
+        else:
+            self._clock.later(late.data, lambda: self._end(assignment, report))
+
+    def _begin(self, assignment: Assignment) -> None:
+        work, now = assignment.work, self._clock.now
+        assignment.line = self._record.begin(
+            Attempt(
+                assignment.driver.id,
+                work.node,
+                assignment.name,
+                attempt_name(work.attempt),
+                work.key,
+                work.undo,
+                now,
+                now,
+            )
+        )
+        timeout: float | None = work.call.settings.timeout
+        if timeout is not None and not work.undo:
+
+            def expire() -> None:
+                if assignment.state == "running":
+                    assignment.timed_out = timeout
+                    self._stop(assignment)
+
+            self._clock.later(timeout, expire)
+
+    def _stop(self, assignment: Assignment) -> None:
+        """What waits is answered at once; what runs here is told; what has returned, but takes longer, is cut off."""
+        assignment.told = True
+        if assignment.state == "ready":
+            self.ready.remove(assignment)
+            self._end(assignment, Ended(assignment.token, False))
+        elif assignment.state == "running" and assignment is not self.running:
+            self._end(assignment, Ended(assignment.token, True))
+
+    def _end(self, assignment: Assignment, report: Report) -> None:
+        if assignment.state == "over":  # cut off before it would have ended
+            return
+        assignment.state = "over"
+        if isinstance(report, Ended) and assignment.timed_out is not None:
+            error = TaskTimedOut(assignment.work.node, assignment.timed_out)
+            report = Raised(assignment.token, failures.dump(error, "the engine"), False, 0.0, self._clock.now, 0)
+            self._note(assignment, "timed out")
+        else:
+            self._note(assignment, _outcome(report), report)
+        self.reports.append((assignment, report))
+
+    def _note(self, assignment: Assignment, outcome: Outcome, report: Report | None = None) -> None:
+        if assignment.line is not None:
+            error = failures.tell(report.failure) if isinstance(report, Raised) else ""
+            self._record.end(assignment.line, outcome, self._clock.now, error)
+
+    def _drop(self, assignment: Assignment) -> None:
+        self._assignments.pop((assignment.driver, assignment.work.attempt), None)
+        if assignment.state == "ready":
+            self.ready.remove(assignment)
+        self.reports = [one for one in self.reports if one[0] is not assignment]
+        assignment.state = "over"
+
+    def _reach(self, assignment: Assignment, when: When) -> None:
+        """May end in a crash, or tell the attempt to stop. The attempt is on its way meanwhile."""
+        before, self.running = self.running, assignment
+        try:
+            self._stage.reach_attempt(assignment, when)
+        finally:
+            self.running = before
+
+    def _take(self, kind: Literal["lose", "fail", "delay"], when: When, assignment: Assignment) -> Fault | None:
+        return self._faults.take(kind, when, assignment.work.node, assignment.name) if self._faults.any else None
+
+    # -- calling -------------------------------------------------------------------------------------------------------
+
+    def _call(self, assignment: Assignment) -> Report:
+        started = self._clock.now
+        job: Job | None = None
+        try:
+            job = self._job(assignment)
+            args, kwargs = running.arguments_of(job)
+            result = self._inside(assignment, job, args, kwargs)
+            outcome = running.finished(job, started, result)
+            return Finished(job.token, outcome.parts, started, self._clock.now, 0, outcome.graph)
+        except KeyboardInterrupt:  # whoever sits at the keyboard means the test, not the task
+            raise
+        except BaseException as error:
+            error.__traceback__ = _without_own_frames(error.__traceback__)
+            if job is None:
+                return Raised(assignment.token, failures.dump(error, "the engine"), True, started, self._clock.now, 0)
+            return self._raised(job, started, error)
+
+    def _raise(self, assignment: Assignment, fault: Fault) -> Report:
+        return self._raised(self._job(assignment), self._clock.now, fault.data)
+
+    def _raised(self, job: Job, started: float, error: BaseException) -> Raised:
+        outcome = running.failed(job, started, error)
+        assert outcome.failure is not None
+        return Raised(job.token, outcome.failure, outcome.permanent, started, self._clock.now, 0)
+
+    def _job(self, assignment: Assignment) -> Job:
+        work = assignment.work
+        try:
+            return make_job(assignment.token, "", assignment.driver.id, work)
+        except Exception as error:
+            raise UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}") from error
+
+    def _inside(self, assignment: Assignment, job: Job, args: Any, kwargs: Any) -> Any:
+        """Calls the function as an attempt: `current()` tells of it, and waiting takes virtual time."""
+        context.connect(_link)
+        _link.running[job.token] = assignment
+        here, token = context.running.set(job.context), context.job_token.set(job.token)
+        before, self.running = self.running, assignment
+        try:
+            with use(self._stage.owner):  # a task that looks at runs finds them
+                result = self._function(assignment)(*args, **kwargs)
+                return self._await(result) if inspect.iscoroutine(result) else result
+        finally:
+            self.running = before
+            context.job_token.reset(token)
+            context.running.reset(here)
+            del _link.running[job.token]
+
+    def _function(self, assignment: Assignment) -> Any:
+        call: Call = assignment.work.call
+        replaced = self._faults.stand_in(assignment.work.node, assignment.name)
+        if replaced is not None:
+            stand_in = replaced.rollback if assignment.work.undo else replaced.function
+            if stand_in is not None:
+                replaced.called = True
+                return Undo(call.task.options(rollback=stand_in)) if assignment.work.undo else stand_in
+        return call.undo if assignment.work.undo else call.function
+
+    def _await(self, awaitable: Any) -> Any:
+        if self._coroutines is None:
+            from onceflow.testing.kit.coroutines import Coroutines  # asyncio is large, and often not needed
+
+            self._coroutines = Coroutines(self._clock, self.wait)
+        return self._coroutines.run(awaitable)
+
+
+def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """From where user code begins, which is all that a worker's traceback shows."""
+    found = traceback
+    while found is not None and found.tb_frame.f_globals.get("__name__", "").startswith(__package__):
+        found = found.tb_next
+    return found or traceback
+
+
+def sleep_in_task(crew: Crew, seconds: float) -> None:
+    """Raises `Stopped` if the attempt is told to stop meanwhile."""
+    if not crew.wait(seconds):
+        raise Stopped
+
+
+def _outcome(report: Report) -> Outcome:
+    match report:
+        case Finished():
+            return "finished"
+        case Raised():
+            return "raised"
+        case Died():
+            return "lost"
+        case Ended():
+            return "stopped"

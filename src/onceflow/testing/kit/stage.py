@@ -1,0 +1,284 @@
+"""The hub of a memory engine. Nothing happens by itself: whoever waits for something drives everything, in its own
+thread, until it is there.
+
+In each step the drivers hear what is known, and hand over what they have collected; then one thing is chosen that can
+happen: the next commit, the report of an attempt that has ended, or the next attempt. In this order by default, so
+that each task is saved before the next one starts; with a seed, at random, so that tasks run ahead of saves and
+several are under way when the engine dies. If nothing can happen, time jumps to what is due next.
+
+A crash is an exception that leaves the step. Everything that an engine has in memory is forgotten; the journal stays
+as it was at the last commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from onceflow.driver.driver import Driver
+from onceflow.driver.work import Work
+from onceflow.engine.cancelling import Cancelling
+from onceflow.engine.engine import Engine
+from onceflow.engine.handles import Completion, Feed
+from onceflow.engine.hub import Hub
+from onceflow.errors import StorageFull
+from onceflow.storage.blobs import Author
+from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, SetStatus
+from onceflow.storage.memory import MemoryHome
+from onceflow.testing.kit.clock import Clock
+from onceflow.testing.kit.crew import Assignment, Crew, sleep_in_task
+from onceflow.testing.kit.faults import Faults, When
+from onceflow.testing.kit.record import Record
+from onceflow.values.context import running
+
+
+class Death(BaseException):
+    """The engine dies. Nobody on the way may handle it."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        super().__init__(where)
+
+
+class Driven(Completion):
+    """Who waits for it lets everything happen."""
+
+    def __init__(self, stage: Stage, run: str, name: str | None, feeds: Iterable[Feed]) -> None:
+        super().__init__(run, name, feeds)
+        self._stage = stage
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._stage.drive(lambda: self.done, timeout)
+        assert self.done or timeout is not None, f"run {self.run} waits for something that never comes"
+        return self.done
+
+    def wait_until_accepted(self) -> None:
+        self._stage.drive(lambda: self.accepted)
+
+
+class InPlace:
+    """A loop of which nobody waits for anything: what is posted is done at once."""
+
+    def __init__(self, stage: Stage, clock: Clock) -> None:
+        self._stage = stage
+        self.later = clock.later
+
+    def post(self, action: Callable[[], None]) -> None:
+        with self._stage.alone():
+            action()
+
+    def stop(self) -> None:
+        with self._stage.alone():
+            self._stage.end()
+
+
+class Stage(Hub):
+    def __init__(
+        self,
+        home: MemoryHome,
+        clock: Clock,
+        faults: Faults,
+        record: Record,
+        *,
+        owner: Engine,
+        seed: int | None,
+        crashes: Iterable[int],
+        survive: Callable[[str, list[Completion]], None],
+    ) -> None:
+        self.owner = owner
+        self._kept = home
+        self._clock = clock
+        self._faults = faults
+        self._record = record
+        self._survive = survive
+        """Called after a crash with where it was, and the runs that were lost."""
+        self._chooser = None if seed is None else random.Random(seed)
+        self._crashes = frozenset(crashes)
+        self.points: list[str] = []
+        """The moments that were reached: what had just happened, or was about to. Those at which it can crash."""
+        self._soon: deque[Callable[[], None]] = deque()
+        self._batches: deque[tuple[Driver, Sequence[Request]]] = deque()
+        """What has been handed to the journal and is not committed."""
+        self._names: dict[tuple[str, str], str] = {}
+        """(run, id of a task in it) → the task's name."""
+        self._commits_left: int | None = None
+        """Until the disk is full."""
+        self._lock = threading.RLock()
+        self._crew = Crew(self, clock, faults, record)
+        super().__init__(home)
+        self._random.seed(seed or 0)
+        clock.attach(self)
+
+    def _open_loop(self) -> InPlace:
+        return InPlace(self, self._clock)
+
+    def _open_workers(self) -> Crew:
+        return self._crew
+
+    def expect(self, run: str, name: str | None, feeds: Iterable[Feed] = ()) -> Completion:
+        return Driven(self, run, name, feeds)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """One thread at a time. A task belongs to the thread that drives, wherever it runs."""
+        if running.get() is not None:
+            yield
+        else:
+            with self._lock:
+                yield
+
+    # -- what drivers ask for ------------------------------------------------------------------------------------------
+
+    def start(self, driver: Driver, work: Work) -> None:
+        self._names[driver.id, work.node] = work.call.task.name
+        super().start(driver, work)
+
+    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
+        author = Author(driver.id, driver.run.epoch, self._kept.engine)
+        reference = self._kept.blobs.write(author, name, [value])
+        self._soon.append(lambda: self._tell(driver, lambda: then(reference)))
+
+    def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
+        self._batches.append((driver, requests))
+
+    def now(self) -> float:
+        return self._clock.now
+
+    def answered(self, driver: Driver, work: Work, report: Any) -> None:
+        self._answered(driver, work, report)
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def drive(self, until: Callable[[], bool], seconds: float | None = None) -> None:
+        """Let things happen until that is so, or so much time has passed, or nothing more can happen."""
+        with self.alone():
+            end = None if seconds is None else self._clock.now + seconds
+            while not until():
+                try:
+                    goes_on = self._step(end)
+                except Death as death:
+                    self.die(death.where, self._survive)
+                    continue
+                if not goes_on:
+                    break
+
+    def wait(self, seconds: float) -> None:
+        """Time passes: in a task for that alone, else for everybody."""
+        if running.get() is not None and self._crew.running is not None:
+            sleep_in_task(self._crew, seconds)
+            return
+        with self.alone():
+            end = self._clock.now + seconds
+            self.drive(lambda: False, seconds)
+            self._clock.jump(end)
+
+    def _step(self, end: float | None) -> bool:
+        """False if nothing can happen until then."""
+        if self._soon or self._answers or self._dirty:
+            while self._soon:
+                self._soon.popleft()()
+            self._turn()
+            return True
+        possible = self._possible()
+        if possible:
+            chosen = possible[0] if self._chooser is None else self._chooser.choice(possible)
+            chosen()
+            return True
+        due = self._clock.next_due
+        if due is None or (end is not None and due > end):
+            return False
+        self._clock.ring()
+        return True
+
+    def _possible(self) -> list[Callable[[], None]]:
+        crew = self._crew
+        if self._chooser is None:
+            if self._batches:
+                return [self._commit_next]
+            if crew.reports:
+                return [lambda: crew.report(0)]
+            return [lambda: crew.run(0)] if crew.ready else []
+        possible: list[Callable[[], None]] = [self._commit_next] if self._batches else []
+        possible += [lambda number=number: crew.report(number) for number in range(len(crew.reports))]  # type: ignore[misc]
+        possible += [lambda number=number: crew.run(number) for number in range(len(crew.ready))]  # type: ignore[misc]
+        return possible
+
+    def fill_disk(self, after: int | None) -> None:
+        """After so many more commits."""
+        self._commits_left = after
+
+    def _commit_next(self) -> None:
+        driver, requests = self._batches.popleft()
+        if self._commits_left is not None:
+            self._commits_left -= 1
+            if self._commits_left < 0:
+                self._kept.journal.trouble = StorageFull(str(self._kept.path), "the test filled the disk")
+        saved = [
+            entry.node
+            for request in requests
+            if isinstance(request, AppendEntries)
+            for entry in request.entries
+            if entry.kind == "saved"
+        ]
+        self._reach(f"before the commit of {_told(requests)}", driver.id, "before save", saved)
+        outcome = self._kept.journal.commit_at_once(requests)
+        self._answers.append((driver, requests, outcome))
+        self._reach(f"after the commit of {_told(requests)}", driver.id, "after save", saved)
+
+    def reach_attempt(self, assignment: Assignment, when: When) -> None:
+        """An attempt has come to this moment."""
+        node, run = assignment.work.node, assignment.driver.id
+        preposition, undo = when.split(" ")[0], "the undo of " if assignment.work.undo else ""
+        self._reach(f"{preposition} {undo}{node}", run, when, [node])
+        if self._faults.any and (fault := self._faults.take("cancel", when, node, assignment.name)):
+            how: Cancelling = fault.data
+            self._cancel(run, how)
+            self._clock.jump(self._clock.now)
+
+    def _reach(self, where: str, run: str, when: When, nodes: Sequence[str]) -> None:
+        self.points.append(where)
+        if len(self.points) in self._crashes:
+            raise Death(where)
+        if self._faults.any:
+            for node in dict.fromkeys(nodes):
+                if self._faults.take("crash", when, node, self._names.get((run, node), node)):
+                    raise Death(where)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def die(self, where: str, survive: Callable[[str, list[Completion]], None]) -> None:
+        """Forget everything that is not in the journal."""
+        with self.alone():
+            lost = [completion for _, completion in self._active.values()]
+            self._crew.die()
+            self._record.note(f"the engine crashed {where}")
+            self._batches.clear()
+            self._soon.clear()
+            self._clock.forget()
+            self._forget()
+            survive(where, lost)
+
+    def end(self) -> None:
+        """The engine is closed."""
+        self._ended(None)
+        while self._batches:
+            self._kept.journal.commit_at_once(self._batches.popleft()[1])
+
+
+def _told(requests: Sequence[Request]) -> str:
+    parts: list[str] = []
+    for request in requests:
+        match request:
+            case CreateRun():
+                parts.append("the new run")
+            case Claim():
+                parts.append("the claim")
+            case AppendEntries(entries=entries):
+                parts += [f"{entry.kind} {entry.node}".strip() for entry in entries]
+            case SetStatus(status=status):
+                parts.append(f"status {status}")
+    return ", ".join(parts)
