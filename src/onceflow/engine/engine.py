@@ -27,7 +27,7 @@ from onceflow.engine.overviews import Overview
 from onceflow.engine.reading import Reading
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import AT_REST, Status
-from onceflow.engine.submission import Submission, decode_settings, prepare
+from onceflow.engine.submission import Submission, decode_settings, new_id, prepare
 from onceflow.errors import (
     EngineClosed,
     InsideTask,
@@ -410,7 +410,18 @@ class Engine:
         timeout: float | None,
         metadata: Mapping[str, Any] | None,
     ) -> Submission:
-        return prepare(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata, home=self._home)
+        return prepare(
+            node,
+            name=name,
+            on_failure=on_failure,
+            timeout=timeout,
+            metadata=metadata,
+            home=self._home,
+            id=self._new_id,
+        )
+
+    def _new_id(self) -> str:
+        return new_id()
 
     def _begin(self, submission: Submission, feed: Feed | None = None) -> Completion:
         """Hands a new run over, unless its name is known to be taken."""

@@ -61,10 +61,9 @@ def prepare(
     timeout: float | None,
     metadata: Mapping[str, Any] | None,
     home: Place,
-    id: Callable[[], str] | None = None,
+    id: Callable[[], str],
 ) -> Submission:
-    """Raises `UnsafeGraph`, and whatever says that this is no graph. `id` gives the run an id that nobody has; a new
-    one by default."""
+    """Raises `UnsafeGraph`, and whatever says that this is no graph. `id` gives it an id that nobody has."""
     if on_failure not in ("keep", "undo"):
         raise InvalidOption("on_failure", f"it is 'keep' or 'undo', not {on_failure!r}", kind="setting")
     if name is not None:
@@ -74,7 +73,7 @@ def prepare(
     about = None if metadata is None else encode_metadata(metadata)
     graph = build_graph(node)
     check.check(graph)
-    run = (id or new_id)()
+    run = id()
     references = [
         home.blobs.write(Author(run, 1, home.engine), f"buffer.{number}", [buffer])
         for number, buffer in enumerate(graph.buffers)

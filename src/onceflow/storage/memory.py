@@ -28,6 +28,8 @@ from onceflow.storage.journal import (
     RunRow,
     Statistics,
 )
+from onceflow.values.metadata import decode as decode_metadata
+from onceflow.values.metadata import fits
 
 PATH = Path("memory")
 """What errors call the place."""
@@ -105,16 +107,25 @@ class MemoryJournal:
         statuses: Sequence[str] | None = None,
         name: str | None = None,
         workflow: str | None = None,
+        metadata: str | None = None,
         before: str | None = None,
         limit: int | None = 100,
     ) -> list[RunRow]:
+        wanted = decode_metadata(metadata)
         return [
             row
             for row in self._newest_first(before)
             if (statuses is None or row.status in statuses)
             and (name is None or (row.name is not None and row.name.startswith(name)))
             and (workflow is None or row.workflow == workflow)
+            and (metadata is None or fits(decode_metadata(row.metadata), wanted))
         ][:limit]
+
+    def last_runs(
+        self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
+    ) -> list[RunRow]:
+        last = self._newest_first()[:among]
+        return [row for row in last if row.status in statuses and workflow in (None, row.workflow)][:limit]
 
     def _newest_first(self, before: str | None = None) -> list[RunRow]:
         self._check_open()
@@ -157,6 +168,12 @@ class MemoryJournal:
             if known is None:
                 return None, set()
             return known.row, {entry.blob for entry in self._entries[known.number] if entry.blob is not None}
+
+    def last_entries(self, run: str, kind: str, among: int) -> list[Entry]:
+        with self._lock:
+            known = self._rows.by_id.get(run)
+            last = [] if known is None else self._entries[known.number][-among:]
+            return [entry for entry in last if entry.kind == kind]
 
     def commands(self, owner: str) -> list[Command]:
         with self._lock:

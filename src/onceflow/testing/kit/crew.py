@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,8 +19,9 @@ from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
 from onceflow.core.run import attempt_name
 from onceflow.driver.driver import Driver
-from onceflow.driver.work import Work
+from onceflow.driver.work import Ahead, Work
 from onceflow.engine.default import use
+from onceflow.engine.insight import Look, Progress
 from onceflow.engine.workers import make_job
 from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
 from onceflow.testing.kit.clock import Clock
@@ -44,7 +46,7 @@ class Assignment:
         self.driver = driver
         self.work = work
         self.token = next(_tokens)
-        self.name: str = work.call.task.name
+        self.name = work.task
         self.state: Literal["ready", "running", "over"] = "ready"
         self.told = False
         """Whether it has been told to stop."""
@@ -52,20 +54,25 @@ class Assignment:
         """The seconds it had, if it is stopped because they are over."""
         self.line: int | None = None
         """Where the record has it."""
+        self.started: float | None = None
+        self.progress: Progress | None = None
+        """What it told last."""
 
 
 class _Link:
-    """What `onceflow.current()` of a task that runs here asks."""
+    """What `onceflow.current()` of a task that runs here asks, and tells."""
 
     def __init__(self) -> None:
-        self.running: dict[int, Assignment] = {}
+        self.running: dict[int, tuple[Stage, Assignment]] = {}
 
     def progress(self, token: int, done: float, total: float | None, note: str) -> None:
-        """Nobody watches."""
+        if token in self.running:
+            stage, assignment = self.running[token]
+            assignment.progress = Progress(done, total, note)
+            stage.progressed(assignment.driver, assignment.work, assignment.progress)
 
     def is_told(self, token: int) -> bool:
-        found = self.running.get(token)
-        return found is not None and found.told
+        return token in self.running and self.running[token][1].told
 
 
 _link = _Link()
@@ -84,7 +91,7 @@ class Crew:
         self.ready: list[Assignment] = []
         self.reports: list[tuple[Assignment, Report]] = []
         """What is known here and has not been told yet."""
-        self.running: Assignment | None = None
+        self.current: Assignment | None = None
 
     # -- for the hub ---------------------------------------------------------------------------------------------------
 
@@ -105,9 +112,20 @@ class Crew:
     def has_jobs_of(self, run: str) -> bool:
         return any(driver.id == run for driver, _ in self._assignments)
 
-    def forget(self, driver: Driver) -> None:
+    def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         for assignment in [one for (whose, _), one in self._assignments.items() if whose is driver]:
             self._drop(assignment)
+        then()
+
+    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
+        """One after the other is quick enough here."""
+
+    def look(self, driver: Driver, attempt: int) -> Look | None:
+        found = self._assignments.get((driver, attempt))
+        return None if found is None else Look(found.started, found.progress)
+
+    def running(self, driver: Driver) -> list[Work]:
+        return [one.work for (whose, _), one in self._assignments.items() if whose is driver and one.state == "running"]
 
     def turn(self) -> float | None:
         return None
@@ -123,11 +141,11 @@ class Crew:
         self._assignments.clear()
         self.ready.clear()
         self.reports.clear()
-        self.running = None
+        self.current = None
 
     def wait(self, seconds: float) -> bool:
         """The attempt that runs here takes that long. Returns False, perhaps earlier, if it has been told to stop."""
-        running, end = self.running, self._clock.now + seconds
+        running, end = self.current, self._clock.now + seconds
         assert running is not None
         while not running.told and (due := self._clock.next_due) is not None and due <= end:
             self._clock.ring()
@@ -181,6 +199,7 @@ class Crew:
 
     def _begin(self, assignment: Assignment) -> None:
         work, now = assignment.work, self._clock.now
+        assignment.started = now
         assignment.line = self._record.begin(
             Attempt(
                 assignment.driver.id,
@@ -209,7 +228,7 @@ class Crew:
         if assignment.state == "ready":
             self.ready.remove(assignment)
             self._end(assignment, Ended(assignment.token, False))
-        elif assignment.state == "running" and assignment is not self.running:
+        elif assignment.state == "running" and assignment is not self.current:
             self._end(assignment, Ended(assignment.token, True))
 
     def _end(self, assignment: Assignment, report: Report) -> None:
@@ -238,11 +257,11 @@ class Crew:
 
     def _reach(self, assignment: Assignment, when: When) -> None:
         """May end in a crash, or tell the attempt to stop. The attempt is on its way meanwhile."""
-        before, self.running = self.running, assignment
+        before, self.current = self.current, assignment
         try:
             self._stage.reach_attempt(assignment, when)
         finally:
-            self.running = before
+            self.current = before
 
     def _take(self, kind: Literal["lose", "fail", "delay"], when: When, assignment: Assignment) -> Fault | None:
         return self._faults.take(kind, when, assignment.work.node, assignment.name) if self._faults.any else None
@@ -257,7 +276,7 @@ class Crew:
             args, kwargs = running.arguments_of(job)
             result = self._inside(assignment, job, args, kwargs)
             outcome = running.finished(job, started, result)
-            return Finished(job.token, outcome.parts, started, self._clock.now, 0, outcome.graph)
+            return Finished(job.token, outcome.parts, started, self._clock.now, 0, outcome.graph, outcome.annotations)
         except KeyboardInterrupt:  # whoever sits at the keyboard means the test, not the task
             raise
         except BaseException as error:
@@ -277,22 +296,22 @@ class Crew:
     def _job(self, assignment: Assignment) -> Job:
         work = assignment.work
         try:
-            return make_job(assignment.token, "", assignment.driver.id, work)
+            return make_job(assignment.token, "", assignment.driver, work)
         except Exception as error:
             raise UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}") from error
 
     def _inside(self, assignment: Assignment, job: Job, args: Any, kwargs: Any) -> Any:
         """Calls the function as an attempt: `current()` tells of it, and waiting takes virtual time."""
         context.connect(_link)
-        _link.running[job.token] = assignment
+        _link.running[job.token] = (self._stage, assignment)
         here, token = context.running.set(job.context), context.job_token.set(job.token)
-        before, self.running = self.running, assignment
+        before, self.current = self.current, assignment
         try:
             with use(self._stage.owner):  # a task that looks at runs finds them
                 result = self._function(assignment)(*args, **kwargs)
                 return self._await(result) if inspect.iscoroutine(result) else result
         finally:
-            self.running = before
+            self.current = before
             context.job_token.reset(token)
             context.running.reset(here)
             del _link.running[job.token]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from onceflow.core.state import OnFailure
 from onceflow.engine.cancelling import GRACE, Cancelling
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Event, Feed, RunHandle
 from onceflow.engine.settings import EngineSettings
 from onceflow.engine.statuses import AT_REST
-from onceflow.engine.submission import Submission, prepare
+from onceflow.engine.submission import Submission
 from onceflow.errors import RunInterrupted
 from onceflow.storage.journal import RunRow
 from onceflow.storage.memory import MemoryHome
@@ -211,17 +210,12 @@ class MemoryEngine(Engine):
     def __repr__(self) -> str:
         return f"<onceflow engine in memory{', closed' if self._closed else ''}>"
 
-    def _prepare(self, node: object, name: str | None, on_failure: OnFailure, timeout: float | None) -> Submission:
-        submission = prepare(
-            node,
-            name=name,
-            on_failure=on_failure,
-            timeout=timeout,
-            home=self._home,
-            id=lambda: f"run-{next(self._ids)}",
-        )
+    def _new_id(self) -> str:
+        return f"run-{next(self._ids)}"
+
+    def _begin(self, submission: Submission, feed: Feed | None = None) -> Completion:
         self._submissions[submission.run] = submission
-        return submission
+        return super()._begin(submission, feed)
 
     def _attach(
         self, row: RunRow, completion: Completion, again: Submission | None = None, *, in_background: bool
@@ -268,4 +262,8 @@ class MemoryHandle(RunHandle[R]):
             event = self._feed.next()
             if event is None:
                 return
+            yield event
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        for event in self:
             yield event

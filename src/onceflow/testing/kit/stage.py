@@ -17,14 +17,16 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
+from onceflow.backends.local.reports import Report
+from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
 from onceflow.engine.cancelling import Cancelling
 from onceflow.engine.engine import Engine
-from onceflow.engine.handles import Completion, Feed
+from onceflow.engine.handles import Completion, Listening
 from onceflow.engine.hub import Hub
+from onceflow.engine.insight import Progress
 from onceflow.errors import StorageFull
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, SetStatus
@@ -47,7 +49,7 @@ class Death(BaseException):
 class Driven(Completion):
     """Who waits for it lets everything happen."""
 
-    def __init__(self, stage: Stage, run: str, name: str | None, feeds: Iterable[Feed]) -> None:
+    def __init__(self, stage: Stage, run: str, name: str | None, feeds: Iterable[Listening]) -> None:
         super().__init__(run, name, feeds)
         self._stage = stage
 
@@ -119,7 +121,7 @@ class Stage(Hub):
     def _open_workers(self) -> Crew:
         return self._crew
 
-    def expect(self, run: str, name: str | None, feeds: Iterable[Feed] = ()) -> Completion:
+    def expect(self, run: str, name: str | None, feeds: Iterable[Listening] = ()) -> Completion:
         return Driven(self, run, name, feeds)
 
     @contextlib.contextmanager
@@ -134,7 +136,7 @@ class Stage(Hub):
     # -- what drivers ask for ------------------------------------------------------------------------------------------
 
     def start(self, driver: Driver, work: Work) -> None:
-        self._names[driver.id, work.node] = work.call.task.name
+        self._names[driver.id, work.node] = work.task
         super().start(driver, work)
 
     def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
@@ -148,8 +150,13 @@ class Stage(Hub):
     def now(self) -> float:
         return self._clock.now
 
-    def answered(self, driver: Driver, work: Work, report: Any) -> None:
+    # -- what the crew tells -------------------------------------------------------------------------------------------
+
+    def answered(self, driver: Driver, work: Work, report: Report) -> None:
         self._answered(driver, work, report)
+
+    def progressed(self, driver: Driver, work: Work, progress: Progress) -> None:
+        self._tell_progress(driver, work, progress)
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
@@ -168,7 +175,7 @@ class Stage(Hub):
 
     def wait(self, seconds: float) -> None:
         """Time passes: in a task for that alone, else for everybody."""
-        if running.get() is not None and self._crew.running is not None:
+        if running.get() is not None and self._crew.current is not None:
             sleep_in_task(self._crew, seconds)
             return
         with self.alone():
@@ -278,7 +285,7 @@ def _told(requests: Sequence[Request]) -> str:
             case Claim():
                 parts.append("the claim")
             case AppendEntries(entries=entries):
-                parts += [f"{entry.kind} {entry.node}".strip() for entry in entries]
+                parts += [f"{entry.kind} {entry.node}".strip() for entry in entries if entry.kind != measuring.MEASURED]
             case SetStatus(status=status):
                 parts.append(f"status {status}")
     return ", ".join(parts)
