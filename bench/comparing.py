@@ -50,6 +50,9 @@ def compared(
     """Programs that are started for each number need a round that does not count, after which the system has read their
     files."""
     values, failures = alternated([*ours, *peers, *physical], warm_up + rounds)
+    for side in ours:
+        if side.name in failures:
+            raise programs.Failed(f"{side.name}: {failures[side.name]}")
     values = {name: numbers[warm_up:] for name, numbers in values.items()}
 
     def ratios(above: Side, below: Side) -> Spread:
@@ -143,7 +146,7 @@ def _as(number: Callable[[float], float], seconds: limits.Measure) -> Callable[[
 
 
 def _sides(contestant: Contestant, field: Field, prepare: Prepare, stack: contextlib.ExitStack) -> list[Side]:
-    """One for each way to do it. Who cannot be started is a side without numbers."""
+    """One for each way to do it. Of peers, who cannot be started is a side without numbers."""
     names = {kind: f"{contestant.name} {kind}".strip() for kind in contestant.kinds}
     if contestant.missing:
         return [Side(names[kind], keeps, None, contestant.missing) for kind, keeps in contestant.kinds.items()]
@@ -151,5 +154,7 @@ def _sides(contestant: Contestant, field: Field, prepare: Prepare, stack: contex
         program = stack.enter_context(field.start(contestant))
         prepared = {kind: prepare(program, kind) for kind in contestant.kinds}
     except programs.Failed as failure:
+        if contestant is field.ours:
+            raise
         return [Side(names[kind], keeps, None, str(failure)) for kind, keeps in contestant.kinds.items()]
     return [Side(names[kind], keeps, *prepared[kind]) for kind, keeps in contestant.kinds.items()]

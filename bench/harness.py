@@ -28,7 +28,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from bench import documents, field, showing, threads
+from bench import documents, field, programs, showing, threads
 from bench.field import Field
 from bench.reports import Report
 
@@ -76,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before = signal.signal(signal.SIGTERM, _end)
     try:
         return _run(options, known)
+    except programs.Failed as failure:
+        print(f"onceflow itself could not be measured: {failure}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted: what was started is ended, and no file is written", file=sys.stderr)
         return INTERRUPTED

@@ -6,6 +6,7 @@ that several processes share count in parts, so other Python programs on the mac
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -67,7 +68,11 @@ def _side(contestant: Contestant, field: Field) -> comparing.Side:
     def megabytes() -> float:
         with field.start(contestant) as program:
             program.ask("100x100", WARM_UP)
-            return sum(processes.megabytes(process) for process in program.processes())
+            total = 0.0
+            for process in program.processes():
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                    total += processes.megabytes(process)
+            return total
 
     missing = contestant.missing or ("" if processes.tells_memory() else NOT_HERE)
     return comparing.Side(contestant.name, "", None if missing else megabytes, missing)

@@ -73,6 +73,17 @@ def test_a_side_that_fails_is_left_out_from_then_on_and_says_why() -> None:
     assert compared.ours[0].value == Spread(1, 1, 1)
 
 
+def test_if_ours_fails_there_is_no_comparison(tmp_path: Path) -> None:
+    field = common.field_of(
+        tmp_path, common.stub("wrong", tmp_path / "ledger"), common.stub("theirs", tmp_path / "ledger")
+    )
+
+    with pytest.raises(programs.Failed, match="the result is 1 and not 0"):
+        comparing.latencies(field, "trigger", "it", 1, [])
+    with pytest.raises(programs.Failed, match="ours: it broke"):
+        comparing.compared("it", "ms", [Side("ours", "", saying(programs.Failed("it broke")))], [], [], rounds=1)
+
+
 def test_programs_are_asked_in_turns_after_a_warm_up(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     field = common.field_of(tmp_path, common.stub("ours", ledger), common.stub("theirs", ledger), rounds=2)
