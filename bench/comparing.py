@@ -22,7 +22,7 @@ from bench.rows import Comparison, Line, Spread
 
 WARM_UP = 2
 """Rounds that do not count."""
-MOST_SECONDS = 8.0
+MOST_SECONDS = 5.0
 """How long a side may take in a round. If it would take longer, a smaller amount of work is measured: how much, a
 hundredth of it shows, and then as much as fits into a tenth of the time. Both also warm up."""
 
