@@ -32,6 +32,7 @@ from onceflow.errors import (
     RunInterrupted,
     RunPaused,
     RunTimedOut,
+    SecretUnavailable,
     Stopped,
     StorageClosed,
     StorageDamaged,
@@ -53,6 +54,7 @@ from onceflow.errors import (
     WrongParts,
 )
 from onceflow.values.context import current
+from onceflow.values.secrets import Secret
 from onceflow.values.tracking import track
 
 if TYPE_CHECKING:
@@ -117,6 +119,8 @@ __all__ = [
     "RunInterrupted",
     "RunPaused",
     "RunTimedOut",
+    "Secret",
+    "SecretUnavailable",
     "Status",
     "Stopped",
     "StorageClosed",

@@ -275,6 +275,14 @@ class FunctionNotLoaded(OnceflowError):
         super().__init__(f"{task}: a worker cannot load it or its arguments: {reason}")
 
 
+class SecretUnavailable(OnceflowError, LookupError):
+    """Raised when a `Secret` is asked for its clear text where that cannot be had. `secret` is what is known of it."""
+
+    def __init__(self, secret: str, reason: str) -> None:
+        self.secret = secret
+        super().__init__(f"{secret} is not available: {reason}")
+
+
 class TaskNotFound(OnceflowError, LookupError):
     """Raised when a stored run needs a task whose code is not there any more. `task` is its name, `module` where it was
     defined."""

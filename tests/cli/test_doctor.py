@@ -85,3 +85,10 @@ def test_a_home_that_cannot_be_written_is_found(fresh):
         os.chmod(fresh.home, 0o700)
     assert done.returncode == 5
     assert "nothing can be written there" in done.stderr
+
+
+def test_a_key_that_others_can_read_is_found(fresh):
+    fresh.run("nothing")
+    (fresh.home / "secrets.key").write_text("0" * 64)
+    (fresh.home / "secrets.key").chmod(0o644)
+    assert findings(fresh.json("doctor", code=5))["secrets"][0] == "bad"

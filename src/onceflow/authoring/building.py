@@ -17,6 +17,7 @@ from onceflow.authoring.tasks import task
 from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.graph import Edge, Graph, Node, number_ids
 from onceflow.errors import UnpicklableArgument
+from onceflow.values import secrets, snapshot
 from onceflow.values.fingerprint import Contents, Walk
 from onceflow.values.handles import Handle
 from onceflow.values.templates import Arguments, Slot, Template
@@ -107,11 +108,14 @@ class _Reading:
     def template(self, buffers: dict[Any, pickle.PickleBuffer]) -> Template:
         """The arguments as plain data. `buffers` collects the large buffers of the graph."""
         node = self.node
-        if node._snapshot is not None:
+        taken = node._snapshot
+        if taken is not None:
+            if secrets.MARK in taken.payload:  # sealed by somebody who did not know for whom
+                taken = snapshot.take(_arguments(node))
             return Template(
-                self._slots(node._snapshot.handles),
-                payload=node._snapshot.payload,
-                buffers=tuple([buffers.setdefault(_memory(buffer), buffer) for buffer in node._snapshot.buffers]),
+                self._slots(taken.handles),
+                payload=taken.payload,
+                buffers=tuple([buffers.setdefault(_memory(buffer), buffer) for buffer in taken.buffers]),
             )
         if not self._handles:
             return Template(args=node._args, kwargs=node._kwargs)

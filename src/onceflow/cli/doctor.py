@@ -31,6 +31,7 @@ from onceflow.storage import schema
 from onceflow.storage.home import ENGINES, JOURNAL, Home
 from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
+from onceflow.values.sealing import KEY_FILE
 from onceflow.version import VERSION
 
 LOW = 500_000_000
@@ -106,6 +107,9 @@ def _home(path: Path) -> Iterator[Finding]:
         yield Finding("home", "bad", f"{path} can be written by others (mode {mode:o}), who could run code as you")
     else:
         yield Finding("home", "ok", str(path))
+    key = path / KEY_FILE
+    if key.exists() and key.stat().st_mode & 0o077:
+        yield Finding("secrets", "bad", f"{key} can be read by others (mode {key.stat().st_mode & 0o777:o})")
     yield _writable(path)
     yield _space(path)
     if not (path / JOURNAL).exists():

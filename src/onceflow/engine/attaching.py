@@ -34,6 +34,7 @@ from onceflow.engine.waiting import looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError
 from onceflow.storage.journal import Claim, RunRow
 from onceflow.storage.places import Place
+from onceflow.values import sealing
 
 
 class Attaching:
@@ -118,7 +119,7 @@ class Attaching:
 
     def _load(self, row: RunRow, again: Submission | None, cancel: events.Cancel | None) -> Callable[[Hub], Adopted]:
         journal, store = self._home.journal, Store(self._home, row.id)
-        with journal.load(row.id) as loaded:
+        with sealing.using(self._home.path), journal.load(row.id) as loaded:
             stored = storing.decode(loaded.graph, store.read, None if again is None else again.graph)
             settings = decode_settings(loaded.settings)
             past = History.read(loaded.entries, store.read)

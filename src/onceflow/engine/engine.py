@@ -42,6 +42,7 @@ from onceflow.storage import logs as stored_logs
 from onceflow.storage.home import Home
 from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
 from onceflow.storage.places import Place
+from onceflow.values import sealing
 from onceflow.values.context import running
 
 R = TypeVar("R")
@@ -106,6 +107,7 @@ class Engine:
         self._hub = hub
         self._collecting = collecting
         self._reading = Reading(self._home)
+        sealing.know(home.path)
         self._attaching = Attaching(self._home, self._hub, self._reading)
         self._listing = Listing(self._home, self._attaching)
         self._lock = threading.Lock()
@@ -410,15 +412,16 @@ class Engine:
         timeout: float | None,
         metadata: Mapping[str, Any] | None,
     ) -> Submission:
-        return prepare(
-            node,
-            name=name,
-            on_failure=on_failure,
-            timeout=timeout,
-            metadata=metadata,
-            home=self._home,
-            id=self._new_id,
-        )
+        with sealing.using(self._home.path):
+            return prepare(
+                node,
+                name=name,
+                on_failure=on_failure,
+                timeout=timeout,
+                metadata=metadata,
+                home=self._home,
+                id=self._new_id,
+            )
 
     def _new_id(self) -> str:
         return new_id()

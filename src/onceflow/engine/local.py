@@ -22,6 +22,7 @@ from onceflow.storage import logs
 from onceflow.storage.blobs import Author
 from onceflow.storage.home import Home
 from onceflow.storage.journal import Command, Failed, Outcome, Request, SetStatus
+from onceflow.values import sealing
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,7 @@ class LocalHub(Hub):
         return self._threaded
 
     def _open_workers(self) -> Workers:
+        sealing.use(self._directory.path)  # functions that go by value may refer to secrets
         return Workers(
             deaths.prepare(self._directory.path, self._directory.engine),
             self._settings.workers,

@@ -2,6 +2,7 @@
 
     journal.db (and -wal, -shm, -next, -turn)    the journal
     blobs/<run>/...                               large values
+    secrets.key                                   seals secrets (`values.sealing`); made when there is the first one
     engines/<id>                                  a locked file for each living engine
     engines/<id>.bell                             a named pipe: rung when there is something for it in the journal
     engines/<id>.socket                           where it answers questions about the runs that it drives

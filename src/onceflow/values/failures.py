@@ -2,7 +2,7 @@
 
 An exception travels with its type, arguments, attributes, notes, cause and context. Traceback objects cannot travel;
 their text does, as a note, which every printed traceback then shows. What cannot be pickled is replaced by an
-`ExceptionLost` that names its type and text; the others of the chain stay what they are.
+`ExceptionLost` that names its type and text; the others of the chain stay what they are. Secrets are masked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from onceflow.errors import ExceptionLost
-from onceflow.values import functions
+from onceflow.values import functions, masking
 
 _LONGEST = 50
 """Exceptions of a chain that travel. A loop that handles errors can make chains without end."""
@@ -76,7 +76,7 @@ def tell(failure: bytes) -> str:
 
 
 def _in_one_line(error: BaseException) -> str:
-    text = " ".join(text_of(error).split())
+    text = " ".join(masking.mask(text_of(error)).split())
     return f"{type(error).__name__}: {text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + '…'}"
 
 
@@ -89,11 +89,11 @@ def text_of(error: BaseException) -> str:
 
 
 def _pickled(error: BaseException) -> bytes:
-    """In the first way of three that leads back to an exception of the same type."""
-    for value in (error, _Bare(error)):
+    """In the first way of four that leads back to an exception of the same type and gives no secret away."""
+    for value in (error, _Bare(error), _Bare(error, masked=True)):
         try:
             pickled = functions.dump(value)
-            if type(pickle.loads(pickled)) is type(error):
+            if type(pickle.loads(pickled)) is type(error) and not masking.reveals(pickled):
                 return pickled
         except Exception:  # whatever user code raises while it is pickled: the next way may do
             continue
@@ -104,12 +104,16 @@ class _Bare:
     """An exception reduced to type, arguments and what of its attributes can be pickled. For classes whose constructor
     does not take what `args` holds, or that hold a connection or a lock."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, *, masked: bool = False) -> None:
         self._error = error
+        self._masked = masked
 
     def __reduce__(self) -> tuple[Any, ...]:
         attributes = {name: value for name, value in vars(self._error).items() if _can_travel(value)}
-        return _rebuild, (type(self._error), self._error.args, attributes)
+        args = self._error.args
+        if self._masked:
+            args, attributes = tuple(map(_without_secrets, args)), _without_secrets(attributes)
+        return _rebuild, (type(self._error), args, attributes)
 
 
 def _rebuild(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
@@ -117,6 +121,19 @@ def _rebuild(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[
     error.args = args
     error.__dict__.update(attributes)
     return error
+
+
+def _without_secrets(value: Any) -> Any:
+    """The same, masked as far as it can be looked into."""
+    if isinstance(value, str):
+        return masking.mask(value)
+    if isinstance(value, bytes):
+        return masking.mask_bytes(value)
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(map(_without_secrets, value))
+    if type(value) is dict:
+        return {_without_secrets(key): _without_secrets(item) for key, item in value.items()}
+    return value if not masking.reveals(functions.dump(value)) else masking.MASK
 
 
 def _can_travel(value: object) -> bool:
@@ -129,7 +146,7 @@ def _can_travel(value: object) -> bool:
 
 def _stand_in(error: BaseException) -> ExceptionLost:
     kind = type(error)
-    return ExceptionLost(f"{kind.__module__}.{kind.__qualname__}", text_of(error))
+    return ExceptionLost(f"{kind.__module__}.{kind.__qualname__}", masking.mask(text_of(error)))
 
 
 def _unpickled(link: _Link) -> BaseException:
@@ -146,7 +163,7 @@ def _traceback(error: BaseException, where: str) -> str:
         return ""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_OWN)]
-    return f"raised in {where}:\n{''.join(traceback.format_list(own or frames)).rstrip()}"
+    return masking.mask(f"raised in {where}:\n{''.join(traceback.format_list(own or frames)).rstrip()}")
 
 
 _OWN = __file__.removesuffix("values/failures.py") + "backends/"

@@ -8,6 +8,7 @@ and on library versions. The rules:
 - Dicts and sets have no order. (An `OrderedDict` and every other subclass of dict counts as a dict of its own type.)
 - Arrays count by dtype, shape and content; dataclasses, `msgspec` structs and `attrs` classes by their name and the
   fields that take part in comparison; enum members, functions, classes and tasks by name, never by code.
+- Secrets count by their name, or by a keyed hash of their clear text.
 - Everything else contributes the name of its type only: two such objects are taken to be the same. So does whatever
   lies more than 100 levels deep.
 - A handle counts by the order in which handles are first met, which this module thereby defines: `Walk.handles`.
@@ -35,6 +36,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from onceflow.values.handles import Handle
+from onceflow.values.secrets import Secret
 from onceflow.values.snapshot import LARGE
 
 DEEPEST = 100
@@ -250,4 +252,5 @@ _BY_BASE: tuple[tuple[Any, Callable[[Walk, Any], bytes]], ...] = (
     (types.MethodType, _pieces("__func__", "__self__")),
     (BaseException, _pieces("args")),
     (types.ModuleType, _text(lambda value: value.__name__)),
+    (Secret, lambda _, value: value.identity()),
 )

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from onceflow.errors import InvalidOption
+from onceflow.values import masking
 
 MOST_BYTES = 16 * 1024
 """Of what is kept for one run, or one task. Metadata is read whenever runs are listed."""
@@ -58,8 +59,10 @@ def fits(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def _plain(value: Any, path: str) -> Any:
     """The same in types of JSON. Raises `TypeError`, which says where something else stands."""
     kind = type(value)
-    if value is None or kind is str or kind is bool:
+    if value is None or kind is bool:
         return value
+    if kind is str:
+        return masking.mask(value)
     if kind is int and -(2**63) <= value < 2**63:
         return value
     if kind is float and math.isfinite(value):

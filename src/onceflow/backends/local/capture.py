@@ -7,9 +7,10 @@ import select
 import socket
 import time
 
-from onceflow.backends.local.messages import Beside, Output, Progress, Receiver
+from onceflow.backends.local.messages import Beside, Hidden, Output, Progress, Receiver
 from onceflow.backends.local.output import CHUNK
 from onceflow.backends.local.reports import Printed, Progressed, Stream
+from onceflow.values import masking
 
 MESSAGES = 64
 """How many are read before others get their turn."""
@@ -95,7 +96,9 @@ class Capture:
     def _take(self, message: Beside, events: list[Event]) -> None:
         match message:
             case Progress(token, done, total, note):
-                events.append(Progressed(token, done, total, note))
+                events.append(Progressed(token, done, total, masking.mask(note)))
+            case Hidden(texts):
+                masking.learn(texts)
             case Output(token, stream, data, at, level, logger, raw):
                 if raw:
                     self._add(events, token, stream, data)
@@ -109,9 +112,9 @@ class Capture:
             self._flush(stream, events)
             rest = b""
         whole = rest + data
-        cut = len(whole) if len(whole) > CHUNK else whole.rfind(b"\n") + 1
+        cut = len(whole) - masking.uncertain(whole) if len(whole) > CHUNK else whole.rfind(b"\n") + 1
         if cut:
-            text = whole[:cut].decode(errors="replace")
+            text = masking.mask_bytes(whole[:cut]).decode(errors="replace")
             events.append(Printed(token, stream, text, time.time()))
         self.rests.pop(stream, None)
         if cut < len(whole):
@@ -119,7 +122,7 @@ class Capture:
 
     def _flush(self, stream: Stream, events: list[Event]) -> None:
         token, rest = self.rests.pop(stream)
-        events.append(Printed(token, stream, rest.decode(errors="replace"), time.time()))
+        events.append(Printed(token, stream, masking.mask_bytes(rest).decode(errors="replace"), time.time()))
 
 
 def merged(events: list[Printed]) -> list[Printed]:

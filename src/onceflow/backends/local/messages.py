@@ -205,10 +205,16 @@ class Progress(msgspec.Struct, tag=14, array_like=True, gc=False):
     note: str
 
 
+class Hidden(msgspec.Struct, tag=15, array_like=True, gc=False):
+    """From a worker, through its channel: texts that are masked from now on (`values.masking`)."""
+
+    texts: list[bytes]
+
+
 ToWorker = Batch | Recall | Cancel | Definition | Interrupt
 FromWorker = Outcomes | Returned | Wanted
 FromServer = Ready | Born | Gone
-Beside = Output | Progress
+Beside = Output | Progress | Hidden
 
 encode = msgspec.msgpack.Encoder().encode
 

@@ -28,8 +28,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from onceflow.backends.local.messages import Output, Progress, send
+from onceflow.backends.local.messages import Hidden, Output, Progress, send
 from onceflow.backends.local.reports import Stream
+from onceflow.values import masking
 from onceflow.values.context import job_token
 
 CHUNK = 64 * 1024
@@ -53,6 +54,13 @@ class Channel:
         self._count = 0
         self.is_copy = False
         """Whether this is a child that user code forked. It must not speak for the worker."""
+
+    def hide(self, texts: list[bytes]) -> None:
+        """Tells the pool, which reads what goes past Python's streams, what it has to mask there."""
+        if not self.is_copy:
+            with self._lock:
+                self._empty_pipes()
+                self._send(Hidden(texts))
 
     def send(self, message: Output | Progress) -> None:
         """Waits until the pool has room for it."""
@@ -79,7 +87,7 @@ class Channel:
                 if data := os.read(pipe, CHUNK):
                     self._send(Output(self.lane, self._pipes[pipe], data, time.time(), raw=True))
 
-    def _send(self, message: Output | Progress) -> None:
+    def _send(self, message: Output | Progress | Hidden) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the pool is gone, and so is this worker soon
             send(self._connection, message)
             self._count += 1
@@ -106,7 +114,7 @@ class Sink(io.BufferedIOBase):
             return len(content)
         token = job_token.get() or self._channel.lane
         whole = self.rests.pop(token, b"") + content
-        cut = len(whole) if len(whole) > CHUNK else whole.rfind(b"\n") + 1
+        cut = len(whole) - masking.uncertain(whole) if len(whole) > CHUNK else whole.rfind(b"\n") + 1
         if cut < len(whole):
             self.rests[token] = whole[cut:]
         self._send(token, whole[:cut])
@@ -117,8 +125,14 @@ class Sink(io.BufferedIOBase):
         self._send(token, self.rests.pop(token, b""))
 
     def flush(self) -> None:
+        """What may be the beginning of a secret waits for the rest of it, or for the end of the job."""
         if not self.closed and self.rests and not self._channel.is_copy:
-            self.end(job_token.get() or self._channel.lane)
+            token = job_token.get() or self._channel.lane
+            rest = self.rests.pop(token, b"")
+            cut = len(rest) - masking.uncertain(rest)
+            if cut < len(rest):
+                self.rests[token] = rest[cut:]
+            self._send(token, rest[:cut])
 
     def fileno(self) -> int:
         return self._descriptor
@@ -136,6 +150,7 @@ class Sink(io.BufferedIOBase):
         return False
 
     def _send(self, token: int, content: bytes) -> None:
+        content = masking.mask_bytes(content)
         for start in range(0, len(content), CHUNK):
             self._channel.send(Output(token, self._stream, content[start : start + CHUNK], time.time()))
 
@@ -149,7 +164,7 @@ class Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            text = self.format(record)
+            text = masking.mask(self.format(record))
             if self._channel.is_copy:
                 _write_all(2, f"{record.levelname}:{record.name}:{text}\n".encode(errors="backslashreplace"))
                 return

@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 from collections import deque
+from pathlib import Path
 from typing import NoReturn
 
 from onceflow.backends.local.messages import (
@@ -41,7 +42,7 @@ from onceflow.backends.local.reports import Stream
 from onceflow.backends.local.running import Functions, feed, skipped
 from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
-from onceflow.values import context
+from onceflow.values import context, masking, sealing
 from onceflow.values.functions import Main
 
 FLUSH = 0.001
@@ -61,6 +62,8 @@ def run(
             if isinstance(stream, io.TextIOWrapper):  # a program without a terminal may have closed them
                 stream.reconfigure(line_buffering=True)  # a killed worker loses what is buffered
     context.connect(worker)
+    if "ONCEFLOW_HOME" in os.environ:  # the engine says where it keeps its runs
+        sealing.work_for(Path(os.environ["ONCEFLOW_HOME"]))
     sys.modules["__main__"] = worker.main
     threading.Thread(target=worker.serve_side, name="onceflow-side", daemon=True).start()
     worker.serve_lane()
@@ -84,6 +87,8 @@ class _Worker:
         os.close(page)
         self._channel = Channel(channel, self._mark[1:], pipes)
         self._streams = Streams(self._channel, wish.log_level) if wish.capture else None
+        if wish.capture or wish.progress:
+            masking.listeners.append(self._channel.hide)
         self._progress = Reporter(self._channel.send) if wish.progress else None
         self._waiting: deque[tuple[int, Job]] = deque()
         """Jobs that have not started, each with its place in the lane."""

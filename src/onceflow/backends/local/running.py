@@ -11,13 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from onceflow.backends.local.messages import Batch, Job, Outcome
-from onceflow.errors import FunctionNotLoaded, InvalidGraph, UnpicklableArgument, UnpicklableOutput, WrongParts
+from onceflow.errors import (
+    FunctionNotLoaded,
+    InvalidGraph,
+    SecretUnavailable,
+    UnpicklableArgument,
+    UnpicklableOutput,
+    WrongParts,
+)
 from onceflow.values import failures, functions, snapshot
 from onceflow.values.context import annotated, running
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
 
-PERMANENT = (FunctionNotLoaded, InvalidGraph, UnpicklableArgument, UnpicklableOutput, WrongParts)
+PERMANENT = (FunctionNotLoaded, InvalidGraph, SecretUnavailable, UnpicklableArgument, UnpicklableOutput, WrongParts)
 """Errors that trying again can never help against."""
 
 
