@@ -62,9 +62,11 @@ if TYPE_CHECKING:
         cancel,
         configure,
         delete,
+        estimate,
         find,
         get_output,
         info,
+        list_attempts,
         list_runs,
         list_tasks,
         logs,
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
         run_async,
         run_many,
         size,
+        statistics,
         status,
     )
     from onceflow.engine.describing import TaskInfo
@@ -83,14 +86,20 @@ if TYPE_CHECKING:
     from onceflow.engine.insight import Progress
     from onceflow.engine.listing import RunInfo
     from onceflow.engine.logs import LogLine
+    from onceflow.engine.past import AttemptInfo
+    from onceflow.engine.statistics import Statistics
     from onceflow.engine.statuses import Status
+    from onceflow.planning.estimates import Estimate
+    from onceflow.planning.tasks import TaskStatistics
 
 __all__ = [
     "AmbiguousRun",
     "AsyncTask",
+    "AttemptInfo",
     "BrokenPromise",
     "Engine",
     "EngineClosed",
+    "Estimate",
     "Event",
     "ExceptionLost",
     "FunctionNotLoaded",
@@ -121,6 +130,7 @@ __all__ = [
     "RunTimedOut",
     "Secret",
     "SecretUnavailable",
+    "Statistics",
     "Status",
     "Stopped",
     "StorageClosed",
@@ -133,6 +143,7 @@ __all__ = [
     "TaskFailed",
     "TaskInfo",
     "TaskNotFound",
+    "TaskStatistics",
     "TaskTimedOut",
     "UnpicklableArgument",
     "UnpicklableOutput",
@@ -149,9 +160,11 @@ __all__ = [
     "configure",
     "current",
     "delete",
+    "estimate",
     "find",
     "get_output",
     "info",
+    "list_attempts",
     "list_runs",
     "list_tasks",
     "logs",
@@ -162,6 +175,7 @@ __all__ = [
     "run_async",
     "run_many",
     "size",
+    "statistics",
     "status",
     "task",
     "track",
@@ -169,20 +183,26 @@ __all__ = [
 ]
 
 _IN_ENGINE = {
+    "AttemptInfo": "past",
     "Engine": "engine",
+    "Estimate": "past",
     "Event": "handles",
     "LogLine": "logs",
     "Progress": "insight",
     "RunHandle": "handles",
     "RunInfo": "listing",
+    "Statistics": "statistics",
     "Status": "statuses",
     "TaskInfo": "describing",
+    "TaskStatistics": "statistics",
     "cancel": "default",
     "configure": "default",
     "delete": "default",
+    "estimate": "default",
     "find": "default",
     "get_output": "default",
     "info": "default",
+    "list_attempts": "default",
     "list_runs": "default",
     "list_tasks": "default",
     "logs": "default",
@@ -193,6 +213,7 @@ _IN_ENGINE = {
     "run_async": "default",
     "run_many": "default",
     "size": "default",
+    "statistics": "default",
     "status": "default",
 }
 """Name → module. Imported when first used: a worker that imports a module with tasks has no use for an engine."""

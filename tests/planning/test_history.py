@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onceflow.driver.measuring import FINISHED, Measurements
 from onceflow.driver.work import Work
 from onceflow.planning import history
-from onceflow.planning.history import History, Samples, spread, summary
+from onceflow.planning.history import History, Reader, Samples, spread, summary
 from onceflow.storage.journal import AppendEntries, SetStatus
 from tests.planning.common import measured, past
 from tests.storage.common import commit, create, quick
@@ -129,18 +129,18 @@ def test_the_succeeded_runs_of_a_workflow_are_read_newest_first(journal):
     record(journal, "other", ("step", 70.0), workflow="other")
     record(journal, "new", ("step", 2.0), ("step", 4.0))
 
-    found = history.read(journal, "trip")
+    found = Reader(journal).read("trip")
 
     assert [run.tasks["step"].seconds for run in found.runs] == [[2.0, 4.0], [1.0]]
     assert [run.seconds for run in found.runs] == [pytest.approx(0.0, abs=60)] * 2
-    assert len(history.read(journal, None, ["succeeded", "failed"]).runs) == 4
-    assert history.read(journal, "nobody's").runs == ()
+    assert len(Reader(journal).read(None, ["succeeded", "failed"]).runs) == 4
+    assert Reader(journal).read("nobody's").runs == ()
 
 
 def test_a_run_that_an_older_onceflow_wrote_says_nothing(journal):
     record(journal, "old")
 
-    (run,) = history.read(journal, "trip").runs
+    (run,) = Reader(journal).read("trip").runs
 
     assert (run.tasks, run.nodes) == ({}, {})
     assert History([run]).of_task("step") is None
@@ -151,8 +151,31 @@ def test_reading_is_bounded(journal, monkeypatch: pytest.MonkeyPatch):
         record(journal, f"r{number}", ("step", 1.0), ("step", 1.0))
 
     monkeypatch.setattr(history, "RUNS", 4)
-    assert len(history.read(journal, "trip").runs) == 4
+    assert len(Reader(journal).read("trip").runs) == 4
     monkeypatch.setattr(history, "ATTEMPTS", 3)
-    assert len(history.read(journal, "trip").runs) == 2
+    assert len(Reader(journal).read("trip").runs) == 2
     monkeypatch.setattr(history, "NEWEST", 1)
-    assert len(history.read(journal, "trip").runs) == 1
+    assert len(Reader(journal).read("trip").runs) == 1
+
+
+def test_a_run_that_succeeded_is_read_once(journal, monkeypatch: pytest.MonkeyPatch):
+    record(journal, "first", ("step", 1.0))
+    record(journal, "failed", ("step", 1.0), status="failed")
+    reader = Reader(journal)
+    asked = []
+    monkeypatch.setattr(history, "attempts", lambda journal, run: asked.append(run) or [])
+
+    reader.read("trip")
+    record(journal, "second", ("step", 1.0))
+    reader.read("trip")
+    reader.read("trip", ["succeeded", "failed"])
+
+    assert asked == ["first", "second", "failed"]
+
+
+def test_not_every_run_is_remembered(journal, monkeypatch: pytest.MonkeyPatch):
+    for number in range(5):
+        record(journal, f"r{number}", ("step", 1.0))
+    monkeypatch.setattr(history, "MOST_REMEMBERED", 2)
+
+    assert len(Reader(journal).read("trip").runs) == 5

@@ -264,6 +264,15 @@ def as_size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
+def as_duration(seconds: float) -> str:
+    for limit, unit, factor in ((0.001, "µs", 1e6), (1, "ms", 1e3), (100, "s", 1)):
+        if seconds < limit:
+            return f"{seconds * factor:.3g} {unit}"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
 def run_as_json(info: RunInfo) -> dict[str, Any]:
     return {
         "id": info.id,

@@ -17,6 +17,8 @@ What happens in the thread of whoever calls:
     listing     which run is meant, which ones there are, and how they stand
     reading     what the journal has of a run that is not driven here
     describing  the tasks of a run, for people
+    past        what measurements tell: attempts, tasks, how long a run will go on
+    statistics  what this engine has done
     changes     what has become of a run's code
     reasons     why a task does not run, in words
     overviews   how a run gets on, at a glance

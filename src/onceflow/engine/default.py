@@ -18,9 +18,12 @@ from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.listing import RunInfo
 from onceflow.engine.logs import Level, LogLine, LogStream
+from onceflow.engine.past import AttemptInfo
 from onceflow.engine.settings import Output
+from onceflow.engine.statistics import Statistics
 from onceflow.engine.statuses import Status
 from onceflow.errors import RunActive
+from onceflow.planning.estimates import Estimate
 from onceflow.storage.journal import Durability
 
 R = TypeVar("R")
@@ -238,6 +241,40 @@ def find(run: str) -> RunInfo:
         resume(find("trip-1").id)
     """
     return default_engine().find(run)
+
+
+def list_attempts(run: str) -> list[AttemptInfo]:
+    """What was measured of the attempts of a run, by id or name, in the order in which they ended: when they started,
+    how long they took, what became of them. Nothing waits for measurements, and a crash may take the last ones. Of a
+    very long run only the last ones are told.
+
+        for attempt in list_attempts("trip-17"):
+            print(attempt.id, attempt.seconds, attempt.outcome)
+    """
+    return default_engine().list_attempts(run)
+
+
+def estimate(run: str) -> Estimate | None:
+    """How many seconds a run that is going on will probably take from now, by id or name: a range, from what its tasks
+    took in earlier runs of the same workflow and in this one, and from what running tasks tell of their progress.
+
+    None if nobody drives the run, or something is left of which nothing is known yet. It counts as if the run had the
+    workers of this engine for itself. Who asks again and again is told what was found before, less the time since.
+
+        if (left := estimate("trip-17")) is not None:
+            print(f"{left.low:.0f} to {left.high:.0f} s, going by {left.samples} samples")
+    """
+    return default_engine().estimate(run)
+
+
+def statistics(workflow: str | None = None) -> Statistics:
+    """What the engine of this process has done since it was opened: runs, attempts, journal, blobs, workers. And what
+    each task took in the last runs that ended (of this workflow only, if one is given), whoever drove them.
+
+        for found in statistics("trip").tasks:
+            print(found.task, found.finished, found.p50, found.p90)
+    """
+    return default_engine().statistics(workflow)
 
 
 def size(run: str) -> int:

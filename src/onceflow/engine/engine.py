@@ -24,9 +24,11 @@ from onceflow.engine.listing import Listing, RunInfo
 from onceflow.engine.local import LocalHub
 from onceflow.engine.logs import Level, LogLine, LogStream
 from onceflow.engine.overviews import Overview
+from onceflow.engine.past import AttemptInfo, Past
 from onceflow.engine.reading import Reading
 from onceflow.engine.settings import Output
-from onceflow.engine.statuses import AT_REST, Status
+from onceflow.engine.statistics import RunCounts, Statistics
+from onceflow.engine.statuses import ACTIVE, AT_REST, Status
 from onceflow.engine.submission import Submission, decode_settings, new_id, prepare
 from onceflow.errors import (
     EngineClosed,
@@ -37,6 +39,7 @@ from onceflow.errors import (
     RunActive,
     RunInterrupted,
 )
+from onceflow.planning.estimates import Estimate
 from onceflow.storage import failures
 from onceflow.storage import logs as stored_logs
 from onceflow.storage.home import Home
@@ -115,6 +118,7 @@ class Engine:
         self._adopters: set[threading.Thread] = set()
         """Threads that are about to hand over runs that are to be driven here."""
         self._process = os.getpid()
+        self._past = Past(self._home, self.settings.workers, self._hub.now)
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
@@ -287,6 +291,34 @@ class Engine:
         self._check_open()
         with self._home.journal.load(self._listing.row(run).id) as loaded:
             return decode_settings(loaded.settings).onceflow
+
+    def list_attempts(self, run: str) -> list[AttemptInfo]:
+        """What was measured of the attempts of a run. See `onceflow.list_attempts`."""
+        self._check_open()
+        return self._past.attempts(self._listing.row(run).id)
+
+    def estimate(self, run: str) -> Estimate | None:
+        """How long a run will go on, from what its tasks took before. See `onceflow.estimate`."""
+        self._check_open()
+        row = self._listing.row(run)
+        status = self._listing.status(row)
+        if status == "succeeded":
+            return Estimate(0.0, 0.0, 0)
+        return self._past.estimate(row, lambda: self.list_tasks(row.id)) if status in ACTIVE else None
+
+    def statistics(self, workflow: str | None = None) -> Statistics:
+        """What this engine has done, and what tasks took. See `onceflow.statistics`."""
+        self._check_open()
+        counts = self._hub.counts
+        return Statistics(
+            runs=RunCounts(len(self._hub.running), dict(counts.ended)),
+            attempts=counts.attempts(),
+            commands=counts.commands,
+            journal=self._home.journal.statistics(),
+            blobs=self._hub.blob_statistics(),
+            pool=self._hub.pool_statistics(),
+            tasks=self._past.tasks(workflow),
+        )
 
     def size(self, run: str) -> int:
         """How many bytes a run takes, by id or name: what it was given and what it has saved."""

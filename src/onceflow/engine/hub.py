@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.core import events
 from onceflow.core.commands import Command
 from onceflow.core.run import Run, attempt_name
@@ -32,9 +33,11 @@ from onceflow.engine.handles import Completion, Kind, Listening
 from onceflow.engine.insight import Insight, Progress
 from onceflow.engine.loop import Posting
 from onceflow.engine.overviews import Overview
+from onceflow.engine.statistics import Counts
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import journal
+from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
 from onceflow.storage.places import Place
 from onceflow.values import failures
@@ -70,6 +73,7 @@ class Hub(ABC):
         self._workers: workers.Crew | None = None
         self._closed: OnceflowError | None = None
         """Why nothing can be submitted any more."""
+        self.counts = Counts()
         self.broken = False
         """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
         self._loop = self._open_loop()
@@ -152,6 +156,14 @@ class Hub(ABC):
     def interrupt(self, run: str, reason: OnceflowError) -> None:
         """Let a run go at once, if it is driven here."""
         self._loop.post(lambda: self._with_driver(run, lambda driver: driver.interrupt(reason)))
+
+    def pool_statistics(self) -> PoolStatistics | None:
+        """Of worker processes, if there are any."""
+        return None
+
+    def blob_statistics(self) -> BlobStatistics | None:
+        """Of files with values, if there are any."""
+        return None
 
     @property
     def running(self) -> list[str]:
@@ -249,6 +261,7 @@ class Hub(ABC):
             self._workers = self._open_workers()
 
     def _answered(self, driver: Driver, work: Work, report: Report) -> None:
+        self.counts.answer(work, report)
         completion = self._completions.get(driver)
         if completion is not None and completion.feeds:
             _tell_report(completion, work, report)
@@ -281,6 +294,7 @@ class Hub(ABC):
         for command in found:
             if command.run in self._active:
                 self._carry_out(command)
+                self.counts.commands += 1
                 self._home.journal.submit([ForgetCommands(command.run, (command.number,))], _ignore)
 
     def _carry_out(self, command: journal.Command) -> None:
@@ -373,6 +387,7 @@ class Hub(ABC):
         completion = self._completions[driver]
         if completion.feeds:
             completion.tell("undoing" if work.undo else "started", work.node, attempt_name(work.attempt))
+        self.counts.start(work)
         assert self._workers is not None
         self._workers.start(driver, work)
 
@@ -421,6 +436,8 @@ class Hub(ABC):
         ending, timeout = driver.ending, self._timed_out.pop(driver, None)
         if timeout is not None and ending is not None and ending.status == "cancelled":
             ending = msgspec.structs.replace(ending, timeout=timeout)
+        if not isinstance(driver.interruption, Redirected):  # else it has never been driven here
+            self.counts.ended["interrupted" if ending is None else ending.status] += 1
         if self._workers is None:
             completion.end(ending, driver.interruption)
         else:

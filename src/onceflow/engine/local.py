@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 import selectors
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.driver.driver import Driver
 from onceflow.engine import deaths
 from onceflow.engine.answering import Answering
@@ -20,6 +22,7 @@ from onceflow.engine.workers import Workers
 from onceflow.errors import OnceflowError
 from onceflow.storage import logs
 from onceflow.storage.blobs import Author
+from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.home import Home
 from onceflow.storage.journal import Command, Failed, Outcome, Request, SetStatus
 from onceflow.values import sealing
@@ -54,6 +57,7 @@ class LocalHub(Hub):
                 title=self._title,
                 unowned=self._recording.keep,
             )
+        self._processes: Workers | None = None
         super().__init__(home)
         self._threaded.start()
 
@@ -65,7 +69,7 @@ class LocalHub(Hub):
 
     def _open_workers(self) -> Workers:
         sealing.use(self._directory.path)  # functions that go by value may refer to secrets
-        return Workers(
+        self._processes = Workers(
             deaths.prepare(self._directory.path, self._directory.engine),
             self._settings.workers,
             preload=self._settings.preload,
@@ -77,6 +81,18 @@ class LocalHub(Hub):
             log_level=level_number(self._settings.log_level),
             recording=self._recording,
         )
+        return self._processes
+
+    def pool_statistics(self) -> PoolStatistics | None:
+        if self._processes is None:
+            return None
+        found: queue.SimpleQueue[PoolStatistics] = queue.SimpleQueue()
+        processes = self._processes
+        self._threaded.post(lambda: found.put(processes.statistics()))
+        return found.get()
+
+    def blob_statistics(self) -> BlobStatistics:
+        return self._directory.blobs.statistics()
 
     def _heard_bell(self) -> None:
         self._directory.bell.hush()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from onceflow.authoring.calls import Call
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
-from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Progressed, Raised, Report
+from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Progressed, Raised, Report, Statistics
 from onceflow.core.run import attempt_name
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
@@ -224,6 +224,9 @@ class Workers:
 
     def turn(self) -> float | None:
         return self._pool.turn()
+
+    def statistics(self) -> Statistics:
+        return self._pool.statistics()
 
     def close(self) -> None:
         self._pool.close()

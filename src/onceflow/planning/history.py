@@ -17,7 +17,7 @@ import msgspec
 
 from onceflow.driver import measuring
 from onceflow.driver.measuring import MEASURED, Measurement
-from onceflow.storage.journal import Journal
+from onceflow.storage.journal import Journal, RunRow
 
 RUNS = 20
 """That are read at most."""
@@ -39,6 +39,9 @@ MOST_DURATIONS = 200
 
 ENOUGH = 3
 """Runs in which a node must have been measured, for its own durations to say more than those of its task."""
+
+MOST_REMEMBERED = 100
+"""Runs."""
 
 _OVERLAP = 0.001
 """Seconds. Clocks and rounding may let attempts overlap that did not."""
@@ -64,6 +67,8 @@ class PastRun(msgspec.Struct):
     tasks: dict[str, PastTask]
     nodes: dict[tuple[str, str], float]
     """(node, task) → seconds of the attempt that finished last."""
+    attempts: int = 0
+    """That were measured."""
     beside: frozenset[str] = frozenset()
     """Tasks of which a worker ran several at once: async ones, and those in threads."""
     seconds: float | None = None
@@ -138,17 +143,35 @@ class History:
         return History([present, *self.runs])
 
 
-def read(journal: Journal, workflow: str | None, statuses: Sequence[str] = ("succeeded",)) -> History:
-    """The last runs of a workflow (of any, for None) that ended so."""
-    runs: list[PastRun] = []
-    left = ATTEMPTS
-    for row in journal.last_runs(statuses, workflow=workflow, limit=RUNS, among=NEWEST):
-        found = attempts(journal, row.id)
-        runs.append(summary(found, row.updated - row.created if row.status == "succeeded" else None))
-        left -= len(found)
-        if left <= 0:
-            break
-    return History(runs)
+class Reader:
+    """Reads the past of workflows. What it has read of a run that succeeded, which never changes any more, it remembers
+    for a while: a display asks every moment."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._known: dict[str, PastRun] = {}
+
+    def read(self, workflow: str | None, statuses: Sequence[str] = ("succeeded",)) -> History:
+        """The last runs of a workflow (of any, for None) that ended so."""
+        runs: list[PastRun] = []
+        left = ATTEMPTS
+        for row in self._journal.last_runs(statuses, workflow=workflow, limit=RUNS, among=NEWEST):
+            runs.append(self._read(row))
+            left -= runs[-1].attempts
+            if left <= 0:
+                break
+        return History(runs)
+
+    def _read(self, row: RunRow) -> PastRun:
+        if row.status != "succeeded":
+            return summary(attempts(self._journal, row.id))
+        found = self._known.get(row.id)
+        if found is None:
+            found = summary(attempts(self._journal, row.id), row.updated - row.created)
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known = {}
+            self._known[row.id] = found
+        return found
 
 
 def attempts(journal: Journal, run: str) -> list[Measurement]:
@@ -176,7 +199,7 @@ def summary(measured: Iterable[Measurement], seconds: float | None = None) -> Pa
         if task.finished:
             task.mean = sum(task.seconds) / task.finished
             task.seconds = spread(sorted(task.seconds), MOST_DURATIONS)
-    return PastRun(tasks, nodes, _beside(forward), None if seconds is None else max(0.0, seconds))
+    return PastRun(tasks, nodes, len(forward), _beside(forward), None if seconds is None else max(0.0, seconds))
 
 
 def spread(values: Sequence[float], count: int) -> list[float]:

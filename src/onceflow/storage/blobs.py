@@ -14,6 +14,7 @@ import contextlib
 import mmap
 import os
 import pickle
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -57,6 +58,17 @@ class File(msgspec.Struct, frozen=True):
     """Bytes it should have."""
 
 
+class Statistics(msgspec.Struct, frozen=True):
+    """What was written and read in this process."""
+
+    written: int
+    """Blobs."""
+    written_bytes: int
+    read: int
+    """Blobs that were opened, as often as they were."""
+    read_bytes: int
+
+
 class Blobs:
     """Thread-safe; any number of processes may use the same folder."""
 
@@ -64,6 +76,9 @@ class Blobs:
         self._folder = folder
         self._synced: set[Path] = set()
         """Folders of runs whose own names are known to be durable."""
+        self._counting = threading.Lock()
+        self._counts = [0, 0, 0, 0]
+        """As in `Statistics`."""
 
     def write(self, author: Author, name: str, buffers: Sequence[Buffer]) -> str:
         """Writes the buffers one after the other. Returns the reference once the blob is durable."""
@@ -85,6 +100,7 @@ class Blobs:
                 temporary.unlink(missing_ok=True)
                 raise
             _sync(folder)
+        self._count(0, size)
         return f"{folder.name}/{file}"
 
     def open(self, reference: str) -> BinaryIO:
@@ -102,6 +118,7 @@ class Blobs:
         except BaseException:
             file.close()
             raise
+        self._count(2, found)
         return file
 
     def read(self, reference: str) -> bytes:
@@ -153,6 +170,14 @@ class Blobs:
         self._synced.discard(folder)
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+    def statistics(self) -> Statistics:
+        return Statistics(*self._counts)
+
+    def _count(self, place: int, size: int) -> None:
+        with self._counting:
+            self._counts[place] += 1
+            self._counts[place + 1] += size
 
     def _folder_of(self, run: str) -> Path:
         return self._folder / _quoted(run)

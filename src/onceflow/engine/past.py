@@ -1,0 +1,132 @@
+"""What measurements tell: of the attempts of a run, of the tasks of earlier runs, and of how long a run will go on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from onceflow.core.run import attempt_name
+from onceflow.driver.measuring import Measurement, Outcome
+from onceflow.engine.describing import TaskInfo
+from onceflow.engine.statuses import ENDED
+from onceflow.planning import estimates, history, tasks
+from onceflow.planning.estimates import Estimate, Step
+from onceflow.planning.history import Reader
+from onceflow.planning.tasks import TaskStatistics
+from onceflow.storage.journal import RunRow
+from onceflow.storage.places import Place
+
+PAUSE = 20
+"""After an estimate there is no other one of the same run for so many times as long as it took to make: of a large run
+all tasks have to be looked at, which keeps the engine from driving them."""
+
+MOST_ESTIMATED = 100
+"""Runs whose last estimate is remembered."""
+
+
+class AttemptInfo(msgspec.Struct, frozen=True):
+    """What was measured of an attempt that came to its end."""
+
+    id: str
+    """Of the task, in its graph."""
+    task: str
+    attempt: str
+    """As `epoch.number`."""
+    outcome: Outcome
+    undo: bool
+    """Whether it took the task back."""
+    started: float | None
+    """Seconds since 1970; None if nobody knows, because its worker died or it was stopped."""
+    seconds: float | None
+    worker: int | None
+    """A process id."""
+    bytes: int
+    """Of its output."""
+
+
+class _Estimated(msgspec.Struct, frozen=True):
+    """Times are those of `time.perf_counter`."""
+
+    estimate: Estimate | None
+    made: float
+    until: float
+    """From when on another one may be made."""
+
+    def since(self, now: float) -> Estimate | None:
+        """The same some time later."""
+        if self.estimate is None:
+            return None
+        low, high = [max(0.0, seconds - (now - self.made)) for seconds in (self.estimate.low, self.estimate.high)]
+        return Estimate(low, high, self.estimate.samples)
+
+
+class Past:
+    """`now` is the engine's clock, `workers` how many it has (None: one per core)."""
+
+    def __init__(self, home: Place, workers: int | None, now: Callable[[], float]) -> None:
+        self._home = home
+        self._workers = workers or len(os.sched_getaffinity(0))
+        self._now = now
+        self._reader = Reader(home.journal)
+        self._estimated: dict[str, _Estimated] = {}
+        """Run → what was found last."""
+
+    def attempts(self, run: str) -> list[AttemptInfo]:
+        return [_info(one) for one in history.attempts(self._home.journal, run)]
+
+    def tasks(self, workflow: str | None) -> list[TaskStatistics]:
+        return tasks.statistics(self._reader.read(workflow, sorted(ENDED)))
+
+    def estimate(self, row: RunRow, look: Callable[[], Sequence[TaskInfo]]) -> Estimate | None:
+        """For a run that is going on. `look` tells how its tasks stand. Who asks all the time is told what was found
+        not long ago."""
+        began = time.perf_counter()
+        known = self._estimated.get(row.id)
+        if known is not None and began < known.until:
+            return known.since(began)
+        found = self._estimate(row, look())
+        ended = time.perf_counter()
+        if len(self._estimated) >= MOST_ESTIMATED:
+            self._estimated = {}
+        self._estimated[row.id] = _Estimated(found, ended, ended + PAUSE * (ended - began))
+        return found
+
+    def _estimate(self, row: RunRow, infos: Sequence[TaskInfo]) -> Estimate | None:
+        now = self._now()
+        present = history.summary(history.attempts(self._home.journal, row.id))
+        known = self._reader.read(row.workflow).before(present)
+        steps = [_step(info, now) for info in infos if info.state != "done"]
+        return estimates.estimate(steps, known, self._workers, elapsed=now - row.created, tasks=len(infos))
+
+
+def _info(one: Measurement) -> AttemptInfo:
+    known = one.started > 0
+    return AttemptInfo(
+        id=one.node,
+        task=one.task,
+        attempt=attempt_name(one.attempt),
+        outcome=one.outcome,
+        undo=one.undo,
+        started=one.started if known else None,
+        seconds=one.seconds if known else None,
+        worker=one.worker or None,
+        bytes=one.bytes,
+    )
+
+
+def _step(info: TaskInfo, now: float) -> Step:
+    if info.state != "running":
+        return Step(info.id, info.task, info.waits_for)
+    elapsed = 0.0 if info.started is None else max(0.0, now - info.started)
+    return Step(info.id, info.task, info.waits_for, elapsed, _share(info))
+
+
+def _share(info: TaskInfo) -> float:
+    """How much of a task is done, as it says itself; 0 if it does not."""
+    told = info.progress
+    if told is None or not told.total or not 0 < told.done <= told.total:
+        return 0.0
+    return told.done / told.total
