@@ -1,10 +1,13 @@
 """`onceflow ls`, `onceflow show`, `onceflow output`, and how runs are called."""
 
+import re
+import sys
 import time
 
 import pytest
 
 from onceflow.cli.session import as_json
+from onceflow.version import VERSION
 from tests.cli.common import FLOWS
 
 
@@ -74,6 +77,7 @@ def test_a_run_is_shown_with_its_tasks_and_what_they_raised(onceflow, runs):
     lines = [line.split() for line in shown.splitlines()]
     assert ["need", "failed", "irrevocable", "no"] in [line[:4] for line in lines]
     assert ["after", "waiting", "irrevocable", "no", "need"] in lines
+    assert f"onceflow  {VERSION}\n" in shown
     assert "need raised FileNotFoundError: " in shown
 
 
@@ -92,10 +96,47 @@ def test_a_run_is_shown_in_json(onceflow, runs):
         "waits_for",
         "metadata",
         "error",
+        "started",
+        "seconds",
+        "version",
+        "changed",
     }
     assert (need["id"], need["state"], after["waits_for"]) == ("need", "failed", ["need"])
     assert need["error"].startswith("FileNotFoundError: ")
     assert after["error"] is None
+    assert need["started"] > 0
+    assert need["seconds"] >= 0
+    assert need["version"].startswith("cp")
+    assert (need["changed"], shown["onceflow"]) == (False, VERSION)
+    assert (after["started"], after["seconds"]) == (None, None)
+
+
+def test_it_is_shown_when_and_how_long_tasks_ran(onceflow, runs):
+    shown = onceflow("show", "trip-1").stdout.splitlines()
+    heading = next(line for line in shown if line.startswith("task "))
+    assert heading.split() == ["task", "state", "effect", "saved", "started", "took", "failures", "waits", "for"]
+    for line in shown[shown.index(heading) + 1 :]:
+        assert re.search(r" \d\d:\d\d:\d\d  [\d.]+ (µs|ms|s)$", line), line
+
+
+def test_it_is_shown_that_code_has_changed_or_is_gone(fresh, tmp_path, monkeypatch):
+    code = (
+        "from onceflow import task, workflow\n@task\ndef buy():\n    {}\n@task\ndef pay(bought):\n    return bought\n"
+    )
+    module = tmp_path / "shop_that_changes.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    module.write_text(code.format("raise ValueError") + "@workflow\ndef order():\n    return pay.bind(buy.bind())\n")
+    fresh("run", "shop_that_changes:order", "--name", "order", code=1)
+    assert "its code" not in fresh("show", "order").stdout
+
+    sys.modules.pop("shop_that_changes")
+    module.write_text("from onceflow import task\n@task\ndef buy():\n    return 'bought for real'\n")
+    shown = fresh("show", "order")
+
+    assert re.search(r"buy: its code changed since, from cp\w+:\w+ to cp\w+:\w+", shown.stdout)
+    assert "pay: its code is gone" in shown.stdout
+    assert [task["changed"] for task in fresh.json("show", "order")["tasks"]] == [True, True]
+    sys.modules.pop("shop_that_changes")
 
 
 def test_runs_are_found_by_the_beginning_of_their_name_or_id(onceflow, runs):

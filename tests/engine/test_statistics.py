@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, Retry, TaskFailed, task
+from onceflow import Engine, Retry, TaskFailed, current, task
+from onceflow.engine import past
 from onceflow.planning.estimates import Estimate
-from tests.engine.common import Door, add, double, fail_while, keep, pass_door
+from tests.engine.common import Door, add, double, fail_while, keep, knock, pass_door, until
 
 
 @task(rollback=lambda: None, retry=Retry(1, delay=0))
@@ -18,6 +19,12 @@ def raise_once(path: str) -> str:
         mark.touch()
         raise ValueError("the first time")
     return "done"
+
+
+@task
+def tell_progress(path: str) -> None:
+    current().progress(1, 4)
+    knock(path)
 
 
 @pytest.fixture
@@ -130,6 +137,35 @@ def test_how_long_a_run_goes_on_that_another_engine_drives(own: Engine, door: Do
             assert (own.estimate(name) is None) == (name == "first")
             door.open()
             handle.result()
+
+
+def test_a_task_that_tells_its_progress_needs_no_history(own: Engine, door: Door) -> None:
+    handle = own.run_async(tell_progress.bind(door.path))
+    door.wait()
+
+    found = until(lambda: own.estimate(handle.id))
+
+    assert found.low == found.high > 0
+    assert found.samples == 0
+    door.open()
+    handle.result()
+
+
+def test_who_asks_again_at_once_is_told_the_same_less_the_time_since(
+    own: Engine, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past, "PAUSE", 1e9)
+    handle = own.run_async(keep.bind(tell_progress.bind(door.path)))
+    door.wait()
+    assert own.estimate(handle.id) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(own, "list_tasks", None)
+        assert own.estimate(handle.id) is None
+    door.open()
+    handle.result()
+
+    known = past._Estimated(Estimate(2.0, 5.0, 7), made=100.0, until=200.0)
+    assert known.since(103.0) == Estimate(0.0, 2.0, 7)
 
 
 def test_nothing_is_said_about_a_run_that_nobody_drives(own: Engine, tmp_path: Path) -> None:

@@ -55,10 +55,10 @@ class Details(NamedTuple):
                 yield f"{one_line(task.id)}: {told}"
 
 
-def of_run(engine: Engine, info: RunInfo) -> Details:
-    """Code matters, and is looked for, as long as the run may go on with it."""
+def of_run(engine: Engine, info: RunInfo, *, with_code: bool) -> Details:
+    """Code is looked for, if it is asked for, as long as the run may go on with it."""
     return Details(
         engine.version_of(info.id),
         {one.id: one for one in engine.list_attempts(info.id) if not one.undo},
-        {} if info.status == "succeeded" else engine.changed_code(info.id),
+        engine.changed_code(info.id) if with_code and info.status != "succeeded" else {},
     )

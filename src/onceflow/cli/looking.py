@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from onceflow.cli import completing, exits, selecting, targets
+from onceflow.cli import completing, details, exits, selecting, targets
+from onceflow.cli.details import Details
 from onceflow.cli.exits import one_line
 from onceflow.cli.kinds import STATUS, TEXT
 from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json
@@ -64,14 +65,16 @@ def ls(
 @selecting.runs_argument(required=True)
 @common
 def show(session: Session, run: str) -> None:
-    """Show a run: how it stands, its tasks, what the failed ones raised, and what waits for what."""
+    """Show a run: how it stands, its tasks, what they took, what the failed ones raised, and what waits for what."""
     targets.look_in_current_folder()
     with only_results_on_stdout(), session.engine_of([run]) as engine:
         info = engine.find(run)
         tasks, problem = tasks_of(engine, info)
+        past = details.of_run(engine, info, with_code=problem is None)
     if session.json:
-        listed = [task_as_json(task) for task in tasks]
-        session.say_json({**run_as_json(info), "tasks": listed, "problem": problem})
+        listed = [{**task_as_json(task), **past.of_task(task)} for task in tasks]
+        told = {**run_as_json(info), "onceflow": past.onceflow or None, "tasks": listed, "problem": problem}
+        session.say_json(told)
         return
     for label, text in (
         ("id", info.id),
@@ -80,6 +83,7 @@ def show(session: Session, run: str) -> None:
         ("status", info.status),
         ("created", as_time(info.created)),
         ("updated", as_time(info.updated)),
+        ("onceflow", past.onceflow or "not recorded"),
     ):
         session.say(f"{label:<10}{one_line(text)}")
     for key, value in info.metadata.items():
@@ -88,10 +92,13 @@ def show(session: Session, run: str) -> None:
         session.note(f"its tasks cannot be shown: {problem}")
         return
     session.say("")
-    session.table(["task", "state", "effect", "saved", "failures", "waits for"], [_row(task) for task in tasks])
+    columns = ["task", "state", "effect", "saved", "started", "took", "failures", "waits for"]
+    session.table(columns, [_row(task, past) for task in tasks])
     for task in tasks:
         if task.error is not None:
             session.say(f"\n{one_line(task.id)} raised {one_line(task.error)}")
+    for note in past.notes(tasks):
+        session.say(f"\n{note}")
 
 
 @click.command
@@ -148,7 +155,8 @@ def task_as_json(task: TaskInfo) -> dict[str, Any]:
     }
 
 
-def _row(task: TaskInfo) -> list[str]:
+def _row(task: TaskInfo, past: Details) -> list[str]:
     waits = ", ".join(task.waits_for) if task.state == "waiting" else ""
     saved = "yes" if task.saved else "no"
-    return [task.id, task.state, task.effect, saved, str(task.failures) if task.failures else "", waits]
+    failures = str(task.failures) if task.failures else ""
+    return [task.id, task.state, task.effect, saved, *past.columns(task), failures, waits]

@@ -35,8 +35,8 @@ def stats(session: Session, workflow: str | None) -> None:
     if session.json:
         session.say_json({"workflow": workflow, "runs": dict(runs), "bytes": sizes, "tasks": tasks})
         return
-    told = ", ".join([f"{count} {status}" for status, count in sorted(runs.items(), key=lambda item: (-item[1], item[0]))])
-    session.say(f"{'runs':<10}{told or 'none'}")
+    counted = sorted(runs.items(), key=lambda item: (-item[1], item[0]))
+    session.say(f"{'runs':<10}{', '.join([f'{count} {status}' for status, count in counted]) or 'none'}")
     for name, size in sizes.items():
         session.say(f"{name:<10}{as_size(size)}")
     if tasks:
