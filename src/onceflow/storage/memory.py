@@ -31,8 +31,8 @@ from onceflow.storage.journal import (
 from onceflow.values.metadata import decode as decode_metadata
 from onceflow.values.metadata import fits
 
-PATH = Path("memory")
-"""What errors call the place."""
+PATH = Path("/onceflow in memory")
+"""What errors call the place. There is no such folder."""
 
 
 class MemoryJournal:

@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Callable
 from typing import Protocol
 
+from onceflow.testing.kit.itself import Itself
+
 Action = Callable[[], None]
 
 START = 946_684_800.0
@@ -19,7 +21,7 @@ class Waiting(Protocol):
     def wait(self, seconds: float) -> None: ...
 
 
-class Clock:
+class Clock(Itself):
     """The time of a memory engine.
 
         engine.clock.now                        # seconds since 1970
@@ -30,6 +32,7 @@ class Clock:
     """
 
     def __init__(self, now: float = START) -> None:
+        super().__init__()
         self._now = now
         self._timers: list[tuple[float, int, Action]] = []
         self._numbers = itertools.count()

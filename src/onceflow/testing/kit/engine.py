@@ -10,14 +10,16 @@ from typing import Any, Literal, TypeVar
 from onceflow.engine.cancelling import GRACE, Cancelling
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Event, Feed, RunHandle
+from onceflow.engine.logs import Level, LogLine, LogStream
 from onceflow.engine.settings import EngineSettings
 from onceflow.engine.statuses import AT_REST
 from onceflow.engine.submission import Submission
-from onceflow.errors import RunInterrupted
+from onceflow.errors import OnceflowError, RunInterrupted
 from onceflow.storage.journal import RunRow
 from onceflow.storage.memory import MemoryHome
 from onceflow.testing.kit.clock import START, Clock
 from onceflow.testing.kit.faults import AROUND_CALLS, Fault, Faults, Replaced, When
+from onceflow.testing.kit.itself import Itself
 from onceflow.testing.kit.record import AnyTask, Attempts, Record, name_of
 from onceflow.testing.kit.stage import Stage
 
@@ -35,7 +37,7 @@ class Crashed(RunInterrupted):
         super().__init__(run, f"the engine crashed {where}")
 
 
-class MemoryEngine(Engine):
+class MemoryEngine(Engine, Itself):
     """An engine for tests: the real core, driver and check, with everything else in memory.
 
     It has all methods of `Engine`. Tasks are called in this process, in this thread, one at a time, in an order that
@@ -62,6 +64,7 @@ class MemoryEngine(Engine):
         crashes: Iterable[int] = (),
     ) -> None:
         """`now` is when its time begins; `crashes` are numbers of `moments` at which it dies."""
+        Itself.__init__(self)
         self.clock = Clock(now)
         """Its time."""
         self._on_crash = on_crash
@@ -197,6 +200,23 @@ class MemoryEngine(Engine):
 
     def _taken_back(self) -> Attempts:
         return Attempts(attempt for attempt in self.undone if attempt.outcome == "finished")
+
+    def logs(
+        self,
+        run: str,
+        task: str | None = None,
+        *,
+        attempt: str | None = None,
+        stream: LogStream | None = None,
+        level: Level | None = None,
+        since: float | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogLine]:
+        """Raises `OnceflowError`: nothing is captured here."""
+        raise OnceflowError(
+            "a MemoryEngine keeps no logs: its tasks print and log in the process of the test, where capsys and caplog "
+            "find it"
+        )
 
     # -- the engine itself ---------------------------------------------------------------------------------------------
 

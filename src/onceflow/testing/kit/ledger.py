@@ -4,23 +4,17 @@ A second request with the same key changes nothing, and what was taken back does
 ledger remembers every request, so a test can ask for more than the outcome: whether something was asked for under two
 keys, which would have been two effects; and what is still there that should have been taken back.
 
-A ledger can be pickled, and is itself again wherever it is loaded in the same process. So it can be an argument of a
-task, or be read from a module, or stand in a closure: it is always the same world.
+It can be an argument of a task, be read from a module, or stand in a closure: it is always the same world (`itself`).
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from weakref import WeakValueDictionary
 
 import msgspec
 
-from onceflow.errors import OnceflowError
+from onceflow.testing.kit.itself import Itself
 from onceflow.values.context import current
-
-_ledgers: WeakValueDictionary[int, Ledger] = WeakValueDictionary()
-_numbers = itertools.count(1)
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -33,7 +27,7 @@ class Effect(msgspec.Struct, frozen=True):
     taken_back: bool
 
 
-class Ledger:
+class Ledger(Itself):
     """Records what tasks do outside, by idempotency key.
 
     bank = Ledger()
@@ -50,10 +44,9 @@ class Ledger:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._effects: dict[str, Effect] = {}
         """By key, in the order in which they happened."""
-        self._number = next(_numbers)
-        _ledgers[self._number] = self
 
     def enter(self, what: object, key: str | None = None) -> bool:
         """Let something happen, once for each key: by default that of the task that runs. Returns whether anything
@@ -118,9 +111,6 @@ class Ledger:
     def __bool__(self) -> bool:
         return True
 
-    def __reduce__(self) -> tuple[object, tuple[int]]:
-        return _find, (self._number,)
-
     def __repr__(self) -> str:
         return f"<ledger that holds {self.holds}>"
 
@@ -133,13 +123,3 @@ def _told(effects: Sequence[Effect]) -> str:
         f"{', taken back' if effect.taken_back else ''}"
         for effect in effects
     )
-
-
-def _find(number: int) -> Ledger:
-    found = _ledgers.get(number)
-    if found is None:
-        raise OnceflowError(
-            "a Ledger lives in the process of the test that made it, and this is another one. Use it with a "
-            "MemoryEngine, whose tasks run in that process."
-        )
-    return found
