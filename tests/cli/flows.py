@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import logging
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,22 @@ def hold(path: str) -> str:
     while not Path(path).exists():
         time.sleep(0.01)
     return "held"
+
+
+@task
+def noisy(path: str) -> str:
+    print("before")
+    held = hold(path)
+    print("after")
+    return held
+
+
+@task
+def chat(count: int) -> None:
+    for number in range(count):
+        print(number)
+    logging.getLogger("shop").warning("careful")
+    print("on stderr", file=sys.stderr)
 
 
 @workflow

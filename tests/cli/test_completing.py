@@ -45,7 +45,7 @@ def test_verbs_are_completed(onceflow):
     assert complete(onceflow, "") == list(VERBS)
 
 
-@pytest.mark.parametrize("verb", ["show", "resume", "retry", "cancel", "delete", "watch", "output"])
+@pytest.mark.parametrize("verb", ["show", "resume", "retry", "cancel", "delete", "watch", "output", "logs"])
 def test_runs_are_completed_by_name_and_id(onceflow, runs, verb):
     assert complete(onceflow, verb, "tr") == ["trip-2", "trip-1"]
     (id, _) = [run["id"] for run in onceflow.json("ls")]
@@ -54,6 +54,7 @@ def test_runs_are_completed_by_name_and_id(onceflow, runs, verb):
 
 def test_tasks_and_statuses_are_completed(onceflow, runs):
     assert complete(onceflow, "output", "trip-1", "p") == ["price", "pay"]
+    assert complete(onceflow, "logs", "trip-1", "p") == ["price", "pay"]
     assert complete(onceflow, "ls", "--status", "un") == ["undoing", "undone"]
 
 

@@ -11,7 +11,7 @@ from onceflow.cli.exits import one_line
 from onceflow.cli.kinds import AGE
 from onceflow.cli.running import wait
 from onceflow.cli.selecting import Selection
-from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, title
+from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, output_option, title
 from onceflow.engine.statuses import ENDED
 
 if TYPE_CHECKING:
@@ -24,23 +24,25 @@ GOING_ON = ("pending", "running", "waiting", "undoing", "interrupted")
 
 @click.command
 @selecting.selection
+@output_option()
 @common
-def resume(session: Session, chosen: Selection) -> int:
+def resume(session: Session, chosen: Selection, output: Any) -> int:
     """Go on with runs that were interrupted, have failed, were cancelled or undone, or are paused, and wait for them.
     One that has succeeded is not run again, and one that goes on elsewhere is waited for. With --all, or filters but no
     --status, those that were interrupted. The result of a single run is printed.
     """
-    return _go_on(session, chosen, ("interrupted",), only=None)
+    return _go_on(session, chosen, output, ("interrupted",), only=None)
 
 
 @click.command
 @selecting.selection
+@output_option()
 @common
-def retry(session: Session, chosen: Selection) -> int:
+def retry(session: Session, chosen: Selection, output: Any) -> int:
     """Go on with runs that have failed: remove the cause first. What is saved is not done again; an undone run starts
     afresh. Any other run is refused. With --all, or filters, all failed and undone ones.
     """
-    return _go_on(session, chosen, FAILED, only=FAILED)
+    return _go_on(session, chosen, output, FAILED, only=FAILED)
 
 
 @click.command
@@ -79,11 +81,13 @@ def cancel(session: Session, chosen: Selection, undo: bool, grace: float | None,
     return exits.FINE
 
 
-def _go_on(session: Session, chosen: Selection, usual: tuple[str, ...], *, only: tuple[str, ...] | None) -> int:
+def _go_on(
+    session: Session, chosen: Selection, output: Any, usual: tuple[str, ...], *, only: tuple[str, ...] | None
+) -> int:
     targets.look_in_current_folder()
     told: list[dict[str, Any]] = []
     problems: list[Exception] = []
-    with only_results_on_stdout(), session.engine_if_any() as engine:
+    with only_results_on_stdout(), session.engine_if_any(output) as engine:
         infos = chosen.find(engine, usual)
         for info in infos:
             if only is not None and info.status not in only:

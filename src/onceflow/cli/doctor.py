@@ -27,7 +27,7 @@ from onceflow.cli.session import Session, as_size, common
 from onceflow.engine import deaths, settings
 from onceflow.engine.statuses import ACTIVE
 from onceflow.errors import OnceflowError
-from onceflow.storage import schema
+from onceflow.storage import logs, schema
 from onceflow.storage.home import ENGINES, JOURNAL, Home
 from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
@@ -112,6 +112,7 @@ def _home(path: Path) -> Iterator[Finding]:
         yield Finding("secrets", "bad", f"{key} can be read by others (mode {key.stat().st_mode & 0o777:o})")
     yield _writable(path)
     yield _space(path)
+    yield _logs(path)
     if not (path / JOURNAL).exists():
         yield Finding("journal", "note", "there is none yet; the first run makes it")
         return
@@ -139,6 +140,13 @@ def _space(path: Path) -> Finding:
     held = sum([entry.stat().st_size for entry in _files(path)])
     state: Literal["ok", "note"] = "note" if usage.free < LOW else "ok"
     return Finding("space", state, f"{as_size(usage.free)} free, {as_size(held)} taken by this home")
+
+
+def _logs(path: Path) -> Finding:
+    runs, engines = logs.of_runs(path), logs.of_engines(path)
+    of_runs, of_engines = logs.names(runs), logs.names(engines)
+    held = sum([logs.size(runs / run) for run in of_runs]) + sum([logs.size(engines / engine) for engine in of_engines])
+    return Finding("logs", "ok", f"{as_size(held)}, of {len(of_runs)} runs and {len(of_engines)} engines")
 
 
 def _files(path: Path) -> Iterator[Path]:

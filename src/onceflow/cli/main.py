@@ -24,6 +24,7 @@ VERBS = {
     "show": ("looking", "Show a run, its tasks, and what waits for what."),
     "output": ("looking", "Print the saved output of a run or a task."),
     "stats": ("stats", "Count runs and bytes, and tell how long tasks took."),
+    "logs": ("logs", "Print what tasks printed and logged, and what engines did."),
     "watch": ("watching", "Follow a run, or all that go on, until they end."),
     "resume": ("acting", "Go on with runs that were interrupted, failed or cancelled."),
     "retry": ("acting", "Go on with runs that failed."),

@@ -8,7 +8,7 @@ import click
 
 from onceflow.cli import exits, targets
 from onceflow.cli.kinds import AGE, PAIR, TEXT
-from onceflow.cli.session import Session, as_text, common, only_results_on_stdout
+from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, output_option
 
 if TYPE_CHECKING:
     from onceflow.core.graph import Graph
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     metavar="NAME=VALUE",
     help="Something to find it by later. JSON, or else a text.",
 )
+@output_option()
 @common
 def run(
     session: Session,
@@ -37,15 +38,17 @@ def run(
     on_failure: Any,
     timeout: float | None,
     meta: tuple[tuple[str, Any], ...],
+    output: Any,
 ) -> int:
     """Run a workflow or a task, and print its result.
 
     MODULE is a module that Python finds (the current folder counts), or a file: shop.trips:trip, shop/trips.py:trip.
-    What tasks print goes to stderr. Ctrl-C stops the run and keeps what it has; `onceflow resume` goes on.
+    What tasks print goes to stderr, and `onceflow logs` shows it again. Ctrl-C stops the run and keeps what it has;
+    `onceflow resume` goes on.
     """
     with only_results_on_stdout():
         node = targets.bind(target, given, input)
-        with session.engine() as engine:
+        with session.engine(output) as engine:
             handle = engine.run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=dict(meta))
             result = wait(session, handle)
     print_result(session, handle, result)

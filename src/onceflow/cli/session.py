@@ -56,22 +56,23 @@ class Session(NamedTuple):
     # -- engines -------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def engine(self) -> Iterator[Engine]:
+    def engine(self, output: Any = None) -> Iterator[Engine]:
         """An engine on the home directory, which is made if there is none. When the block ends, nothing of it goes on.
+        `output` says what becomes of what tasks print; with `--quiet` it is only stored.
 
         The setting `recover` is for programs that run all day: a command does what it says, and nothing else.
         """
         from onceflow.engine.engine import Engine
 
         with _logging(self.quiet):
-            engine = Engine(home=self.home, recover=False)
+            engine = Engine(home=self.home, recover=False, output=output or ("store" if self.quiet else None))
             try:
                 yield engine
             finally:
                 engine.close()
 
     @contextlib.contextmanager
-    def engine_if_any(self) -> Iterator[Engine | None]:
+    def engine_if_any(self, output: Any = None) -> Iterator[Engine | None]:
         """The same, but None if there is no home directory: to look must not make one."""
         from onceflow.errors import StorageError
         from onceflow.storage.home import JOURNAL
@@ -82,7 +83,7 @@ class Session(NamedTuple):
         if not (path / JOURNAL).exists():
             yield None
             return
-        with self.engine() as engine:
+        with self.engine(output) as engine:
             yield engine
 
     @contextlib.contextmanager
@@ -150,6 +151,14 @@ def common(verb: Callable[..., Any]) -> Callable[..., Any]:
         return verb(Session(home, as_json, quiet), **given)
 
     return call
+
+
+def output_option() -> Callable[[Any], Any]:
+    return click.option(
+        "--output",
+        type=click.Choice(["show", "store", "inherit"]),
+        help="What becomes of what tasks print (default: as the settings say).",
+    )
 
 
 class _Echo(logging.Handler):

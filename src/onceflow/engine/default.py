@@ -322,18 +322,22 @@ def logs(
     stream: LogStream | None = None,
     level: Level | None = None,
     since: float | None = None,
+    tail: int | None = None,
     follow: bool = False,
 ) -> Iterator[LogLine]:
     """What the tasks of a run, by id or name, have printed and logged, oldest first, wherever it was or is driven.
 
     Only what fits: of one task (and of those nested in it), one attempt (`"1.2"`), one stream (`"stdout"`, `"stderr"`,
     `"log"`), not before `since` (seconds since 1970). With `level` only records of `logging`, from that level on.
-    With `follow=True` it goes on with what comes, until nobody drives the run any more.
+    With `tail` only the last so many of what is there; with `follow=True` it goes on with what comes, until nobody
+    drives the run any more.
 
         for line in logs("trip-17", level="WARNING"):
             print(line.task, line.text)
     """
-    return default_engine().logs(run, task, attempt=attempt, stream=stream, level=level, since=since, follow=follow)
+    return default_engine().logs(
+        run, task, attempt=attempt, stream=stream, level=level, since=since, tail=tail, follow=follow
+    )
 
 
 def delete(run: str) -> None:

@@ -334,14 +334,17 @@ class Engine:
         stream: LogStream | None = None,
         level: Level | None = None,
         since: float | None = None,
+        tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[LogLine]:
         """What the tasks of a run have printed and logged. See `onceflow.logs`."""
         self._check_open()
         id = self._listing.row(run).id
         wanted = logs.wanted(task, attempt, stream, level, since)
+        if tail is not None and tail < 0:
+            raise InvalidOption("tail", f"it is a number of lines, not {tail!r}", kind="setting")
         reader = stored_logs.Reader(stored_logs.of_runs(self._home.path) / id)
-        return logs.follow(reader, wanted, lambda: self._is_left(id)) if follow else logs.read(reader, wanted)
+        return logs.select(reader, wanted, tail, (lambda: self._is_left(id)) if follow else None)
 
     def delete(self, run: str) -> None:
         """Forgets a run with everything it saved. See `onceflow.delete`."""

@@ -7,6 +7,7 @@ is read. Reading needs no engine but the one that is asked: the files are there 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
@@ -71,7 +72,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def wanted(
     task: str | None, attempt: str | None, stream: LogStream | None, level: Level | None, since: float | None
 ) -> Wanted:
-    """Raises `InvalidOption`."""
+    """What somebody asks for. Raises `InvalidOption`."""
     if stream is not None and stream not in get_args(LogStream):
         problem = f"it is one of {', '.join(get_args(LogStream))}, not {stream!r}"
         raise InvalidOption("stream", problem, kind="setting")
@@ -116,6 +117,14 @@ def read(reader: Reader, wanted: Wanted) -> Iterator[LogLine]:
                     yield LogLine(record.time, record.task, record.attempt, record.stream, text, undo=record.undo)
             else:
                 yield record
+
+
+def select(reader: Reader, wanted: Wanted, tail: int | None, is_over: Callable[[], bool] | None) -> Iterator[LogLine]:
+    """What is there, or the last so many of it; with `is_over` what comes as well, until it says that nothing will."""
+    there = read(reader, wanted)
+    yield from there if tail is None else deque(there, tail)
+    if is_over is not None:
+        yield from follow(reader, wanted, is_over)
 
 
 def follow(reader: Reader, wanted: Wanted, is_over: Callable[[], bool]) -> Iterator[LogLine]:

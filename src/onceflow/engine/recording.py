@@ -161,9 +161,8 @@ def read(folder: Path, readers: dict[str, Reader]) -> Iterator[EngineEvent]:
     return heapq.merge(*[_events(engine, reader) for engine, reader in readers.items()], key=lambda event: event.time)
 
 
-def follow(folder: Path) -> Iterator[EngineEvent]:
-    """What all engines did and do. Never ends."""
-    readers: dict[str, Reader] = {}
+def follow(folder: Path, readers: dict[str, Reader]) -> Iterator[EngineEvent]:
+    """The same, and what they do from now on. Never ends."""
     while True:
         for _ in looks():
             news = False

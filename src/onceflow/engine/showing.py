@@ -42,14 +42,14 @@ def show(lines: Sequence[tuple[str | None, LogLine]]) -> None:
             _write("".join(texts), to_stdout)
             texts.clear()
         to_stdout = is_stdout
-        texts.append(form(line, run=run, coloured=coloured[is_stdout]))
+        texts.append(form(line, before=run, coloured=coloured[is_stdout]))
     if texts:
         _write("".join(texts), to_stdout)
 
 
-def form(line: LogLine, *, run: str | None = None, coloured: bool = False) -> str:
-    """`task | text`, for each line of the text, with an end of line."""
-    prefix = " ".join([word for word in (run, line.task or "onceflow", "(undo)" if line.undo else "") if word])
+def form(line: LogLine, *, before: str | None = None, coloured: bool = False) -> str:
+    """`task | text`, for each line of the text, with an end of line. `before` stands before the task."""
+    prefix = " ".join([word for word in (before, line.task or "onceflow", "(undo)" if line.undo else "") if word])
     if coloured:
         colour = COLOURS[zlib.crc32(line.task.encode()) % len(COLOURS)]
         prefix = f"\x1b[{colour}m{prefix} |\x1b[0m "

@@ -54,17 +54,16 @@ def collect(blobs: Blobs, journal: Journal, engines: Engines, is_over: Callable[
 
 def collect_logs(folder: Path, journal: Journal, is_over: Callable[[], bool] = lambda: False) -> Collected:
     """Deletes the logs of runs that the journal does not know, if nobody has written to them for some time."""
-    count = size = 0
+    total = Collected(0, 0)
     with failures.told(folder):
         for run in logs.names(folder):
             if is_over():
-                return Collected(count, size, complete=False)
+                return total + Collected(0, 0, complete=False)
             log = folder / run
             if journal.get_run(run) is None and logs.is_abandoned(log):
-                count += len(logs.starts(log))
-                size += logs.size(log)
+                total += Collected(len(logs.starts(log)), logs.size(log))
                 logs.delete(log)
-    return Collected(count, size)
+    return total
 
 
 def count(blobs: Blobs, journal: Journal, engines: Engines) -> Collected:

@@ -1,0 +1,156 @@
+"""The log of an engine: one line for each thing that happened, and no harm if it cannot be written."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from onceflow import Engine, TaskFailed, task
+from onceflow.engine import recording
+from onceflow.engine.recording import MOST_ENGINES, EngineEvent, Recording
+from onceflow.storage import logs
+from tests.engine.common import Door, add, double, keep, pass_door
+
+
+def events(home: Path) -> list[EngineEvent]:
+    return list(recording.read(logs.of_engines(home), {}))
+
+
+def told(home: Path) -> list[tuple[str, str]]:
+    return [(event.event, event.task or event.detail) for event in events(home)]
+
+
+def test_a_run_and_its_attempts_are_told_in_order(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        engine.run(add.bind(1, double.bind(2)), name="sum")
+    assert told(tmp_path / "home") == [
+        ("engine opened", f"process {os.getpid()}"),
+        ("run created", "sum"),
+        ("started", "double"),
+        ("finished", "double"),
+        ("started", "add"),
+        ("finished", "add"),
+        ("status", "succeeded"),
+        ("run ended", "succeeded"),
+        ("engine closed", ""),
+    ]
+
+
+def test_an_attempt_that_ended_tells_how_long_it_took_and_where(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        worker = engine.run(say_pid.bind())
+        (run,) = engine.list_runs()
+    (finished,) = [event for event in events(tmp_path / "home") if event.event == "finished"]
+    assert (finished.run, finished.worker) == (run.id, worker)
+    assert finished.seconds is not None
+    assert 0 <= finished.seconds < 60
+    assert len(finished.engine) == 16
+
+
+@task
+def say_pid() -> int:
+    return os.getpid()
+
+
+def take_back(*, key: str) -> None:
+    pass
+
+
+@task(rollback=take_back)
+def book() -> str:
+    return "booked"
+
+
+@task(can_rollback=True)
+def refuse(booked: str) -> None:
+    raise ValueError(f"not {booked}")
+
+
+def test_failures_and_undos_are_told(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine, pytest.raises(TaskFailed):
+        engine.run(refuse.bind(book.bind()), on_failure="undo")
+    seen = events(tmp_path / "home")
+    assert [event.detail for event in seen if event.event == "failed"] == ["ValueError: not booked"]
+    assert [event.task for event in seen if event.event in ("undoing", "undone")] == ["book", "book"]
+    assert [event.detail for event in seen if event.event == "status"] == ["undoing", "undone"]
+
+
+@task
+def die_once(marker: str) -> None:
+    if not os.path.exists(marker):
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_is_told(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        engine.run(die_once.bind(str(tmp_path / "marker")))
+    seen = [event for event in events(tmp_path / "home") if event.worker]
+    assert [event.event for event in seen] == ["worker died", "lost", "finished"]
+    assert seen[0].detail == "status -9"
+    assert seen[0].worker == seen[1].worker != seen[2].worker
+
+
+def test_a_command_of_another_engine_is_told(tmp_path: Path, door: Door) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine, Engine(tmp_path / "home", workers=1) as other:
+        handle = engine.run_async(pass_door.bind(door.path))
+        door.wait()
+        other.cancel(handle.id, grace=0)
+        handle.wait()
+    seen = [(event.event, event.detail) for event in events(tmp_path / "home")]
+    assert ("command", "cancel") in seen
+    assert ("lost", "stopped") in seen
+    assert ("run ended", "cancelled") in seen
+
+
+def test_an_engine_that_does_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home") as engine:
+        engine.list_runs()
+    assert not (tmp_path / "home" / logs.LOGS).exists()
+
+
+def test_a_log_that_nobody_wants_is_not_kept(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home", workers=1, event_log=False) as engine:
+        engine.run(keep.bind(1))
+    assert events(tmp_path / "home") == []
+
+
+def test_the_logs_of_the_last_engines_are_kept(tmp_path: Path) -> None:
+    living = "0"
+    for number in range(3 * MOST_ENGINES):
+        one = Recording(tmp_path, str(number), 10_000, events=True, is_alive=lambda engine: engine == living)
+        one.tell("something")
+        one.close()
+        os.utime(tmp_path / str(number) / "0.jsonl", (number, number))
+    left = set(logs.names(tmp_path))
+    assert {str(number) for number in range(2 * MOST_ENGINES, 3 * MOST_ENGINES)} <= left
+    assert living in left
+    assert len(left) <= MOST_ENGINES + 2
+
+
+def test_old_logs_that_are_too_long_together_go(tmp_path: Path) -> None:
+    for number in range(10):
+        one = Recording(tmp_path, str(number), 1_000, events=True, is_alive=lambda engine: False)
+        for _ in range(20):
+            one.tell("something", detail="x" * 100)
+            one.turn()
+        one.close()
+        os.utime(logs.segment(tmp_path / str(number), logs.starts(tmp_path / str(number))[-1]), (number, number))
+    sizes = Counter({engine: logs.size(tmp_path / engine) for engine in logs.names(tmp_path)})
+    assert "9" in sizes
+    assert "0" not in sizes
+    assert sizes.total() < 8_000
+
+
+def test_runs_go_on_if_it_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        (tmp_path / "home" / logs.LOGS).write_text("in the way")
+        assert engine.run(keep.bind(1)) == 1
+        assert engine.run(keep.bind(2)) == 2
+        (tmp_path / "home" / logs.LOGS).unlink()
+    assert len([record for record in caplog.records if record.name == recording.__name__]) == 1
+    assert told(tmp_path / "home")[-1][1].endswith("events could not be stored")
