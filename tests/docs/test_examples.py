@@ -99,6 +99,21 @@ def test_two_programs_at_once_send_each_invoice_once(tmp_path: Path) -> None:
     assert len(list((tmp_path / "outbox").iterdir())) == 4
 
 
+def test_the_tests_of_an_example_pass(tmp_path: Path) -> None:
+    tests = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_trip_booking.py")],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=120,
+    )
+    assert tests.returncode == 0, tests.stdout
+    assert "9 passed" in tests.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_example_is_tested() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
-    assert names == {"trip_booking.py", "ml_pipeline.py", "invoices.py"}
+    assert names == {"trip_booking.py", "test_trip_booking.py", "ml_pipeline.py", "invoices.py"}

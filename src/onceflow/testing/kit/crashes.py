@@ -48,6 +48,7 @@ def crash_everywhere(scenario: Scenario, *, crashes: int = 1, seeds: Iterable[in
 
         crash_everywhere(scenario)
     """
+    __tracebackhide__ = True
     lives = 0
     for seed in seeds:
         plans = [CrashPoint((), (), seed)]
@@ -82,6 +83,7 @@ def _further(plan: CrashPoint, moments: list[str]) -> list[CrashPoint]:
 
 def _live(scenario: Scenario, plan: CrashPoint) -> list[str]:
     """Runs the scenario once. Returns the moments that were reached."""
+    __tracebackhide__ = True
     engine = plan.engine()
     try:
         scenario(engine)

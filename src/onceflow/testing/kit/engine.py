@@ -177,22 +177,27 @@ class MemoryEngine(Engine, Itself):
 
     def assert_ran(self, *tasks: AnyTask, in_order: bool = False, times: int = 0) -> None:
         """These tasks ran; in this order; each so often."""
+        __tracebackhide__ = True
         self._record.assert_happened("run", self.ran, tasks, in_order, times)
 
     def assert_not_ran(self, *tasks: AnyTask) -> None:
         """None of these tasks ran; without tasks, none at all."""
+        __tracebackhide__ = True
         self._record.assert_never("run", self.ran, tasks)
 
     def assert_undone(self, *tasks: AnyTask, in_order: bool = False, times: int = 0) -> None:
         """These tasks were taken back; in this order; each so often."""
+        __tracebackhide__ = True
         self._record.assert_happened("undone", self._taken_back(), tasks, in_order, times)
 
     def assert_not_undone(self, *tasks: AnyTask) -> None:
         """None of these tasks was taken back; without tasks, none at all."""
+        __tracebackhide__ = True
         self._record.assert_never("undone", self._taken_back(), tasks)
 
     def assert_faults_happened(self) -> None:
         """Everything that was to go wrong did. The end of a `with` block asserts it, and so do the fixtures."""
+        __tracebackhide__ = True
         unused = self._faults.unused()
         if unused:
             problem = "; ".join(f"{told} never happened" for told in unused)

@@ -93,6 +93,7 @@ class Ledger(Itself):
     def assert_holds(self, *expected: object) -> None:
         """Exactly this is there, in any order, each as often as it is given here. With nothing given: nothing is there,
         because nothing happened, or all of it was taken back."""
+        __tracebackhide__ = True
         missing, extra = list(expected), []
         for what in self.holds:
             if what in missing:

@@ -129,6 +129,7 @@ class Record:
 
     def assert_happened(self, kind: str, found: Attempts, tasks: Sequence[AnyTask], in_order: bool, times: int) -> None:
         """`times` is 0 for any number above that."""
+        __tracebackhide__ = True
         for task in tasks:
             count = found.times(task)
             if not count:
@@ -140,6 +141,7 @@ class Record:
 
     def assert_never(self, kind: str, found: Attempts, tasks: Sequence[AnyTask]) -> None:
         """With no tasks given: none at all."""
+        __tracebackhide__ = True
         for task in tasks:
             if count := found.times(task):
                 self._fail(f"{name_of(task)} was {kind} {_times(count)}")
@@ -147,12 +149,14 @@ class Record:
             self._fail(f"{', '.join(dict.fromkeys(found.tasks))} {'was' if len(found) == 1 else 'were'} {kind}")
 
     def _assert_order(self, kind: str, found: Attempts, names: list[str]) -> None:
+        __tracebackhide__ = True
         rest = iter(found)
         for number, name in enumerate(names):
             if not any(name in (attempt.task, attempt.name) for attempt in rest):
                 self._fail(f"{name} was not {kind} after {names[number - 1]}")
 
     def _fail(self, problem: str) -> None:
+        __tracebackhide__ = True
         raise AssertionError(f"{problem}. What happened:\n{self.story()}")
 
 
