@@ -67,7 +67,6 @@ class Recording:
         self._writer = Writer(folder, limit)
         self._encoder = msgspec.json.Encoder()
         self._new: list[EngineEvent] = []
-        self._now = time.time()
         self._begun = False
         self._troubled = False
         self.lost = 0
@@ -87,8 +86,9 @@ class Recording:
             self._new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
 
     def tell_start(self, run: str, work: Work) -> None:
-        """An attempt, or the undo of one, was given to the pool. Times are those of the turn: there may be many."""
-        self._new.append(EngineEvent(self._now, "undoing" if work.undo else "started", run, work.node, work.attempt))
+        """An attempt, or the undo of one, was given to the pool."""
+        event = "undoing" if work.undo else "started"
+        self._new.append(EngineEvent(time.time(), event, run, work.node, work.attempt))
 
     def tell_end(self, run: str, work: Work, report: Report) -> None:
         """What became of it."""
@@ -112,8 +112,6 @@ class Recording:
 
     def turn(self) -> None:
         """Writes what is new."""
-        if self.on:
-            self._now = time.time()
         if not self._new:
             return
         if not self._begun:
