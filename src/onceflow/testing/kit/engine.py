@@ -215,6 +215,7 @@ class MemoryEngine(Engine, Itself):
         stream: LogStream | None = None,
         level: Level | None = None,
         since: float | None = None,
+        tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[LogLine]:
         """Raises `OnceflowError`: nothing is captured here."""
