@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onceflow.cli import exits, selecting, targets
-from onceflow.cli.exits import one_line
 from onceflow.cli.kinds import AGE
 from onceflow.cli.running import wait
 from onceflow.cli.selecting import Selection
 from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, output_option, title
 from onceflow.engine.statuses import ENDED
+from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine

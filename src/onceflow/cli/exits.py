@@ -14,6 +14,7 @@ from __future__ import annotations
 import click
 
 from onceflow import errors
+from onceflow.values.texts import one_line
 
 FINE = 0
 FAILED = 1
@@ -85,12 +86,3 @@ def line_of(error: Exception) -> str:
     if isinstance(error, OSError):
         return one_line(f"the system says: {error}")
     return one_line(f"unexpected {type(error).__name__}: {error} (--debug shows where)")
-
-
-def one_line(text: str) -> str:
-    """Without line breaks, or anything that a terminal would take for more than text."""
-    return " ".join([visible(word) for word in text.split()])
-
-
-def visible(text: str) -> str:
-    return text if text.isprintable() else "".join([c if c.isprintable() else ascii(c)[1:-1] for c in text])

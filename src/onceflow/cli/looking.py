@@ -9,9 +9,9 @@ from click.shell_completion import CompletionItem
 
 from onceflow.cli import completing, details, exits, selecting, targets
 from onceflow.cli.details import Details
-from onceflow.cli.exits import one_line
 from onceflow.cli.kinds import STATUS, TEXT
 from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json
+from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.describing import TaskInfo

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from onceflow.cli.exits import Refused, Wrong, one_line
+from onceflow.cli.exits import Refused, Wrong
 from onceflow.cli.kinds import TEXT
+from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine

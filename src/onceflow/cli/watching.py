@@ -13,10 +13,10 @@ import click
 
 from onceflow.cli import exits, selecting, targets
 from onceflow.cli.acting import GOING_ON
-from onceflow.cli.exits import one_line
 from onceflow.cli.looking import tasks_of
 from onceflow.cli.session import Session, as_time, common, rich_table, title
 from onceflow.errors import NoSuchRun
+from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.describing import TaskInfo

@@ -40,6 +40,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Bytes that the log of a run may have, about; then its beginning is dropped."""
     event_log: bool = True
     """Keep a log of what the engine does."""
+    progress: bool = False
+    """Show on stderr how runs get on while somebody waits for them."""
 
 
 def find(**given: Any) -> EngineSettings:
@@ -177,4 +179,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "log_level": _level,
     "log_limit": _count,
     "event_log": _flag,
+    "progress": _flag,
 }

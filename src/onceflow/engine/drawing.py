@@ -1,0 +1,103 @@
+"""The live display: a head for each run, its running tasks with their bars, and what does not run and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from onceflow.engine import wording
+from onceflow.engine.describing import TaskInfo
+from onceflow.engine.overviews import TROUBLED, Overview
+from onceflow.engine.views import View
+from onceflow.values.texts import one_line
+
+BAR = 24
+"""Columns of a bar."""
+
+LEAST_ROWS = 3
+"""Rows of tasks for each run, however small the terminal is."""
+
+COLOURS = {"failed": "red", "retrying": "yellow", "undoing": "yellow", "running": "cyan"}
+
+
+def draw(views: Sequence[View], height: int) -> RenderableType:
+    """No higher than so many lines, if that can be."""
+    budget = max(LEAST_ROWS, (height - 1 - len(views)) // max(1, len(views)))
+    parts: list[RenderableType] = []
+    for view in views:
+        parts.append(_head(view))
+        if view.overview is not None:
+            parts.append(_rows(view.overview, budget))
+    return Group(*parts)
+
+
+def _head(view: View) -> RenderableType:
+    grid = Table.grid(padding=(0, 1))
+    cells: list[RenderableType] = [Text(wording.name(view), style="bold")]
+    if view.info.workflow != view.info.name:
+        cells.append(Text(one_line(view.info.workflow)))
+    told = [view.info.status]
+    if view.overview is not None:
+        cells.append(ProgressBar(max(1, view.overview.total), view.overview.counts.get("done", 0), width=BAR))
+        told += [wording.done(view.overview), *wording.counts(view.overview)]
+    told += [wording.rate(view), wording.clock(view.elapsed)]
+    if view.is_blind:
+        told.append("its engine does not answer: what runs there is not known")
+    cells.append(Text(" · ".join([part for part in told if part]), no_wrap=True, overflow="ellipsis"))
+    grid.add_row(*cells)
+    return grid
+
+
+def _rows(overview: Overview, budget: int) -> RenderableType:
+    """What is in trouble must not be crowded out by what runs, nor that by what waits."""
+    trouble = [task for task in overview.others if task.state in TROUBLED]
+    waiting = [task for task in overview.others if task.state not in TROUBLED]
+    shown_trouble = trouble[: max(1, budget // 3)]
+    left = budget - len(shown_trouble)
+    shown_running = overview.running[: max(1, left * 2 // 3) if waiting else left]
+    shown_waiting = waiting[: max(0, left - len(shown_running) - 1)]
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True, max_width=40, overflow="ellipsis")
+    grid.add_column(width=BAR)
+    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    now = time.time()
+    for task in shown_running:
+        grid.add_row(_name(task), _bar(task), _how_far(task, now))
+    for task in (*shown_trouble, *shown_waiting):
+        grid.add_row(_name(task), Text(task.state, style=COLOURS.get(task.state, "dim")), _why(task))
+    counts = overview.counts
+    hidden = counts.get("running", 0) - len(shown_running)
+    others = overview.total - counts.get("done", 0) - counts.get("running", 0)
+    hidden += others - len(shown_trouble) - len(shown_waiting)
+    if hidden > 0:
+        grid.add_row(Text(f"  and {hidden} more", style="dim"), "", "")
+    return grid
+
+
+def _name(task: TaskInfo) -> Text:
+    return Text(f"  {one_line(task.id)}", style=COLOURS.get(task.state, "dim"))
+
+
+def _bar(task: TaskInfo) -> Any:
+    told = task.progress
+    if told is None or not told.total or not 0 <= told.done <= told.total:
+        return Text("running", style="cyan")
+    return ProgressBar(float(told.total), float(told.done), width=BAR)
+
+
+def _how_far(task: TaskInfo, now: float) -> Text:
+    elapsed = "" if task.started is None else wording.clock(max(0.0, now - task.started))
+    told = "" if task.progress is None else one_line(str(task.progress))
+    return Text("  ".join([part for part in (elapsed, told) if part]))
+
+
+def _why(task: TaskInfo) -> Text:
+    if task.state in TROUBLED:
+        return Text(wording.trouble(task).partition(": ")[2].partition(", ")[2], style=COLOURS.get(task.state, ""))
+    return Text(one_line(task.reason), style="dim")

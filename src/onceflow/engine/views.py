@@ -1,0 +1,114 @@
+"""Runs as a display sees them when it looks again and again: how each one gets on, how fast, and for how much longer.
+
+Looking costs the engines that are looked at some of their time, so it is done rarely enough: after a look that took
+long, the next one comes later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from onceflow.engine.listing import RunInfo
+from onceflow.engine.overviews import Overview
+from onceflow.engine.statuses import AT_REST
+from onceflow.errors import NoSuchRun, OnceflowError
+
+if TYPE_CHECKING:
+    from onceflow.engine.engine import Engine
+
+MOST_RUNS = 20
+"""Runs that are looked into at a time."""
+
+RECENT = 10.0
+"""Seconds over which the rate is taken."""
+
+LARGE = 2_000
+"""Tasks of a run that is not read from the journal again just because it has ended."""
+
+SHARE = 20
+"""The pause after a look is at least so many times as long as the look."""
+
+
+class View(msgspec.Struct, frozen=True):
+    """One run at one moment."""
+
+    info: RunInfo
+    overview: Overview | None
+    """None if it cannot be told."""
+    elapsed: float
+    """Seconds that it has been going on, as far as whoever looks is concerned."""
+    rate: float | None = None
+    """Tasks that became done per second, lately. None if that is not known yet."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody drives it (any more)."""
+        return self.info.status in AT_REST or self.info.status == "interrupted"
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it goes on somewhere and nobody can be asked what runs there."""
+        return not self.has_ended and self.overview is not None and not self.overview.live
+
+
+class Looking:
+    """Looks at runs. `since` says when one began: at its creation, or when somebody began to wait for it."""
+
+    def __init__(self, engine: Engine, since: Callable[[RunInfo], float] = lambda info: info.created) -> None:
+        self._engine = engine
+        self._since = since
+        self._finished: dict[str, deque[tuple[float, int]]] = {}
+        """Run → when so many tasks had been finished."""
+        self._last: dict[str, Overview] = {}
+        """Run → what was seen of it last."""
+        self._cost = 0.0
+
+    def look(self, runs: Iterable[str]) -> list[View]:
+        """Those of these runs that still exist; not too many of them."""
+        begun = time.monotonic()
+        views: list[View] = []
+        for run in runs:
+            try:
+                views.append(self._view(self._engine.info(run)))
+            except NoSuchRun:
+                continue
+            if len(views) == MOST_RUNS:
+                break
+        self._cost = time.monotonic() - begun
+        return views
+
+    def pause(self, interval: float) -> float:
+        """Seconds until the next look."""
+        return max(interval, SHARE * self._cost)
+
+    def _view(self, info: RunInfo) -> View:
+        elapsed = max(0.0, time.time() - self._since(info))
+        view = View(info, self._last.get(info.id), elapsed)
+        if not view.has_ended or view.overview is None or view.overview.total <= LARGE:
+            view = msgspec.structs.replace(view, overview=self._survey(info))
+        return msgspec.structs.replace(view, rate=self._rate(info.id, view.overview))
+
+    def _survey(self, info: RunInfo) -> Overview | None:
+        try:
+            overview = self._last[info.id] = self._engine.survey(info.id)
+        except NoSuchRun:
+            raise
+        except OnceflowError:  # its code is not there, say; the run can be named all the same
+            return None
+        return overview
+
+    def _rate(self, run: str, overview: Overview | None) -> float | None:
+        if overview is None:
+            return None
+        now = time.monotonic()
+        seen = self._finished.setdefault(run, deque())
+        seen.append((now, overview.finished if overview.live else overview.counts.get("done", 0)))
+        while len(seen) > 2 and now - seen[1][0] > RECENT:
+            seen.popleft()
+        (first, before), (last, after) = seen[0], seen[-1]
+        return max(0, after - before) / (last - first) if last > first else None

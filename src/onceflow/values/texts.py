@@ -1,0 +1,12 @@
+"""Texts on their way to a terminal or a log: whatever users call their tasks, a line stays a line."""
+
+from __future__ import annotations
+
+
+def one_line(text: str) -> str:
+    """Without line breaks, or anything that a terminal would take for more than text."""
+    return " ".join([visible(word) for word in text.split()])
+
+
+def visible(text: str) -> str:
+    return text if text.isprintable() else "".join([c if c.isprintable() else ascii(c)[1:-1] for c in text])
