@@ -109,14 +109,15 @@ def _resume(session: Session, engine: Engine, infos: list[RunInfo]) -> tuple[lis
     """All at once; then each is waited for."""
     told, problems = [], []
     handles = [engine.resume_async(info.id) for info in infos]
-    for info, handle in zip(infos, handles, strict=True):
-        result = error = None
-        try:
-            result = wait(session, handle)
-        except Exception as problem:
-            problems.append(problem)
-            error = exits.line_of(problem)
-        told.append({**_told(info, _status(engine, info)), "result": result, "error": error})
+    with session.shown(engine, [info.id for info in infos]):
+        for info, handle in zip(infos, handles, strict=True):
+            result = error = None
+            try:
+                result = wait(session, handle)
+            except Exception as problem:
+                problems.append(problem)
+                error = exits.line_of(problem)
+            told.append({**_told(info, _status(engine, info)), "result": result, "error": error})
     return told, problems
 
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onceflow.cli.exits import one_line
 from onceflow.cli.session import as_duration
+from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.describing import TaskInfo

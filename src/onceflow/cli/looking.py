@@ -11,12 +11,15 @@ from onceflow.cli import completing, details, exits, selecting, targets
 from onceflow.cli.details import Details
 from onceflow.cli.kinds import STATUS, TEXT
 from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json
+from onceflow.engine.statuses import ACTIVE
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.describing import TaskInfo
     from onceflow.engine.engine import Engine
     from onceflow.engine.listing import RunInfo
+
+UNHEARD = "the engine that drives it does not answer: this is what the journal has, and what runs there is not known"
 
 
 @click.command
@@ -71,6 +74,8 @@ def show(session: Session, run: str) -> None:
         info = engine.find(run)
         tasks, problem = tasks_of(engine, info)
         past = details.of_run(engine, info, with_code=problem is None)
+        if is_unheard(engine, info, tasks):
+            session.note(UNHEARD)
     if session.json:
         listed = [{**task_as_json(task), **past.of_task(task)} for task in tasks]
         told = {**run_as_json(info), "onceflow": past.onceflow or None, "tasks": listed, "problem": problem}
@@ -92,7 +97,7 @@ def show(session: Session, run: str) -> None:
         session.note(f"its tasks cannot be shown: {problem}")
         return
     session.say("")
-    columns = ["task", "state", "effect", "saved", "started", "took", "failures", "waits for"]
+    columns = ["task", "state", "effect", "saved", "started", "took", "failures", "now"]
     session.table(columns, [_row(task, past) for task in tasks])
     for task in tasks:
         if task.error is not None:
@@ -140,6 +145,11 @@ def tasks_of(engine: Engine, info: RunInfo) -> tuple[list[TaskInfo], str | None]
         return [], str(error)
 
 
+def is_unheard(engine: Engine, info: RunInfo, tasks: list[TaskInfo]) -> bool:
+    """Whether somebody drives the run and cannot be asked."""
+    return info.status in ACTIVE and not all(task.live for task in tasks) and engine.status(info.id) in ACTIVE
+
+
 def task_as_json(task: TaskInfo) -> dict[str, Any]:
     return {
         "id": task.id,
@@ -150,13 +160,17 @@ def task_as_json(task: TaskInfo) -> dict[str, Any]:
         "attempt": task.attempt,
         "failures": task.failures,
         "waits_for": list(task.waits_for),
+        "reason": task.reason,
+        "started": task.started,
+        "progress": task.progress,
+        "live": task.live,
         "metadata": task.metadata,
         "error": task.error,
     }
 
 
 def _row(task: TaskInfo, past: Details) -> list[str]:
-    waits = ", ".join(task.waits_for) if task.state == "waiting" else ""
     saved = "yes" if task.saved else "no"
     failures = str(task.failures) if task.failures else ""
-    return [task.id, task.state, task.effect, saved, *past.columns(task), failures, waits]
+    now = task.reason or str(task.progress or "")
+    return [task.id, task.state, task.effect, saved, *past.columns(task), failures, now]

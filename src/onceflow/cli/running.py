@@ -43,14 +43,15 @@ def run(
     """Run a workflow or a task, and print its result.
 
     MODULE is a module that Python finds (the current folder counts), or a file: shop.trips:trip, shop/trips.py:trip.
-    What tasks print goes to stderr, and `onceflow logs` shows it again. Ctrl-C stops the run and keeps what it has;
-    `onceflow resume` goes on.
+    What tasks print goes to stderr, and `onceflow logs` shows it again. How the run gets on is shown there, too, if it
+    takes longer than a moment. Ctrl-C stops the run and keeps what it has; `onceflow resume` goes on.
     """
     with only_results_on_stdout():
         node = targets.bind(target, given, input)
         with session.engine(output) as engine:
             handle = engine.run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=dict(meta))
-            result = wait(session, handle)
+            with session.shown(engine, [handle.id]):
+                result = wait(session, handle)
     print_result(session, handle, result)
     return exits.FINE
 

@@ -66,7 +66,9 @@ class Session(NamedTuple):
         from onceflow.engine.engine import Engine
 
         with _logging(self.quiet):
-            engine = Engine(home=self.home, recover=False, output=output or ("store" if self.quiet else None))
+            engine = Engine(
+                home=self.home, recover=False, output=output or ("store" if self.quiet else None), progress=False
+            )
             try:
                 yield engine
             finally:
@@ -101,6 +103,14 @@ class Session(NamedTuple):
         from onceflow.engine import settings
 
         return settings.find(home=self.home).home
+
+    def shown(self, engine: Engine, runs: Sequence[str]) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile it is shown on stderr how these runs get on."""
+        from onceflow.engine.displaying import Displaying
+
+        if self.quiet:
+            return contextlib.nullcontext()
+        return Displaying(engine, lambda: runs, "json" if self.json else None)
 
     # -- saying something ----------------------------------------------------------------------------------------------
 

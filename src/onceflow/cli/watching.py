@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -13,40 +11,25 @@ import click
 
 from onceflow.cli import exits, selecting, targets
 from onceflow.cli.acting import GOING_ON
-from onceflow.cli.looking import tasks_of
-from onceflow.cli.session import Session, as_time, common, rich_table, title
+from onceflow.cli.looking import UNHEARD, is_unheard, tasks_of
+from onceflow.cli.session import Session, as_time, common
 from onceflow.errors import NoSuchRun
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
-    from onceflow.engine.describing import TaskInfo
     from onceflow.engine.engine import Engine
     from onceflow.engine.listing import RunInfo
 
 INTERVAL = 0.5
 """Seconds between two looks."""
 
-MOST_TASKS = 40
-"""Rows of a live table. Tasks that are done go first when there are more."""
+SUMMARY = 5.0
+"""Seconds between two lines about a run that goes on."""
 
 DRIVEN = frozenset(GOING_ON) - {"interrupted"}
 
-
-class View:
-    """What was seen at one look."""
-
-    def __init__(self, runs: list[RunInfo], tasks: dict[str, list[TaskInfo]]) -> None:
-        self.runs = runs
-        self.tasks = tasks
-
-    @property
-    def states(self) -> dict[tuple[str, str], str]:
-        """(run, task) → state, and (run, "") → status."""
-        states: dict[tuple[str, str], str] = {}
-        for run in self.runs:
-            states |= {(run.id, task.id): task.state for task in self.tasks.get(run.id, ())}
-            states[run.id, ""] = run.status
-        return states
+States = dict[tuple[str, str], str]
+"""(run, task) → state, and (run, "") → status."""
 
 
 @click.command
@@ -54,8 +37,8 @@ class View:
 @click.option("--interval", type=click.FloatRange(0.05, 3600), default=INTERVAL, metavar="S", help="Between two looks.")
 @common
 def watch(session: Session, run: str | None, interval: float) -> int:
-    """Follow a run until it ends, or all runs that go on until none does. On a terminal a live table; elsewhere a line
-    for each change, or with --json an object. Of a run that another process drives, what has been saved is seen.
+    """Follow a run until it ends, or all runs that go on until none does, wherever they are driven. On a terminal a
+    live display; elsewhere a line for each change and every few seconds, or with --json an object for each change.
 
     The exit code says how the run ended: 0 if it succeeded, 1 if not.
     """
@@ -66,44 +49,85 @@ def watch(session: Session, run: str | None, interval: float) -> int:
                 raise NoSuchRun(run)
             return exits.FINE
         id = None if run is None else engine.find(run).id
-        last = _follow(session, engine, id, interval)
-    if id is not None and last[id, ""] != "succeeded":
-        session.note(f"run {run} is {last[id, '']}")
-        return exits.FAILED
+        if sys.stdout.isatty() and not session.json and not session.quiet:
+            _display(engine, id, interval)
+        else:
+            _print(session, engine, id, interval)
+        if id is not None:
+            status = engine.info(id).status
+            if status != "succeeded":
+                session.note(f"run {run} is {status}")
+                return exits.FAILED
     return exits.FINE
 
 
-def _follow(session: Session, engine: Engine, id: str | None, interval: float) -> dict[tuple[str, str], str]:
-    """Returns the states that were seen last."""
-    live: Any = None
-    states: dict[tuple[str, str], str] = {}
-    with contextlib.ExitStack() as shown:
-        if sys.stdout.isatty() and not session.json and not session.quiet:
-            from rich.live import Live
-
-            live = shown.enter_context(Live(auto_refresh=False))
-        while True:
-            view = _look(engine, id, [run for run, task in states if not task])
-            names = {run.id: run.name for run in view.runs}
-            if live is not None:
-                live.update(_drawn(view), refresh=True)
-            else:
-                _print_changes(session, names, states, view.states)
-            states = view.states
-            if not any(run.status in DRIVEN for run in view.runs):
-                return states
-            time.sleep(interval)
-
-
-def _look(engine: Engine, id: str | None, before: Iterable[str]) -> View:
+def _runs(engine: Engine, id: str | None, before: Iterable[str]) -> list[str]:
     """The run that is asked for; else those that go on, and those that did at the last look."""
     if id is not None:
-        runs = [engine.info(id)]
-    else:
-        listed: Any = tuple(DRIVEN)
-        found = {run.id: run for run in engine.list_runs(status=listed, limit=None)}
-        runs = [*found.values(), *[run for run in _still_there(engine, before) if run.id not in found]]
-    return View(runs, {run.id: tasks_of(engine, run)[0] for run in runs})
+        return [id]
+    listed: Any = tuple(DRIVEN)
+    found = [run.id for run in engine.list_runs(status=listed, limit=None)]
+    return list(dict.fromkeys([*before, *found]))
+
+
+# -- on a terminal -----------------------------------------------------------------------------------------------------
+
+
+def _display(engine: Engine, id: str | None, interval: float) -> None:
+    from onceflow.engine.displaying import Live
+    from onceflow.engine.views import Looking
+
+    looking = Looking(engine)
+    shown: list[str] = []
+    live = Live(sys.stdout)
+    try:
+        while True:
+            views = looking.look(_runs(engine, id, shown))
+            for view in [view for view in views if view.has_ended]:
+                live.end(view)
+            going_on = [view for view in views if not view.has_ended]
+            shown = [view.info.id for view in going_on]
+            if not going_on:
+                return
+            live.show(going_on)
+            time.sleep(looking.pause(interval))
+    finally:
+        live.close()
+
+
+# -- elsewhere ---------------------------------------------------------------------------------------------------------
+
+
+def _print(session: Session, engine: Engine, id: str | None, interval: float) -> None:
+    from onceflow.engine.views import Looking
+
+    looking = Looking(engine)
+    states: States = {}
+    told = time.monotonic()
+    while True:
+        begun = time.monotonic()
+        runs = _still_there(engine, _runs(engine, id, [run for run, task in states if not task]))
+        names = {run.id: run.name for run in runs}
+        now = _states(session, engine, runs, states)
+        _print_changes(session, names, states, now)
+        states = now
+        if not any(run.status in DRIVEN for run in runs):
+            return
+        if time.monotonic() - told >= SUMMARY and not session.json:
+            told = time.monotonic()
+            _print_summaries(session, looking, [run.id for run in runs if run.status in DRIVEN])
+        time.sleep(max(interval, looking.pause(0), 20 * (time.monotonic() - begun)))
+
+
+def _states(session: Session, engine: Engine, runs: list[RunInfo], before: States) -> States:
+    states: States = {}
+    for run in runs:
+        tasks = tasks_of(engine, run)[0]
+        if (run.id, "") not in before and is_unheard(engine, run, tasks):
+            session.note(f"run {run.name or run.id}: {UNHEARD}")
+        states |= {(run.id, task.id): task.state for task in tasks}
+        states[run.id, ""] = run.status
+    return states
 
 
 def _still_there(engine: Engine, ids: Iterable[str]) -> list[RunInfo]:
@@ -116,12 +140,14 @@ def _still_there(engine: Engine, ids: Iterable[str]) -> list[RunInfo]:
     return runs
 
 
-def _print_changes(
-    session: Session,
-    names: dict[str, str | None],
-    before: dict[tuple[str, str], str],
-    now: dict[tuple[str, str], str],
-) -> None:
+def _print_summaries(session: Session, looking: Any, runs: list[str]) -> None:
+    from onceflow.engine import wording
+
+    for view in looking.look(runs):
+        session.say(f"{as_time(time.time())}  {wording.name(view)}  {wording.line(view)}")
+
+
+def _print_changes(session: Session, names: dict[str, str | None], before: States, now: States) -> None:
     moment = time.time()
     for (run, task), state in now.items():
         if before.get((run, task)) == state or (task and (run, task) not in before and state == "waiting"):
@@ -132,19 +158,3 @@ def _print_changes(
             session.say(f"{as_time(moment)}  {one_line(names[run] or run)}  {one_line(task)}: {state}")
         else:
             session.say(f"{as_time(moment)}  {one_line(names[run] or run)}  {state}")
-
-
-def _drawn(view: View) -> Any:
-    from rich.console import Group
-    from rich.text import Text
-
-    parts: list[Any] = []
-    for run in view.runs:
-        tasks = view.tasks[run.id]
-        counts = Counter([task.state for task in tasks])
-        told = ", ".join([f"{count} {state}" for state, count in counts.items()])
-        parts.append(Text(f"{title(run)}  {run.workflow}  {run.status}  ({told})", style="bold"))
-        shown = sorted(tasks, key=lambda task: task.state == "done")[:MOST_TASKS] if len(tasks) > MOST_TASKS else tasks
-        rows = [[task.id, task.state, ", ".join(task.waits_for) if task.state == "waiting" else ""] for task in shown]
-        parts.append(rich_table(["task", "state", "waits for"], rows))
-    return Group(*parts)

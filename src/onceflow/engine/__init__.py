@@ -22,6 +22,9 @@ What happens in the thread of whoever calls:
     changes     what has become of a run's code
     reasons     why a task does not run, in words
     overviews   how a run gets on, at a glance
+    views       the same for whoever looks again and again
+    wording     that in words
+    drawing     that as a live display
     asking      another engine about the runs that it drives
     following   what happens to a run that another engine drives
     outcomes    how a run came out, as a value or an exception
@@ -36,6 +39,7 @@ What happens in threads of the engine's own:
     local       the same with worker processes and a home directory
     workers     attempts of drivers as jobs of the local pool
     foresight   jobs that run before a driver asks for them
+    displaying  how runs get on, shown to whoever waits for them
     answering   other engines that ask
     talking     what they say to each other
     insight     what only whoever drives a run knows of it

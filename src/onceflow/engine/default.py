@@ -49,6 +49,7 @@ def configure(
     log_level: Level | None = None,
     log_limit: int | None = None,
     event_log: bool | None = None,
+    progress: bool | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -68,6 +69,7 @@ def configure(
         "log_level": log_level,
         "log_limit": log_limit,
         "event_log": event_log,
+        "progress": progress,
     }
     settings.check(**given)
     with _lock:

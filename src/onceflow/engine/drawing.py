@@ -42,7 +42,7 @@ def _head(view: View) -> RenderableType:
     cells: list[RenderableType] = [Text(wording.name(view), style="bold")]
     if view.info.workflow != view.info.name:
         cells.append(Text(one_line(view.info.workflow)))
-    told = [view.info.status]
+    told: list[str] = [view.info.status]
     if view.overview is not None:
         cells.append(ProgressBar(max(1, view.overview.total), view.overview.counts.get("done", 0), width=BAR))
         told += [wording.done(view.overview), *wording.counts(view.overview)]

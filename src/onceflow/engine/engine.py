@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -18,6 +19,7 @@ from onceflow.engine.cancelling import GRACE, Cancelling, cancel
 from onceflow.engine.changes import changed_code
 from onceflow.engine.collecting import Collecting
 from onceflow.engine.describing import TaskInfo
+from onceflow.engine.displaying import Displaying
 from onceflow.engine.handles import Completion, Feed, RunHandle
 from onceflow.engine.hub import Hub, Redirected
 from onceflow.engine.listing import Listing, RunInfo
@@ -63,7 +65,8 @@ class Engine:
     `output` says what becomes of what tasks print and log: `"show"` stores it and shows it with the task in front,
     `"store"` only stores it, `"inherit"` leaves the terminal to the workers. `log_level` is the level of `logging` from
     which on records count (`"INFO"`), `log_limit` the bytes that a run's log may have, and `event_log=False` keeps no
-    log of what the engine does.
+    log of what the engine does. With `progress=True` it is shown on stderr how runs get on while somebody waits for
+    them: a live display on a terminal, a line every few seconds elsewhere.
     What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 
@@ -86,6 +89,7 @@ class Engine:
         log_level: Level | None = None,
         log_limit: int | None = None,
         event_log: bool | None = None,
+        progress: bool | None = None,
     ) -> None:
         self.settings = settings.find(
             home=home,
@@ -97,6 +101,7 @@ class Engine:
             log_level=log_level,
             log_limit=log_limit,
             event_log=event_log,
+            progress=progress,
         )
         home_directory = Home(self.settings.home, durability=self.settings.durability)
         deaths.remove_dead(home_directory.path, home_directory.engines)
@@ -119,6 +124,10 @@ class Engine:
         """Threads that are about to hand over runs that are to be driven here."""
         self._process = os.getpid()
         self._past = Past(self._home, self.settings.workers, self._hub.now)
+        self._display: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        """Entered while somebody waits for a run."""
+        if self.settings.progress:
+            self._display = Displaying(self, lambda: self.active)
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
@@ -188,19 +197,8 @@ class Engine:
                 begun.append((submission, self._begin(submission)))
             except Exception as error:  # what is no graph, or not a safe one, is no concern of the others
                 begun.append(error)
-        results: list[Any] = []
-        failure: Exception | None = None
-        for one in begun:
-            try:
-                if isinstance(one, Exception):
-                    raise one
-                results.append(self._result(*one))
-            except Exception as error:
-                failure = failure or error
-                results.append(error)
-        if failure is not None and not return_exceptions:
-            raise failure
-        return results
+        with self._display:
+            return self._results(begun, return_exceptions)
 
     def resume(self, run: str) -> Any:
         """Goes on with a run, by id or name, and returns its result. See `onceflow.resume`."""
@@ -393,21 +391,12 @@ class Engine:
     def wait(self, completion: Completion) -> None:
         """For handles. Ctrl-C stops the run and keeps what it has: what has an effect may finish. A second one does not
         wait."""
-        try:
-            completion.wait()
-        except KeyboardInterrupt:
-            reason = RunInterrupted(completion.run, "it was stopped from the keyboard")
-            self._hub.drain(completion.run, reason)
-            logger.warning(
-                "stopping run %s: tasks with an effect may finish; press Ctrl-C again to stop them at once",
-                completion.name or completion.run,
-            )
-            try:
-                completion.wait()
-            finally:
-                self._hub.interrupt(completion.run, reason)
-                completion.wait()
-            raise
+        with self._display:
+            self._wait(completion)
+
+    def show_progress(self) -> contextlib.AbstractContextManager[None]:
+        """For handles. What is entered by whoever waits without `wait`."""
+        return self._display
 
     def __enter__(self) -> Self:
         return self
@@ -426,12 +415,44 @@ class Engine:
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
+    def _wait(self, completion: Completion) -> None:
+        try:
+            completion.wait()
+        except KeyboardInterrupt:
+            reason = RunInterrupted(completion.run, "it was stopped from the keyboard")
+            self._hub.drain(completion.run, reason)
+            logger.warning(
+                "stopping run %s: tasks with an effect may finish; press Ctrl-C again to stop them at once",
+                completion.name or completion.run,
+            )
+            try:
+                completion.wait()
+            finally:
+                self._hub.interrupt(completion.run, reason)
+                completion.wait()
+            raise
+
     def _result(self, submission: Submission, completion: Completion) -> Any:
         self.wait(completion)
         while isinstance(completion.error, Redirected):
             completion = self._join(submission)
             self.wait(completion)
         return completion.value(self.read_blob)
+
+    def _results(self, begun: list[tuple[Submission, Completion] | Exception], return_exceptions: bool) -> list[Any]:
+        results: list[Any] = []
+        failure: Exception | None = None
+        for one in begun:
+            try:
+                if isinstance(one, Exception):
+                    raise one
+                results.append(self._result(*one))
+            except Exception as error:
+                failure = failure or error
+                results.append(error)
+        if failure is not None and not return_exceptions:
+            raise failure
+        return results
 
     def _resume_in_background(self, row: RunRow) -> RunHandle[Any]:
         feed = Feed()

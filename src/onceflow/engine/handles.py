@@ -277,7 +277,10 @@ class RunHandle(Generic[R]):
         Raises `TaskFailed` with the task's own exception as its cause, `RunCancelled`, `RunPaused`, or `RunInterrupted`
         if the engine was closed meanwhile.
         """
-        if not self._completion.wait(timeout):
+        if not self._completion.done:
+            with self._engine.show_progress():
+                self._completion.wait(timeout)
+        if not self._completion.done:
             raise TimeoutError(f"run {self.name or self.id} has not ended within {timeout} seconds; it goes on")
         if self._value is None:
             self._value = (self._completion.value(self._engine.read_blob),)

@@ -35,7 +35,7 @@ def rate(view: View) -> str:
 
 def line(view: View) -> str:
     """How a run gets on."""
-    parts = [view.info.status]
+    parts: list[str] = [view.info.status]
     if view.overview is not None:
         parts += [done(view.overview), *counts(view.overview)]
     parts += [rate(view), clock(view.elapsed)]
