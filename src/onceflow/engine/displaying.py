@@ -131,7 +131,7 @@ class Live:
     def show(self, views: Sequence[View]) -> None:
         from onceflow.engine.drawing import draw
 
-        self._live.update(draw(views, self._console.height), refresh=True)
+        self._live.update(draw(views, self._console.width, self._console.height), refresh=True)
 
     def end(self, view: View) -> None:
         self._console.print(f"{wording.name(view)}: {wording.ending(view)}", markup=False, highlight=False)

@@ -17,44 +17,57 @@ from onceflow.engine.overviews import TROUBLED, Overview
 from onceflow.engine.views import View
 from onceflow.values.texts import one_line
 
-BAR = 24
-"""Columns of a bar."""
+BAR, SHORT_BAR = 24, 8
+"""Columns of a bar; of one on a narrow terminal."""
+
+NARROW = 80
+"""A terminal with fewer columns is narrow."""
 
 LEAST_ROWS = 3
 """Rows of tasks for each run, however small the terminal is."""
 
+LEAST_NAME = 16
+"""Columns that a name has on a terminal that is too narrow for everything."""
+
 COLOURS = {"failed": "red", "retrying": "yellow", "undoing": "yellow", "running": "cyan"}
 
 
-def draw(views: Sequence[View], height: int) -> RenderableType:
-    """No higher than so many lines, if that can be."""
+def draw(views: Sequence[View], width: int, height: int) -> RenderableType:
+    """For a terminal of this size. No higher than that, if that can be."""
+    bar = SHORT_BAR if width < NARROW else BAR
     budget = max(LEAST_ROWS, (height - 1 - len(views)) // max(1, len(views)))
     parts: list[RenderableType] = []
     for view in views:
-        parts.append(_head(view))
+        parts.append(_head(view, bar))
         if view.overview is not None:
-            parts.append(_rows(view.overview, budget))
+            parts.append(_rows(view.overview, bar, budget))
     return Group(*parts)
 
 
-def _head(view: View) -> RenderableType:
+def _head(view: View, bar: int) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
-    cells: list[RenderableType] = [Text(wording.name(view), style="bold")]
+    cells: list[RenderableType] = [_line(wording.name(view), "bold")]
     if view.info.workflow != view.info.name:
-        cells.append(Text(one_line(view.info.workflow)))
+        cells.append(_line(one_line(view.info.workflow)))
     told: list[str] = [view.info.status]
+    counts: list[str] = []
     if view.overview is not None:
-        cells.append(ProgressBar(max(1, view.overview.total), view.overview.counts.get("done", 0), width=BAR))
-        told += [wording.done(view.overview), *wording.counts(view.overview)]
-    told += [wording.rate(view), wording.clock(view.elapsed)]
+        cells.append(ProgressBar(max(1, view.overview.total), view.overview.counts.get("done", 0), width=bar))
+        told.append(wording.done(view.overview))
+        counts = wording.counts(view.overview)
     if view.is_blind:
         told.append("its engine does not answer: what runs there is not known")
-    cells.append(Text(" · ".join([part for part in told if part]), no_wrap=True, overflow="ellipsis"))
+    told += [wording.clock(view.elapsed), wording.rate(view), *counts]
+    cells.append(_line(" · ".join([part for part in told if part])))
     grid.add_row(*cells)
     return grid
 
 
-def _rows(overview: Overview, budget: int) -> RenderableType:
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _rows(overview: Overview, bar: int, budget: int) -> RenderableType:
     """What is in trouble must not be crowded out by what runs, nor that by what waits."""
     trouble = [task for task in overview.others if task.state in TROUBLED]
     waiting = [task for task in overview.others if task.state not in TROUBLED]
@@ -63,12 +76,14 @@ def _rows(overview: Overview, budget: int) -> RenderableType:
     shown_running = overview.running[: max(1, left * 2 // 3) if waiting else left]
     shown_waiting = waiting[: max(0, left - len(shown_running) - 1)]
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True, max_width=40, overflow="ellipsis")
-    grid.add_column(width=BAR)
+    names = [len(task.id) + 2 for task in (*shown_running, *shown_trouble, *shown_waiting)]
+    least = min(LEAST_NAME, max(names, default=0))
+    grid.add_column(no_wrap=True, min_width=least, max_width=40, overflow="ellipsis")
+    grid.add_column(width=bar)
     grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     now = time.time()
     for task in shown_running:
-        grid.add_row(_name(task), _bar(task), _how_far(task, now))
+        grid.add_row(_name(task), _bar(task, bar), _how_far(task, now))
     for task in (*shown_trouble, *shown_waiting):
         grid.add_row(_name(task), Text(task.state, style=COLOURS.get(task.state, "dim")), _why(task))
     counts = overview.counts
@@ -84,11 +99,11 @@ def _name(task: TaskInfo) -> Text:
     return Text(f"  {one_line(task.id)}", style=COLOURS.get(task.state, "dim"))
 
 
-def _bar(task: TaskInfo) -> Any:
+def _bar(task: TaskInfo, width: int) -> Any:
     told = task.progress
     if told is None or not told.total or not 0 <= told.done <= told.total:
         return Text("running", style="cyan")
-    return ProgressBar(float(told.total), float(told.done), width=BAR)
+    return ProgressBar(float(told.total), float(told.done), width=width)
 
 
 def _how_far(task: TaskInfo, now: float) -> Text:
