@@ -136,3 +136,16 @@ def broken(user: str) -> str:
 
 
 NUMBER = 4
+
+
+@task
+def walk(path: str) -> str:
+    """The same, and tells how far it is."""
+    current().progress(7, 20, "miles")
+    print("on my way")
+    return hold(path)
+
+
+@workflow
+def walked(path: str) -> str:
+    return after.bind(walk.bind(path))

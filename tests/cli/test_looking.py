@@ -76,7 +76,7 @@ def test_a_run_is_shown_with_its_tasks_and_what_they_raised(onceflow, runs):
     assert "status    failed\n" in shown
     lines = [line.split() for line in shown.splitlines()]
     assert ["need", "failed", "irrevocable", "no"] in [line[:4] for line in lines]
-    assert ["after", "waiting", "irrevocable", "no", "need"] in lines
+    assert ["after", "waiting", "irrevocable", "no", "waits", "for", "need"] in lines
     assert f"onceflow  {VERSION}\n" in shown
     assert "need raised FileNotFoundError: " in shown
 
@@ -114,7 +114,7 @@ def test_a_run_is_shown_in_json(onceflow, runs):
 def test_it_is_shown_when_and_how_long_tasks_ran(onceflow, runs):
     shown = onceflow("show", "trip-1").stdout.splitlines()
     heading = next(line for line in shown if line.startswith("task "))
-    assert heading.split() == ["task", "state", "effect", "saved", "started", "took", "failures", "waits", "for"]
+    assert heading.split() == ["task", "state", "effect", "saved", "started", "took", "failures", "now"]
     for line in shown[shown.index(heading) + 1 :]:
         assert re.search(r" \d\d:\d\d:\d\d  [\d.]+ (µs|ms|s)$", line), line
 

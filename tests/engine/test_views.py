@@ -16,7 +16,8 @@ from onceflow.engine.describing import TaskState
 from onceflow.engine.drawing import draw
 from onceflow.engine.overviews import Overview
 from onceflow.engine.statuses import Status
-from onceflow.engine.views import LARGE, MOST_RUNS, Looking, View
+from onceflow.engine.views import ESTIMATE, LARGE, MOST_RUNS, Looking, View
+from onceflow.planning.estimates import Estimate
 from tests.engine.common import keep
 
 
@@ -92,6 +93,21 @@ def test_time_that_has_passed(seconds: float, said: str) -> None:
     assert wording.clock(seconds) == said
 
 
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, ""),
+        (Estimate(0.0, 0.0, 0), "ETA 0 s"),
+        (Estimate(2.31, 4.04, 1), "ETA 2.3–4 s (1 sample)"),
+        (Estimate(20, 89, 12), "ETA 20–89 s (12 samples)"),
+        (Estimate(20, 180, 12), "ETA 0.3–3 min (12 samples)"),
+        (Estimate(7200, 7201, 5), "ETA 2 h (5 samples)"),
+    ],
+)
+def test_an_estimate_is_a_range_with_its_samples(found: Estimate | None, said: str) -> None:
+    assert wording.eta(View(info(), None, 0, estimate=found)) == said
+
+
 def test_shares() -> None:
     assert wording.share(a_task("t", "running")) == ""
     assert wording.share(a_task("t", "running", progress=Progress(3, None, "files"))) == "3 files"
@@ -156,6 +172,10 @@ class Fake:
         self.status: Status = "running"
         self.seen: Overview | Exception = overview(done=0)
         self.surveys = 0
+        self.estimates = [Estimate(10.0, 20.0, 3)]
+
+    def estimate(self, run: str) -> Estimate | None:
+        return self.estimates.pop(0) if self.estimates else None
 
     def info(self, run: str) -> RunInfo:
         if run == "gone":
@@ -187,6 +207,16 @@ def test_the_rate_is_that_of_the_last_seconds(clock: list[float]) -> None:
     assert rates[0] is None
     assert rates[1:16] == [3.0] * 15
     assert rates[-1] == 0.0
+
+
+def test_an_estimate_is_made_now_and_then_and_grows_smaller_meanwhile(clock: list[float]) -> None:
+    fake = Fake()
+    looking = Looking(fake)  # type: ignore[arg-type]
+    seen = []
+    for _ in range(3):
+        seen += [view.estimate for view in looking.look(["r"])]
+        clock[0] += ESTIMATE / 2
+    assert seen == [Estimate(10.0, 20.0, 3), Estimate(8.5, 18.5, 3), None]
 
 
 def test_runs_that_are_gone_are_left_out_and_those_without_code_are_named() -> None:
@@ -234,4 +264,5 @@ def test_a_run_that_has_ended_can_be_looked_at(engine: Engine) -> None:
     engine.run(keep.bind(1), name="looked at")
     (view,) = Looking(engine).look([engine.info("looked at").id])
     assert view.overview is not None
+    assert view.estimate is None
     assert (view.info.status, view.overview.counts, view.is_blind) == ("succeeded", {"done": 1}, False)

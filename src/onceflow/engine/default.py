@@ -308,7 +308,8 @@ def list_runs(
 
 def list_tasks(run: str) -> list[TaskInfo]:
     """What is known about the tasks of a run, by id or name, in the order of its graph; those of a returned graph stand
-    behind the task that returned it. Of a run that another process drives, what has been saved is known.
+    behind the task that returned it. The engine that drives the run is asked, also in another process; if that does not
+    answer, or nobody drives it, this is what the journal has (`TaskInfo.live` is then false).
 
         for info in list_tasks("trip-17"):
             print(info.id, info.state)

@@ -192,6 +192,7 @@ def as_json(view: View) -> dict[str, Any]:
         "elapsed": view.elapsed,
         "counts": None if overview is None else overview.counts,
         "rate": view.rate,
+        "estimate": view.estimate,
         "live": overview is not None and overview.live,
         "running": []
         if overview is None

@@ -57,7 +57,7 @@ def _head(view: View, bar: int) -> RenderableType:
         counts = wording.counts(view.overview)
     if view.is_blind:
         told.append("its engine does not answer: what runs there is not known")
-    told += [wording.clock(view.elapsed), wording.rate(view), *counts]
+    told += [wording.clock(view.elapsed), wording.eta(view), wording.rate(view), *counts]
     cells.append(_line(" · ".join([part for part in told if part])))
     grid.add_row(*cells)
     return grid

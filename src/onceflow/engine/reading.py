@@ -103,5 +103,5 @@ def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
         attempt=info.attempt if done else "",
         failures=past.failure_counts.get(info.id, 0),
         error=None if done else info.error,
-        reason="",
+        reason=info.reason if state == "waiting" and info.waits_for else "",
     )

@@ -17,6 +17,7 @@ from onceflow.engine.listing import RunInfo
 from onceflow.engine.overviews import Overview
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoSuchRun, OnceflowError
+from onceflow.planning.estimates import Estimate
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
@@ -29,6 +30,9 @@ RECENT = 10.0
 
 LARGE = 2_000
 """Tasks of a run that is not read from the journal again just because it has ended."""
+
+ESTIMATE = 3.0
+"""Seconds for which an estimate is good."""
 
 SHARE = 20
 """The pause after a look is at least so many times as long as the look."""
@@ -44,6 +48,8 @@ class View(msgspec.Struct, frozen=True):
     """Seconds that it has been going on, as far as whoever looks is concerned."""
     rate: float | None = None
     """Tasks that became done per second, lately. None if that is not known yet."""
+    estimate: Estimate | None = None
+    """How much longer it takes, if earlier runs or its own tasks tell."""
 
     @property
     def has_ended(self) -> bool:
@@ -66,6 +72,8 @@ class Looking:
         """Run → when so many tasks had been finished."""
         self._last: dict[str, Overview] = {}
         """Run → what was seen of it last."""
+        self._estimates: dict[str, tuple[float, float, Estimate | None]] = {}
+        """Run → when an estimate was made, when the next one is due, and what it was."""
         self._cost = 0.0
 
     def look(self, runs: Iterable[str]) -> list[View]:
@@ -91,7 +99,26 @@ class Looking:
         view = View(info, self._last.get(info.id), elapsed)
         if not view.has_ended or view.overview is None or view.overview.total <= LARGE:
             view = msgspec.structs.replace(view, overview=self._survey(info))
-        return msgspec.structs.replace(view, rate=self._rate(info.id, view.overview))
+        estimate = None if view.has_ended else self._estimate(info.id)
+        return msgspec.structs.replace(view, rate=self._rate(info.id, view.overview), estimate=estimate)
+
+    def _estimate(self, run: str) -> Estimate | None:
+        """One that was made a moment ago, less that moment, or a new one: that costs more than a look."""
+        now = time.monotonic()
+        made, due, found = self._estimates.get(run, (0.0, 0.0, None))
+        if now >= due:
+            try:
+                found = self._engine.estimate(run)
+            except NoSuchRun:
+                raise
+            except OnceflowError:  # its tasks cannot be told
+                found = None
+            made = time.monotonic()
+            self._estimates[run] = made, made + max(ESTIMATE, SHARE * (made - now)), found
+        if found is None:
+            return None
+        passed = now - made if now > made else 0.0
+        return Estimate(max(0.0, found.low - passed), max(0.0, found.high - passed), found.samples)
 
     def _survey(self, info: RunInfo) -> Overview | None:
         try:

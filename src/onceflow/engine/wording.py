@@ -10,6 +10,9 @@ from onceflow.values.texts import one_line
 ORDER: tuple[TaskState, ...] = ("running", "ready", "waiting", "retrying", "undoing", "failed")
 """In which states are counted."""
 
+UNITS = (("h", 3600), ("min", 60), ("s", 1))
+"""Of an estimate, with their seconds."""
+
 MOST_NAMED = 3
 """Running tasks that are named in a line."""
 
@@ -33,12 +36,27 @@ def rate(view: View) -> str:
     return f"{view.rate:.0f}/s" if view.rate >= 10 else f"{view.rate:.1f}/s"
 
 
+def eta(view: View) -> str:
+    """How much longer it takes, as a range, and on how many samples that rests."""
+    found = view.estimate
+    if found is None:
+        return ""
+    unit, size = next(((unit, size) for unit, size in UNITS if found.high >= 1.5 * size), UNITS[-1])
+    low, high = [_rounded(seconds / size) for seconds in (found.low, found.high)]
+    told = f"ETA {low}–{high} {unit}" if low != high else f"ETA {high} {unit}"
+    return f"{told} ({found.samples} sample{'s' * (found.samples != 1)})" if found.samples else told
+
+
+def _rounded(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0") if number < 10 else f"{number:.0f}"
+
+
 def line(view: View) -> str:
     """How a run gets on."""
     parts: list[str] = [view.info.status]
     if view.overview is not None:
         parts += [done(view.overview), *counts(view.overview)]
-    parts += [rate(view), clock(view.elapsed)]
+    parts += [rate(view), clock(view.elapsed), eta(view)]
     said = ", ".join([part for part in parts if part])
     if view.is_blind:
         return f"{said} (its engine does not answer, so what runs there is not known)"
