@@ -13,9 +13,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from onceflow.cli import completing, exits, selecting, targets
-from onceflow.cli.exits import one_line
 from onceflow.cli.kinds import AGE, TEXT
 from onceflow.cli.session import Session, as_json, as_time, common
+from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
