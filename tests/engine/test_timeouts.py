@@ -7,16 +7,12 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, InvalidOption, Retry, RunTimedOut, TaskFailed, TaskTimedOut, task
+from onceflow.testing import MemoryEngine
 from tests.engine.common import Door, add, keep, knock, note, traces
-
-ENOUGH = 2.0
-"""Seconds in which even a new worker on a busy machine has come to where a test wants it."""
 
 
 @task
-def wait_at(door: str, file: str = "") -> str:
-    if file:
-        note(file, "here")
+def wait_at(door: str) -> str:
     knock(door)
     return "through"
 
@@ -26,9 +22,8 @@ def give_back(file: str) -> None:
 
 
 @task(rollback=give_back)
-def book(file: str, door: str) -> None:
+def book(file: str) -> None:
     note(file, "booked")
-    knock(door)
 
 
 @task
@@ -65,20 +60,17 @@ def test_code_that_never_returns_is_stopped_all_the_same(engine: Engine, what: o
     assert isinstance(caught.value.__cause__, TaskTimedOut)
 
 
-def test_an_attempt_that_ran_out_of_time_is_retried(engine: Engine, door: Door, tmp_path: Path) -> None:
-    file = str(tmp_path / "traces")
-    handle = engine.run_async(wait_at.options(timeout=ENOUGH, retry=Retry(1, delay=0)).bind(door.path, file))
-    door.wait()
-    door.wait()
-    door.open()
-    assert handle.result() == "through"
-    assert traces(file) == ["here", "here"]
+def test_an_attempt_that_ran_out_of_time_is_retried(onceflow_engine: MemoryEngine) -> None:
+    onceflow_engine.delay(add, 60, times=1)
+    assert onceflow_engine.run(add.options(timeout=5, retry=Retry(1, delay=0)).bind(1, 2)) == 3
+    assert [attempt.outcome for attempt in onceflow_engine.ran] == ["timed out", "finished"]
 
 
-def test_an_undoable_attempt_that_ran_out_of_time_is_taken_back(engine: Engine, door: Door, tmp_path: Path) -> None:
+def test_an_undoable_attempt_that_ran_out_of_time_is_taken_back(onceflow_engine: MemoryEngine, tmp_path: Path) -> None:
     file = str(tmp_path / "traces")
+    onceflow_engine.delay(book, 60)
     with pytest.raises(TaskFailed):
-        engine.run(book.options(timeout=ENOUGH).bind(file, door.path))
+        onceflow_engine.run(book.options(timeout=5).bind(file))
     assert traces(file) == ["booked", "undone"]
 
 
@@ -98,13 +90,13 @@ def test_what_is_done_in_time_is_not_disturbed(engine: Engine) -> None:
     assert engine.run(add.options(timeout=30, total_timeout=30).bind(1, 2), timeout=30) == 3
 
 
-def test_a_task_that_is_not_done_in_all_its_time_is_not_tried_again(engine: Engine, tmp_path: Path) -> None:
-    file = str(tmp_path / "traces")
+def test_a_task_that_is_not_done_in_all_its_time_is_not_tried_again(onceflow_engine: MemoryEngine) -> None:
+    onceflow_engine.fail(add, ValueError("no"))
     with pytest.raises(TaskFailed) as caught:
-        engine.run(fail.options(total_timeout=ENOUGH, retry=Retry(1000, delay=0.2, backoff=1)).bind(file))
+        onceflow_engine.run(add.options(total_timeout=35, retry=Retry(1000, delay=10, backoff=1, jitter=0)).bind(1, 2))
     assert isinstance(caught.value.__cause__, TaskTimedOut)
     assert caught.value.__cause__.total
-    assert 1 < len(traces(file)) < 20
+    onceflow_engine.assert_ran(add, times=4)
 
 
 def test_a_delay_before_a_retry_ends_when_the_time_is_over(engine: Engine, tmp_path: Path) -> None:
@@ -128,15 +120,27 @@ def test_a_run_that_takes_too_long_is_cancelled(engine: Engine, door: Door) -> N
     assert handle.status == "cancelled"
 
 
-def test_a_run_that_ran_out_of_time_can_be_resumed_with_all_its_time(engine: Engine, door: Door) -> None:
-    handle = engine.run_async(wait_at.bind(door.path), timeout=ENOUGH)
-    door.wait()
+def test_a_run_that_ran_out_of_time_can_be_resumed_with_all_its_time(onceflow_engine: MemoryEngine) -> None:
+    onceflow_engine.delay(add, 60, times=1)
+    onceflow_engine.delay(keep, 50)
+    with pytest.raises(RunTimedOut) as caught:
+        onceflow_engine.run(keep.bind(add.bind(1, 2)), timeout=55)
+    assert onceflow_engine.resume(caught.value.run) == 3
+
+
+def test_time_in_which_no_engine_drives_a_run_counts(onceflow_engine: MemoryEngine) -> None:
+    # given a run that has waited for 40 seconds when its engine dies
+    onceflow_engine.fail(add, ValueError("no"), times=1)
+    node = add.options(retry=Retry(1, delay=100, jitter=0)).bind(1, 2)
+    handle = onceflow_engine.run_async(node, timeout=60)
+    onceflow_engine.clock.advance(40)
+    onceflow_engine.crash()
+    # when somebody goes on with it, but too late
+    onceflow_engine.clock.advance(30)
+    # then
     with pytest.raises(RunTimedOut):
-        handle.result()
-    again = engine.resume_async(handle.id)
-    door.wait()
-    door.open()
-    assert again.result() == "through"
+        onceflow_engine.resume(handle.id)
+    onceflow_engine.assert_ran(add, times=1)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "1", float("inf"), float("nan")])

@@ -4,7 +4,8 @@ thread, until it is there.
 In each step the drivers hear what is known, and hand over what they have collected; then one thing is chosen that can
 happen: the next commit, the report of an attempt that has ended, or the next attempt. In this order by default, so
 that each task is saved before the next one starts; with a seed, at random, so that tasks run ahead of saves and
-several are under way when the engine dies. If nothing can happen, time jumps to what is due next.
+several are under way when the engine dies. What is due goes before all of them. If nothing can happen, time jumps to
+what is due next.
 
 A crash is an exception that leaves the step. Everything that an engine has in memory is forgotten; the journal stays
 as it was at the last commit.
@@ -190,12 +191,12 @@ class Stage(Hub):
                 self._soon.popleft()()
             self._turn()
             return True
+        due = self._clock.next_due
         possible = self._possible()
-        if possible:
+        if possible and (due is None or due > self._clock.now):
             chosen = possible[0] if self._chooser is None else self._chooser.choice(possible)
             chosen()
             return True
-        due = self._clock.next_due
         if due is None or (end is not None and due > end):
             return False
         self._clock.ring()
