@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +32,7 @@ def total(*values: int) -> int:
     return sum(values)
 
 
-def test_a_run_leaves_no_file_no_thread_and_no_process(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_leaves_no_file_no_thread_and_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     threads = threading.active_count()
     with MemoryEngine() as engine:
@@ -182,3 +185,16 @@ def test_large_values_survive_a_crash(onceflow_engine: MemoryEngine) -> None:
     onceflow_engine.crash_at("measure")
     assert onceflow_engine.run(measure.bind(make.bind())) == 100_000
     onceflow_engine.assert_ran("make", times=1)
+
+
+def test_the_plugin_imports_nothing_of_onceflow_before_a_fixture_is_used() -> None:
+    script = "import sys, _onceflow_pytest; sys.exit('onceflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_a_fault_that_never_happened_fails_the_test_that_asked_for_it(tmp_path: Path) -> None:
+    (tmp_path / "test_typing_error.py").write_text("def test(onceflow_engine): onceflow_engine.crash_at('chrage')\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "crash_at('chrage', when='after effect') never happened. What happened:" in done.stdout

@@ -80,7 +80,7 @@ def run_and_look(node: Any, engine: MemoryEngine) -> None:
 
 
 @given(nodes(), st.integers(0, 99))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_any_safe_graph_survives_a_crash_at_every_moment(node: Any, seed: int) -> None:
     crash_everywhere(partial(run_and_look, node), seeds=[None, seed])
 
