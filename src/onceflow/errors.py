@@ -246,14 +246,28 @@ class ExceptionLost(OnceflowError):
 
 
 class UnpicklableOutput(OnceflowError, TypeError):
-    """Raised for a task whose output cannot be turned into bytes. `task` is its name, `part` the part of the output."""
+    """Raised for a task whose output cannot be turned into bytes. `task` is its name, and `path` says where in its
+    output the value stands that is to blame, as in `output['rows'][3].lock`."""
 
-    def __init__(self, task: str, part: int, kind: str, reason: str) -> None:
+    def __init__(self, task: str, path: str, kind: str, reason: str) -> None:
         self.task = task
-        self.part = part
+        self.path = path
         super().__init__(
-            f"{task}: part {part} of its output, a {kind}, cannot leave the worker: {reason}. Return what is needed to "
-            "make it again (a path, a URL, settings)."
+            f"{task}: {path}, of type {kind}, cannot leave the worker: {reason}. Return what is needed to make it "
+            "again (a path, a URL, settings)."
+        )
+
+
+class OutputNotSent(OnceflowError):
+    """Raised for a task whose output could not be sent from its worker, because there is no room for it: it goes
+    through shared memory. `task` is its name, `size` the bytes of its output."""
+
+    def __init__(self, task: str, size: int, reason: str) -> None:
+        self.task = task
+        self.size = size
+        super().__init__(
+            f"{task}: its output of {size} bytes cannot leave the worker: {reason}. It goes through shared memory: "
+            "look at the limits of memory and of file sizes (ulimit -f), or write it to a file and return the path."
         )
 
 
@@ -268,11 +282,15 @@ class WrongParts(OnceflowError, TypeError):
 
 class FunctionNotLoaded(OnceflowError):
     """Raised for a task whose function, or an argument of it, cannot be loaded in a worker: mostly because of a module
-    that is not installed there. `task` is its name."""
+    that is not installed there. `task` is its name, `what` says what cannot be loaded."""
 
-    def __init__(self, task: str, reason: str) -> None:
+    def __init__(self, task: str, what: str, reason: str) -> None:
         self.task = task
-        super().__init__(f"{task}: a worker cannot load it or its arguments: {reason}")
+        self.what = what
+        super().__init__(
+            f"{task}: {what} cannot be loaded: {reason}. Workers need the modules of the program that binds the task, "
+            "in the same versions, and where Python looks for modules."
+        )
 
 
 class SecretUnavailable(OnceflowError, LookupError):

@@ -15,7 +15,7 @@ import pytest
 from onceflow import task
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Finished, Raised
-from onceflow.errors import FunctionNotLoaded, UnpicklableOutput, WrongParts
+from onceflow.errors import FunctionNotLoaded, OutputNotSent, UnpicklableOutput, WrongParts
 from onceflow.values import snapshot
 from onceflow.values.context import running
 from onceflow.values.functions import Shipped
@@ -116,6 +116,83 @@ def test_an_output_that_cannot_be_pickled_is_a_permanent_error_that_names_the_ta
     assert report.permanent
 
 
+class Row:
+    __slots__ = ("lock",)
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def _make_rows() -> Any:
+    return {"rows": [1, 2, 3, Row()]}
+
+
+def _make_function() -> Any:
+    lock = threading.Lock()
+    return [lambda: lock]
+
+
+def _make_parts() -> Any:
+    return 1, Room([threading.Lock()])
+
+
+class Room:
+    def __init__(self, shelf: Any) -> None:
+        self.shelf = shelf
+
+
+def _make_deep() -> Any:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    ("make", "parts", "path", "reason"),
+    [
+        (_make_rows, 1, "output['rows'][3].lock", "cannot pickle '_thread.lock' object"),
+        (_make_function, 1, "output[0]'s variable 'lock'", "cannot pickle '_thread.lock' object"),
+        (_make_parts, 2, "output[1].shelf[0]", "cannot pickle '_thread.lock' object"),
+        (_make_deep, 1, "output", "it is nested too deeply"),
+    ],
+)
+def test_the_error_says_where_inside_the_output(loop: Loop, make: Any, parts: int, path: str, reason: str) -> None:
+    token = loop.start(make, parts=parts)
+    with pytest.raises(UnpicklableOutput) as caught:
+        loop.result(token)
+    assert caught.value.path == path
+    assert f"{make.__name__}: {path}, of type " in str(caught.value)
+    assert reason in str(caught.value)
+    report = loop.report(token)
+    assert isinstance(report, Raised)
+    assert report.permanent
+
+
+def _make_large_output_without_room(size: int) -> bytes:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    return bytes(size)
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": True}])
+def test_an_output_for_which_there_is_no_room_is_told_and_the_worker_goes_on(
+    loop: Loop, options: dict[str, Any]
+) -> None:
+    small = loop.start(_make_large_output_without_room, 10, **options)
+    token = loop.start(_make_large_output_without_room, 200_000, **options)
+    with pytest.raises(
+        OutputNotSent, match=r"its output of 200\d\d\d bytes cannot leave the worker: OSError.*File too"
+    ):
+        loop.result(token)
+    assert loop.result(small) == bytes(10)
+    report = loop.report(token)
+    assert isinstance(report, Raised)
+    assert not report.permanent
+    assert loop.pool.statistics().deaths == 0
+
+
 def test_a_job_that_returns_a_node_returns_its_graph(loop: Loop) -> None:
     report = loop.report(loop.start(_plan, 3, parts=2))
 
@@ -148,11 +225,22 @@ def test_a_module_that_a_worker_does_not_have_is_a_permanent_error_that_names_th
     loop.pool.ship(shipped)
     loop.pool.start(Job(100, "hash", "lookup", pickle.dumps(((), {}))))
 
-    with pytest.raises(FunctionNotLoaded, match=r"lookup.*no_such_module"):
+    with pytest.raises(FunctionNotLoaded, match=r"lookup: its function cannot be loaded: .*no_such_module"):
         loop.result(100)
     report = loop.report(100)
     assert isinstance(report, Raised)
     assert report.permanent
+
+
+def test_an_input_that_a_worker_cannot_load_is_named(loop: Loop) -> None:
+    gone = pickle.dumps(os.getcwd).replace(b"getcwd", b"getxyz")
+    token = loop.start(len, None, inputs=[pickle.dumps(1), gone], holes=[(0, 1)])
+    with pytest.raises(FunctionNotLoaded, match="the output that is its argument number 1 cannot be loaded") as caught:
+        loop.result(token)
+    assert caught.value.task == "len"
+    token = loop.start(dict, inputs=[gone], holes=[("rows", 0)])
+    with pytest.raises(FunctionNotLoaded, match="the output that is its argument 'rows' cannot be loaded"):
+        loop.result(token)
 
 
 def test_a_job_sees_its_context_and_only_its_own(loop: Loop) -> None:

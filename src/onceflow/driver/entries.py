@@ -142,7 +142,7 @@ def load_graph(node: str, value: bytes) -> Graph:
     try:
         graph: Graph = pickle.loads(value)
     except Exception as error:
-        raise FunctionNotLoaded(node, f"the graph it returned: {type(error).__name__}: {error}") from error
+        raise FunctionNotLoaded(node, "the graph that it returned", f"{type(error).__name__}: {error}") from error
     return graph
 
 

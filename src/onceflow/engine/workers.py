@@ -21,7 +21,7 @@ from onceflow.engine.insight import Look, Progress
 from onceflow.engine.loop import Loop
 from onceflow.engine.printing import Printing
 from onceflow.engine.recording import Recording
-from onceflow.errors import TaskTimedOut, UnpicklableArgument, WorkerDied
+from onceflow.errors import OnceflowError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
 from onceflow.values import failures, functions
 
 RECENT = 0.1
@@ -136,8 +136,10 @@ class Workers:
         try:
             job = self._job(token, driver, work)
         except Exception as error:
-            problem = UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}")
+            problem: OnceflowError = UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}")
             problem.__cause__ = error
+            if isinstance(error, UnpicklableTask):
+                problem = error
             raised = Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0)
             self._loop.post(lambda: self._reported(raised))
             return
@@ -240,7 +242,10 @@ class Workers:
         key = (call.task, undo)
         hash = known.get(key)
         if hash is None:
-            hash = known[key] = self._ship_function(call.undo if undo else call.function)
+            try:
+                hash = known[key] = self._ship_function(call.undo if undo else call.function)
+            except Exception as error:
+                raise UnpicklableTask(call.task.name, f"{type(error).__name__}: {error}") from error
         return hash
 
     def _ship_function(self, function: Any) -> str:

@@ -39,7 +39,7 @@ from onceflow.backends.local.messages import (
 from onceflow.backends.local.output import Channel, Streams
 from onceflow.backends.local.progress import Reporter
 from onceflow.backends.local.reports import Stream
-from onceflow.backends.local.running import Functions, feed, skipped
+from onceflow.backends.local.running import Functions, feed, large, skipped, without_output
 from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
 from onceflow.values import context, masking, sealing
@@ -225,10 +225,16 @@ class _Worker:
             except IndexError:  # the other thread was quicker
                 break
         if taken:
-            self._send(Outcomes(taken), connection)
+            self._send_outcomes(taken, connection)
 
-    def _send_outcomes(self, outcomes: list[Outcome]) -> None:
-        self._send(Outcomes(outcomes))
+    def _send_outcomes(self, outcomes: list[Outcome], connection: socket.socket | None = None) -> None:
+        try:
+            self._send(Outcomes(outcomes), connection)
+        except (OSError, MemoryError) as error:  # there is no room for a large one
+            self._send(Outcomes([without_output(outcome, error) for outcome in outcomes]), connection)
+        if large:
+            for outcome in outcomes:
+                large.pop(outcome.token, None)
 
     def _send(self, message: Outcomes | Returned | Wanted, connection: socket.socket | None = None) -> None:
         try:

@@ -10,22 +10,27 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onceflow.backends.local.messages import Batch, Job, Outcome
+from onceflow.backends.local.messages import PACKET, Batch, Job, Outcome
 from onceflow.errors import (
     FunctionNotLoaded,
     InvalidGraph,
+    OutputNotSent,
     SecretUnavailable,
     UnpicklableArgument,
     UnpicklableOutput,
     WrongParts,
 )
-from onceflow.values import failures, functions, snapshot
+from onceflow.values import culprits, failures, functions, snapshot
 from onceflow.values.context import annotated, running
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
 
 PERMANENT = (FunctionNotLoaded, InvalidGraph, SecretUnavailable, UnpicklableArgument, UnpicklableOutput, WrongParts)
 """Errors that trying again can never help against."""
+
+
+large: dict[int, str] = {}
+"""Jobs whose outputs need shared memory, and how errors call them. Until they are sent."""
 
 
 class Functions:
@@ -59,7 +64,7 @@ def function_of(job: Job, known: Functions) -> Callable[..., Any]:
     try:
         return known.get(job.function)
     except Exception as error:
-        raise FunctionNotLoaded(job.task, f"{type(error).__name__}: {error}") from error
+        raise FunctionNotLoaded(job.task, "its function", f"{type(error).__name__}: {error}") from error
 
 
 def arguments_of(job: Job) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -83,8 +88,26 @@ def arguments_of(job: Job) -> tuple[Sequence[Any], dict[str, Any]]:
             output = None if job.output is None else pickle.loads(job.output)
             return (args, kwargs, output, job.context["key"]), {}
     except Exception as error:
-        raise FunctionNotLoaded(job.task, f"{type(error).__name__}: {error}") from error
+        raise FunctionNotLoaded(job.task, _not_loaded(job), f"{type(error).__name__}: {error}") from error
     return args, kwargs
+
+
+def _not_loaded(job: Job) -> str:
+    """What of its arguments cannot be loaded."""
+    places = {number: place for place, number in job.holes}
+    for number, value in enumerate(job.inputs):
+        try:
+            pickle.loads(value)
+        except Exception:
+            place = places.get(number)
+            if place is None:
+                return "an output that it reads"
+            return (
+                f"the output that is its argument {place!r}"
+                if isinstance(place, str)
+                else (f"the output that is its argument number {place + 1}")
+            )
+    return "one of its arguments"
 
 
 def feed(job: Job, before: Outcome | None) -> bool:
@@ -159,7 +182,24 @@ def _pickle_parts(job: Job, result: Any) -> list[bytes]:
 
 def _pickle_part(job: Job, number: int, part: Any) -> bytes:
     try:
-        return functions.dump(part)
+        pickled = functions.dump(part)
+    except MemoryError:
+        raise
     except Exception as error:
-        kind = type(part).__qualname__
-        raise UnpicklableOutput(job.task, number, kind, f"{type(error).__name__}: {error}") from error
+        root = f"output[{number}]" if job.parts > 1 else "output"
+        found = culprits.find([(root, part)], functions.dump, error)
+        path, value, reason = found or (root, part, culprits.told(error))
+        raise UnpicklableOutput(job.task, path, type(value).__qualname__, reason) from error
+    if len(pickled) > PACKET:
+        large[job.token] = job.task
+    return pickled
+
+
+def without_output(outcome: Outcome, error: BaseException) -> Outcome:
+    """The outcome of a job whose output could not be sent."""
+    task = large.pop(outcome.token, None)
+    if task is None:
+        return outcome
+    size = sum(map(len, outcome.parts))
+    failure = failures.dump(OutputNotSent(task, size, culprits.told(error)), f"worker {os.getpid()}, {task}")
+    return Outcome(outcome.token, outcome.started, outcome.ended, [], failure)
