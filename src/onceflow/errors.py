@@ -303,11 +303,12 @@ class SecretUnavailable(OnceflowError, LookupError):
 
 class TaskNotFound(OnceflowError, LookupError):
     """Raised when a stored run needs a task whose code is not there any more. `task` is its name, `module` where it was
-    defined."""
+    defined, `reason` why it is not found."""
 
     def __init__(self, task: str, module: str, reason: str, advice: str) -> None:
         self.task = task
         self.module = module
+        self.reason = reason
         super().__init__(f"task {task!r} of module {module!r} is not there any more: {reason}. {advice}")
 
 

@@ -226,17 +226,66 @@ def test_a_handle_of_a_closed_engine_says_that_the_run_was_interrupted(home: Pat
         handle.result()
 
 
-def test_cancelling_a_run_whose_code_is_gone_says_so(tmp_path: Path) -> None:
-    module = "import os\nfrom onceflow import task\n\n@task\ndef sell(pid):\n    os.kill(pid, 9)\n"
-    (tmp_path / "shop.py").write_text(module)
-    script = "import os, shop, onceflow; onceflow.run(shop.sell.bind(os.getpid()), name='sale')"
-    process = start_script(tmp_path, script)
+SHOP = """
+import os
+from onceflow import Retry, task
+
+def give_back(): ...
+
+@task.pure
+def look():
+    return 1
+
+@task(rollback=give_back)
+def book(pid):
+    os.kill(pid, 9)
+
+@task(retry=Retry(1, delay=600))
+def pack(number):
+    raise ValueError("not now")
+
+@task
+def sell(pid, *before):
+    os.kill(pid, 9)
+"""
+
+
+def interrupted_sale(folder: Path, node: str) -> None:
+    """A run whose engine was killed, and whose module is gone."""
+    (folder / "shop.py").write_text(SHOP)
+    process = start_script(
+        folder, f"import os, onceflow\nfrom shop import *\npid = os.getpid()\nonceflow.run({node}, name='sale')"
+    )
     process.communicate(timeout=60)
-    (tmp_path / "shop.py").unlink()
+    (folder / "shop.py").unlink()
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "sell.bind(pid)",
+        "look.options(after=[sell.bind(pid)]).bind()",
+        "sell.bind(pid, sell.bind(pid), pack.bind(look.bind()))",
+    ],
+    ids=["irrevocable", "irrevocable and a consumer", "a retry that waits"],
+)
+def test_a_run_whose_code_is_gone_can_be_cancelled(tmp_path: Path, node: str) -> None:
+    interrupted_sale(tmp_path, node)
     with Engine(tmp_path / "home", workers=1) as engine:
         assert engine.status("sale") == "interrupted"
-        with pytest.raises(TaskNotFound, match="shop"):
+        assert engine.cancel("sale") == "cancelled"
+        assert engine.status("sale") == "cancelled"
+        with pytest.raises(TaskNotFound):
+            engine.resume("sale")
+
+
+def test_a_run_whose_code_is_gone_is_not_cancelled_if_something_has_to_be_taken_back(tmp_path: Path) -> None:
+    interrupted_sale(tmp_path, "sell.bind(pid, book.bind(pid))")
+    with Engine(tmp_path / "home", workers=1) as engine:
+        with pytest.raises(TaskNotFound, match=r"needs its code, because 'book' has to be taken back") as caught:
             engine.cancel("sale")
+        assert caught.value.module == "shop"
+        assert engine.status("sale") == "interrupted"
 
 
 def fail_to_give_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,36 @@ def test_a_task_that_is_not_done_in_all_its_time_is_not_tried_again(onceflow_eng
     assert isinstance(caught.value.__cause__, TaskTimedOut)
     assert caught.value.__cause__.total
     onceflow_engine.assert_ran(add, times=4)
+
+
+@task(total_timeout=100, retry=Retry(10, delay=60, backoff=1, jitter=0))
+def fail_patiently() -> None:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize("moment", ["before", "after effect"])
+@pytest.mark.parametrize("nth", [1, 2])
+def test_the_time_of_a_task_goes_on_when_another_engine_takes_over(moment: Any, nth: int) -> None:
+    # given
+    engine = MemoryEngine()
+    began = engine.clock.time()
+    engine.crash_at(fail_patiently, moment, nth=nth)
+    # when
+    with pytest.raises(TaskFailed) as caught:
+        engine.run(fail_patiently.bind())
+    # then
+    assert isinstance(caught.value.__cause__, TaskTimedOut)
+    assert engine.clock.time() - began == 100
+
+
+def test_a_task_that_ran_out_of_time_has_all_of_it_again_when_its_run_is_resumed() -> None:
+    engine = MemoryEngine()
+    with pytest.raises(TaskFailed) as caught:
+        engine.run(fail_patiently.bind())
+    began = engine.clock.time()
+    with pytest.raises(TaskFailed):
+        engine.resume(caught.value.run)
+    assert engine.clock.time() - began == 100
 
 
 def test_a_delay_before_a_retry_ends_when_the_time_is_over(engine: Engine, tmp_path: Path) -> None:

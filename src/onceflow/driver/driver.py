@@ -82,6 +82,7 @@ class Driver:
         blobs: dict[str, list[tuple[int, str]]] | None = None,
         failed: dict[str, bytes] | None = None,
         due: dict[str, float] | None = None,
+        since: dict[str, float] | None = None,
         annotations: dict[str, str] | None = None,
         metadata: str | None = None,
         status: str = "running",
@@ -110,6 +111,8 @@ class Driver:
         """Node → what it raised last."""
         self._due = due or {}
         """Node → when its next attempt may start. Of those that wait for it, or will when they are undone."""
+        self._since = since or {}
+        """Node → when its `total_timeout` began to run, in seconds since 1970, until it is done."""
         self.annotations = annotations or {}
         """Node → what it told about itself (`values.metadata`), if it has finished. Of tasks of returned graphs, which
         may be many, no longer than their output is in memory; the journal has it with what is saved."""
@@ -142,8 +145,8 @@ class Driver:
         self._timers = 0
         self._parked: str | None = None
         """The node whose undo keeps failing, once that is durable."""
-        self._timed: set[str] = set()
-        """Nodes whose `total_timeout` is running."""
+        self._timed: dict[str, float] = {}
+        """Nodes whose `total_timeout` is running → since when."""
         self._expired: set[str] = set()
         """Nodes whose `total_timeout` is over."""
         self._drained: OnceflowError | None = None
@@ -172,6 +175,8 @@ class Driver:
         if work.undo:
             self.tell(events.Undone(node, attempt))
             return
+        if self._since:
+            self._since.pop(node, None)
         graph: Graph | None = None
         if is_graph:
             try:
@@ -379,18 +384,20 @@ class Driver:
                     self._blobs.setdefault(node, []).append((attempt, reference))
                     entry = entries.saved(record, None, reference, annotations)
             case records.Begun(node, _, carried):
-                entry = entries.begun(record, self._inputs.carry(node, carried))
+                entry = entries.begun(record, self._inputs.carry(node, carried), self._time_runs_since(node))
             case records.Failed(node, failures, final):
                 if not final:
                     retry = self.run.rows[node].node.call.retry
                     self._due[node] = self._host.now() + retry.wait(failures, self._host.chance())
-                entry = entries.failed(record, self.raised_last.get(node), 0.0 if final else self._due[node])
+                due = 0.0 if final else self._due[node]
+                entry = entries.failed(record, self.raised_last.get(node), due, self._since.get(node))
             case records.Undone(node):
                 self._inputs.forget_carried(node)
                 entry = entries.plain(record)
             case records.Dropped(nodes):
-                for node in nodes if self.annotations else ():
+                for node in nodes if self.annotations or self._since else ():
                     self.annotations.pop(node, None)
+                    self._since.pop(node, None)
                 entry = entries.plain(record)
             case _:
                 entry = entries.plain(record)
@@ -432,12 +439,13 @@ class Driver:
     def _launch(self, work: Work) -> None:
         if self._drained is not None:
             return
-        if not work.undo and work.call.settings.total_timeout is not None and work.attempt not in self._private:
+        timeout = work.call.settings.total_timeout
+        if timeout is not None and not work.undo and work.attempt not in self._private:
+            self._watch(work.node, timeout)
             if work.node in self._expired:
-                self.raised_last[work.node] = self._out_of_time(work.node, work.call.settings.total_timeout)
+                self.raised_last[work.node] = self._out_of_time(work.node, timeout)
                 self._events.append(events.Raised(work.node, work.attempt, permanent=True))
                 return
-            self._watch(work.node, work.call.settings.total_timeout)
         self._in_flight[work.attempt] = work
         self._host.start(self, work)
 
@@ -449,13 +457,24 @@ class Driver:
         if found := ahead.foresee(self.run.rows[work.node], work.attempt, self._inputs, self._key):
             self._host.foresee(self, work, found)
 
-    def _watch(self, node: str, seconds: float) -> None:
+    def _time_runs_since(self, node: str) -> float | None:
+        """None if the task has no limit for all its attempts."""
+        call = self.run.rows[node].node.call
+        if call is None or call.settings.total_timeout is None:
+            return None
+        return self._since.setdefault(node, self._host.now())
+
+    def _watch(self, node: str, timeout: float) -> None:
         """Let a task run out of time, unless it is done before."""
+        now = self._host.now()
+        since = self._since.setdefault(node, now)
+        left = min(timeout, since + timeout - now)  # never longer than it says: the clock may have been set
 
         def expire() -> None:
-            self._timed.discard(node)
             row = self.run.rows.get(node)
-            if row is None or row.state == "done":
+            if self._timed.get(node) == since:
+                del self._timed[node]
+            if row is None or row.state == "done" or self._since.get(node) != since:
                 return
             self._expired.add(node)
             if row.state == "running" and row.attempt in self._in_flight:
@@ -463,9 +482,11 @@ class Driver:
             elif row.state == "backoff":  # it is started once more, and refused
                 self.tell(events.Elapsed(node, row.attempt))
 
-        if node not in self._timed:
-            self._timed.add(node)
-            self._host.later(self, seconds, expire)
+        if left <= 0:
+            self._expired.add(node)
+        elif self._timed.get(node) != since:
+            self._timed[node] = since
+            self._host.later(self, left, expire)
 
     def _out_of_time(self, node: str, seconds: float) -> bytes:
         return dump(TaskTimedOut(node, seconds, total=True), "the engine")

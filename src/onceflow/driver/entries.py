@@ -35,14 +35,17 @@ def saved(record: records.Saved, value: bytes | None, blob: str | None, annotati
     return Entry("saved", record.node, body, value, blob)
 
 
-def begun(record: records.Begun, values: Sequence[bytes]) -> Entry:
-    """`values` are those of `record.carried`, in its order."""
-    return Entry("begun", record.node, _encode((record.attempt, record.carried)), _encode(values) if values else None)
+def begun(record: records.Begun, values: Sequence[bytes], since: float | None = None) -> Entry:
+    """`values` are those of `record.carried`, in its order; `since` is when the task's time began to run, in seconds
+    since 1970, if it has a limit for all its attempts."""
+    fields = (record.attempt, record.carried) if since is None else (record.attempt, record.carried, since)
+    return Entry("begun", record.node, _encode(fields), _encode(values) if values else None)
 
 
-def failed(record: records.Failed, failure: bytes | None, due: float) -> Entry:
-    """`due` is when the next attempt may start, in seconds since 1970; 0 if there is none."""
-    return Entry("failed", record.node, _encode((record.failures, record.final, due)), failure)
+def failed(record: records.Failed, failure: bytes | None, due: float, since: float | None = None) -> Entry:
+    """`due` is when the next attempt may start, in seconds since 1970; 0 if there is none. `since` as in `begun`."""
+    fields = (record.failures, record.final, due) if since is None else (record.failures, record.final, due, since)
+    return Entry("failed", record.node, _encode(fields), failure)
 
 
 def finished(record: records.Finished, kept: Sequence[str], uncertain: Sequence[str]) -> Entry:
@@ -77,14 +80,14 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
     fields = _decode(entry.body)
     match entry.kind:
         case "begun":
-            attempt, carried = fields
+            attempt, carried = fields[:2]
             return records.Begun(entry.node, attempt, tuple([(node, part) for node, part in carried]))
         case "saved":
             part, attempt, is_graph = fields[:3]
             graph = load_graph(entry.node, value_of(entry, read)) if is_graph else None
             return records.Saved(entry.node, part, attempt, graph)
         case "failed":
-            failures, final, _ = fields
+            failures, final = fields[:2]
             return records.Failed(entry.node, failures, final)
         case "recovering" | "dropped":
             arguments: list[Any] = [tuple(fields)]
@@ -122,11 +125,18 @@ def due(entry: Entry) -> float:
     return moment
 
 
+def since(entry: Entry) -> float | None:
+    """When the time of the task of a *begun* or *failed* entry began to run, if it has a limit for all its attempts."""
+    fields = _decode(entry.body)
+    place = 2 if entry.kind == "begun" else 3
+    return fields[place] if len(fields) > place else None
+
+
 def carried(entry: Entry) -> dict[tuple[str, int], bytes]:
     """The inputs that a *begun* entry carries."""
     if entry.value is None:
         return {}
-    _, parts = _decode(entry.body)
+    parts = _decode(entry.body)[1]
     return {(node, part): value for (node, part), value in zip(parts, _decode_values(entry.value), strict=True)}
 
 

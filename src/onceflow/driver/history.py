@@ -29,6 +29,8 @@ class History:
         """Node → how often it has raised since it was last saved."""
         self.due: dict[str, float] = {}
         """Node → when its next attempt may start, if it failed last."""
+        self.since: dict[str, float] = {}
+        """Node → when its time began to run, if it has a limit for all its attempts and is not done."""
         self.annotations: dict[str, str] = {}
         """Node → what it told about itself, with the output that was saved last."""
         self.blobs: dict[str, list[tuple[int, str]]] = {}
@@ -61,8 +63,11 @@ class History:
 
     def _note(self, record: records.Record, entry: Entry) -> None:
         match record:
+            case records.Begun(node):
+                self._note_since(node, entry)
             case records.Saved(node, part, attempt):
                 self.failure_counts.pop(node, None)
+                self.since.pop(node, None)
                 if not part:
                     self._note_annotations(node, entries.annotations_of(entry))
                 if entry.blob is not None:
@@ -72,12 +77,14 @@ class History:
                 if entry.value is not None:
                     self.failures[node] = entry.value
                 self.due[node] = entries.due(entry)
+                self._note_since(node, entry)
                 if final and node not in self.failed:
                     self.failed.append(node)
             case records.Dropped(nodes):
                 for node in nodes:
                     self.blobs.pop(node, None)
                     self.annotations.pop(node, None)
+                    self.since.pop(node, None)
             case records.Parked(node):
                 self.parked = node
             case records.Undone(node) if node == self.parked:
@@ -89,7 +96,13 @@ class History:
                 self.finished = self.parked = None
                 self.kept = self.uncertain = ()
                 self.resumed = True
+                self.since.clear()
                 self.failed.clear()
+
+    def _note_since(self, node: str, entry: Entry) -> None:
+        since = entries.since(entry)
+        if since is not None:
+            self.since.setdefault(node, since)
 
     def _note_annotations(self, node: str, annotations: str | None) -> None:
         if annotations is not None:

@@ -14,6 +14,7 @@ What happens in the thread of whoever calls:
     submission  from a node to a run that can be journaled
     attaching   joining a run that exists: its result, waiting for it, going on with it
     cancelling  stopping one, wherever it is driven
+    codeless    the same if its code is gone
     listing     which run is meant, which ones there are, and how they stand
     reading     what the journal has of a run that is not driven here
     describing  the tasks of a run, for people

@@ -20,10 +20,11 @@ from collections.abc import Callable
 
 from onceflow.authoring import storing
 from onceflow.core import events
+from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver.driver import Driver
 from onceflow.driver.history import History, load_values
-from onceflow.engine import deaths
+from onceflow.engine import codeless, deaths
 from onceflow.engine.following import Following
 from onceflow.engine.handles import Completion
 from onceflow.engine.hub import Adopted, Hub, Redirected, Store
@@ -31,7 +32,7 @@ from onceflow.engine.reading import Reading
 from onceflow.engine.statuses import AT_REST
 from onceflow.engine.submission import Submission, decode_settings
 from onceflow.engine.waiting import looks
-from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError
+from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, TaskNotFound
 from onceflow.storage.journal import Claim, RunRow
 from onceflow.storage.places import Place
 from onceflow.values import sealing
@@ -119,8 +120,17 @@ class Attaching:
 
     def _load(self, row: RunRow, again: Submission | None, cancel: events.Cancel | None) -> Callable[[Hub], Adopted]:
         journal, store = self._home.journal, Store(self._home, row.id)
+        missing: TaskNotFound | None = None
         with sealing.using(self._home.path), journal.load(row.id) as loaded:
-            stored = storing.decode(loaded.graph, store.read, None if again is None else again.graph)
+            try:
+                stored = storing.decode(loaded.graph, store.read, None if again is None else again.graph)
+                graph: Graph = stored.graph
+                changed = stored.changed
+            except TaskNotFound as error:
+                if cancel is None:
+                    raise
+                missing = error
+                graph, changed = storing.decode_structure(loaded.graph), frozenset()
             settings = decode_settings(loaded.settings)
             past = History.read(loaded.entries, store.read)
         if again is not None and again.settings.on_failure != settings.on_failure:
@@ -131,14 +141,14 @@ class Attaching:
                 kind="setting",
             )
         storing.renew(loaded.graph, past.graphs())
-        run = Run.load(
-            stored.graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=stored.changed
-        )
+        run = Run.load(graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=changed)
         returned = [found for found in run.rows.values() if found.expander is not None]
         run.note_changed([found.id for found in returned if found.node.call.has_changed])
         decided = run.begin()
         if cancel is not None:
             decided += run.handle(cancel)
+            if missing is not None:
+                decided = codeless.cancel(run, decided, missing)
         elif past.parked is not None:
             decided += run.handle(events.RetryUndo(past.parked))
         elif past.finished is not None:
@@ -146,9 +156,12 @@ class Attaching:
         with journal.load(row.id) as loaded:
             outputs, carried = load_values(loaded.entries, run)
 
+        goes_on = (
+            past.finished is None and past.parked is None
+        )  # else somebody resumes it, and it has all its time again
         left = settings.timeout
-        if left is not None and past.finished is None and past.parked is None and not past.resumed:
-            left -= self._hub.now() - row.created  # else somebody has resumed it, and it has all its time again
+        if left is not None and goes_on and not past.resumed:
+            left -= self._hub.now() - row.created
 
         def make(hub: Hub) -> Adopted:
             driver = Driver(
@@ -162,6 +175,7 @@ class Attaching:
                 blobs=past.blobs,
                 failed=past.failures,
                 due=past.due,
+                since=past.since if goes_on else None,
                 annotations=past.annotations,
                 metadata=row.metadata,
                 status=row.status,

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import msgspec
 
+from onceflow.backends.local import capacity
 from onceflow.backends.local.admission import Admission, Needs
 from onceflow.backends.local.capture import Event, merged
 from onceflow.backends.local.dispatch import Dispatcher
@@ -85,7 +86,8 @@ class Pool:
 
     `cpus` and `memory` (bytes) are what the jobs that run at the same time may need together (`Job.cpus`,
     `Job.memory`). They default to the number of usable cores, or of workers if that is larger, and to the physical
-    memory of the host. `grace` is how many seconds a job has for cleaning up when it is told to stop.
+    memory of the host, or what its control groups leave of that (`capacity`). `grace` is how many seconds a job has for
+    cleaning up when it is told to stop.
 
     `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
     are; both are called where `report` is. Without `printed`, or with `capture=False`, workers write to where this
@@ -120,10 +122,8 @@ class Pool:
         self._progressed = progressed
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
-        capacity = Needs(
-            max(cores, self.size) if cpus is None else cpus, _physical_memory() if memory is None else memory
-        )
-        self._dispatcher = Dispatcher(Admission(capacity, self.size))
+        there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
+        self._dispatcher = Dispatcher(Admission(there, self.size))
         self._sources = Sources()
         self._workers: dict[int, Worker] = {}
         """Process id → worker, until its end is proved."""
@@ -560,7 +560,3 @@ class Pool:
     def _unwatch(self, descriptor: int | socket.socket) -> None:
         with contextlib.suppress(KeyError, ValueError):  # it is not watched, or is closed already
             self._selector.unregister(descriptor)
-
-
-def _physical_memory() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

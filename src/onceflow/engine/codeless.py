@@ -1,0 +1,37 @@
+"""Cancelling a run whose code is gone: possible as long as nothing has to be taken back.
+
+A run that is cancelled starts nothing new, so its code is needed for undos only. What the run wants to start before it
+hears that it is cancelled is told to have ended at once: it never began here. Begun irrevocable attempts cannot be
+given time to finish; they may have happened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from onceflow.core import commands, events
+from onceflow.core.run import Run
+from onceflow.errors import TaskNotFound
+
+
+def cancel(run: Run, decided: Iterable[commands.Command], missing: TaskNotFound) -> list[commands.Command]:
+    """What is left to do of what a run has decided that is being cancelled. Raises `TaskNotFound` if something has to
+    be taken back; `missing` says what is not there."""
+    left: list[commands.Command] = []
+    waiting = deque([*decided, *run.handle(events.GiveUp())])
+    while waiting:
+        command = waiting.popleft()
+        match command:
+            case commands.Start(node, attempt):
+                waiting += run.handle(events.Ended(node, attempt))
+            case commands.Wait(node, attempt):
+                waiting += run.handle(events.Elapsed(node, attempt))
+            case commands.Stop():
+                pass
+            case commands.Undo(node):
+                advice = f"Cancelling the run needs its code, because {node!r} has to be taken back. Bring it back."
+                raise TaskNotFound(missing.task, missing.module, missing.reason, advice) from missing
+            case _:
+                left.append(command)
+    return left
