@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from onceflow import Engine, task
-from onceflow.engine.submission import prepare
+from onceflow.engine.submission import new_id, prepare
 from onceflow.storage.home import Home
 from onceflow.storage.journal import CreateRun, commit
 from onceflow.testing.chaos import kills
@@ -120,8 +120,8 @@ def test_of_two_engines_that_go_on_with_an_interrupted_run_one_drives(tmp_path: 
         for count in range(ROUNDS):
             # given: a run whose engine is dead
             name = f"race-{count}"
-            opening = prepare(chain(count), name=name, on_failure="keep", timeout=None, home=home).opening
-            (created,) = opening
+            settings: dict[str, Any] = {"on_failure": "keep", "timeout": None, "metadata": None}
+            (created,) = prepare(chain(count), name=name, **settings, home=home, id=new_id).opening
             assert isinstance(created, CreateRun)
             assert commit(home.journal, [msgspec.structs.replace(created, owner="dead")]).ok
             # when
