@@ -454,10 +454,12 @@ class RunPaused(OnceflowError):
 
 
 class RunInterrupted(OnceflowError):
-    """Raised when the result of a run is asked for whose engine was closed before the run ended. `run` is its id."""
+    """Raised when the result of a run is asked for whose engine was closed before the run ended. `run` is its id,
+    `reason` says why."""
 
     def __init__(self, run: str, reason: str) -> None:
         self.run = run
+        self.reason = reason
         super().__init__(
             f"run {run} was interrupted: {reason}. Nothing that was saved is lost; resume({run!r}) goes on."
         )

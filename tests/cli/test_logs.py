@@ -124,13 +124,14 @@ def test_what_an_engine_did_is_shown(fresh, tmp_path):
     (tmp_path / "x").touch()
     fresh("retry", "n")
     events = [json.loads(line) for line in fresh("logs", "--engine", "--json").stdout.splitlines()]
+    events = [event for event in events if event["event"] != "started"]  # which a slow machine tells
     (id,) = [run["id"] for run in fresh.json("ls")]
     assert [event["event"] for event in events] == [
-        *("engine opened", "run created", "started", "failed", "status", "run ended", "engine closed"),
-        *("engine opened", "run adopted", "run claimed", "status", "started", "finished", "started", "finished"),
+        *("engine opened", "run created", "failed", "status", "run ended", "engine closed"),
+        *("engine opened", "run adopted", "run claimed", "status", "finished", "finished"),
         *("status", "run ended", "engine closed"),
     ]
-    failed = events[3]
+    failed = events[2]
     assert (failed["run"], failed["task"], failed["attempt"]) == (id, "need", "1.1")
     assert failed["detail"].startswith("FileNotFoundError: ")
     assert failed["worker"] > 0

@@ -19,7 +19,7 @@ from onceflow.engine.printing import Printing
 from onceflow.engine.recording import Recording
 from onceflow.engine.settings import EngineSettings
 from onceflow.engine.workers import Workers
-from onceflow.errors import OnceflowError
+from onceflow.errors import OnceflowError, RunInterrupted
 from onceflow.storage import logs
 from onceflow.storage.blobs import Author
 from onceflow.storage.blobs import Statistics as BlobStatistics
@@ -109,8 +109,8 @@ class LocalHub(Hub):
         timeout = super()._turn()
         if self._printing is not None:
             self._printing.turn()
-        self._recording.turn()
-        return timeout
+        soon = self._recording.turn()
+        return timeout if soon is None or (timeout is not None and timeout < soon) else soon
 
     def _ended(self, failure: BaseException | None) -> None:
         super()._ended(failure)
@@ -178,6 +178,7 @@ class LocalHub(Hub):
         if self._printing is not None:
             self._printing.ended(driver.id)
         if not isinstance(driver.interruption, Redirected):
-            how = f"interrupted: {driver.interruption}" if driver.ending is None else driver.ending.status
-            self._recording.tell("run ended", driver.id, detail=how)
+            why = driver.interruption
+            how = f"interrupted: {why.reason if isinstance(why, RunInterrupted) else why}"
+            self._recording.tell("run ended", driver.id, detail=how if driver.ending is None else driver.ending.status)
         super().ended(driver)

@@ -1,15 +1,17 @@
 """The log of an engine: one line for each thing that happened, for people who want to know what it did and when.
 
-Events are collected during a turn of the loop and written at its end, with one write, never synced. An engine that does
-nothing leaves nothing. The logs of the last engines are kept; whoever begins a log removes those that are too many.
+Events are collected during a turn of the loop and written at its end, with one write, never synced. There may be many
+thousands a second, so an attempt that ends soon has one line, which tells when it ended and how long it took; only one
+that goes on gets a line for its start as well. An engine that does nothing leaves nothing. The logs of the last engines
+are kept; whoever begins a log removes those that are too many.
 
 What is here is told elsewhere too: the truth about a run is in the journal.
 """
 
 from __future__ import annotations
 
-import heapq
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +26,9 @@ from onceflow.engine.waiting import looks
 from onceflow.storage import logs
 from onceflow.storage.logs import Reader, Writer
 from onceflow.values import failures
+
+SOON = 1.0
+"""Seconds. An attempt that ends within them needs no line for its start."""
 
 MOST_ENGINES = 20
 """Whose logs are kept, beside those that are alive."""
@@ -67,6 +72,10 @@ class Recording:
         self._writer = Writer(folder, limit)
         self._encoder = msgspec.json.Encoder()
         self._new: list[EngineEvent] = []
+        self._attempts: list[tuple[str, Work, Report | None]] = []
+        """Those that were started, and how they ended, in this turn."""
+        self._started: dict[int, tuple[float, str, Work]] = {}
+        """The identity of work that may end soon → when it was started, its run, and itself. The oldest first."""
         self._begun = False
         self._troubled = False
         self.lost = 0
@@ -85,18 +94,40 @@ class Recording:
         if self.on:
             self._new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
 
-    def tell_start(self, run: str, work: Work) -> None:
-        """An attempt, or the undo of one, was given to the pool."""
-        event = "undoing" if work.undo else "started"
-        self._new.append(EngineEvent(time.time(), event, run, work.node, work.attempt))
+    def tell_attempt(self, run: str, work: Work, report: Report | None) -> None:
+        """An attempt, or the undo of one, was given to the pool, or has ended so. If all is well, little happens here:
+        whoever calls is in a hurry."""
+        self._attempts.append((run, work, report))
+        if report is not None and type(report) is not Finished:
+            self._tell_trouble(run, work, report)
 
-    def tell_end(self, run: str, work: Work, report: Report) -> None:
-        """What became of it."""
+    def keep(self, line: LogLine) -> None:
+        """What was printed and belongs to no job."""
+        self._new.append(EngineEvent(line.time, line.stream, detail=line.text))
+
+    def turn(self) -> float | None:
+        """Writes what is new. Says in how many seconds there may be more."""
+        if self._attempts or self._started:
+            now = time.time()
+            self._tell_attempts(now)
+            self._tell_starts(now - SOON)
+        if self._new:
+            self._write()
+        return SOON if self._started else None
+
+    def _tell_attempts(self, now: float) -> None:
+        attempts, self._attempts = self._attempts, []
+        for run, work, report in attempts:
+            if report is None:
+                self._started[id(work)] = (now, run, work)
+                continue
+            self._started.pop(id(work), None)
+            if type(report) is Finished:
+                event, seconds = "undone" if work.undo else "finished", report.ended - report.started
+                self._new.append(EngineEvent(report.ended, event, run, work.node, work.attempt, report.worker, seconds))
+
+    def _tell_trouble(self, run: str, work: Work, report: Report) -> None:
         node, attempt = work.node, work.attempt
-        if type(report) is Finished:
-            event, seconds = "undone" if work.undo else "finished", report.ended - report.started
-            self._new.append(EngineEvent(report.ended, event, run, node, attempt, report.worker, seconds))
-            return
         match report:
             case Raised(_, failure, _, started, ended, worker):
                 event = "undo failed" if work.undo else "failed"
@@ -106,14 +137,16 @@ class Recording:
             case Ended(_, started):
                 self.tell("lost", run, node, attempt, detail="stopped" if started else "stopped before it started")
 
-    def keep(self, line: LogLine) -> None:
-        """What was printed and belongs to no job."""
-        self._new.append(EngineEvent(line.time, line.stream, detail=line.text))
+    def _tell_starts(self, before: float) -> None:
+        """Of what was started before this and has not ended."""
+        while self._started:
+            key, (at, run, work) = next(iter(self._started.items()))
+            if at > before:
+                return
+            del self._started[key]
+            self._new.append(EngineEvent(at, "undoing" if work.undo else "started", run, work.node, work.attempt))
 
-    def turn(self) -> None:
-        """Writes what is new."""
-        if not self._new:
-            return
+    def _write(self) -> None:
         if not self._begun:
             self._begun = True
             self._begin()
@@ -127,9 +160,11 @@ class Recording:
                 logger.warning("the log of the engine cannot be written (%s); runs go on", error)
 
     def close(self) -> None:
+        self._tell_attempts(time.time())
+        self._tell_starts(math.inf)
         if self._begun or self._new:
             self.tell("engine closed", detail=f"{self.lost} events could not be stored" if self.lost else "")
-            self.turn()
+            self._write()
         self._writer.close_all()
 
     def _begin(self) -> None:
@@ -152,21 +187,20 @@ def forget_old(folder: Path, most_bytes: int, is_alive: Callable[[str], bool]) -
             logs.delete(folder / engine)
 
 
-def read(folder: Path, readers: dict[str, Reader]) -> Iterator[EngineEvent]:
+def read(folder: Path, readers: dict[str, Reader]) -> list[EngineEvent]:
     """What all engines did, in the order of time, as far as it has not been read with these readers."""
     for engine in logs.names(folder):
         readers.setdefault(engine, Reader(folder / engine))
-    return heapq.merge(*[_events(engine, reader) for engine, reader in readers.items()], key=lambda event: event.time)
+    events = [event for engine, reader in readers.items() for event in _events(engine, reader)]
+    return sorted(events, key=lambda event: event.time)
 
 
 def follow(folder: Path, readers: dict[str, Reader]) -> Iterator[EngineEvent]:
     """The same, and what they do from now on. Never ends."""
     while True:
         for _ in looks():
-            news = False
-            for event in read(folder, readers):
-                news = True
-                yield event
+            news = read(folder, readers)
+            yield from news
             if news:
                 break
 

@@ -123,7 +123,7 @@ class Workers:
 
     def start(self, driver: Driver, work: Work) -> None:
         if self._recording.on:
-            self._recording.tell_start(driver.id, work)
+            self._recording.tell_attempt(driver.id, work, None)
         ahead = self._foresight.take(driver, work)
         if ahead is not None:
             self._jobs[ahead] = (driver, work)
@@ -263,6 +263,9 @@ class Workers:
         return hash
 
     def _reported(self, report: Report) -> None:
+        if type(report) is Finished and report.token in self._jobs:  # as most are
+            self._pass_on_asked(report)
+            return
         match report:
             case Died(tokens, worker, status):
                 self._recording.tell("worker died", worker=worker, detail=f"status {status}")
@@ -282,14 +285,17 @@ class Workers:
                 failure = failures.dump(TaskTimedOut(work.node, timeout), "the engine")
                 self._pass_on(driver, work, Raised(token, failure, False, 0.0, 0.0, 0))
             case _:
-                driver, work = self._take(report.token)
-                self._pass_on(driver, work, report)
-                if self._foresight.expects(driver, work.attempt + 1):
-                    self._stop_ahead(driver)
+                self._pass_on_asked(report)
+
+    def _pass_on_asked(self, report: Finished | Raised | Ended) -> None:
+        driver, work = self._take(report.token)
+        self._pass_on(driver, work, report)
+        if self._foresight.expects(driver, work.attempt + 1):
+            self._stop_ahead(driver)
 
     def _pass_on(self, driver: Driver, work: Work, report: Report) -> None:
         if self._recording.on:
-            self._recording.tell_end(driver.id, work, report)
+            self._recording.tell_attempt(driver.id, work, report)
         self._answer(driver, work, report)
 
     def _ended_unasked(self, token: int) -> None:
