@@ -73,8 +73,9 @@ def test_a_run_is_followed_until_it_ends(fresh, tmp_path):
     door.touch()
     assert following.communicate(timeout=LONG) == ("after\n", "")
     assert following.returncode == 0
-    shown = driving.communicate(timeout=LONG)
-    assert shown == ("held\n", "noisy | before\nnoisy | after\n")
+    printed, said = driving.communicate(timeout=LONG)
+    assert printed == "held\n"
+    assert [line for line in said.splitlines() if line.startswith("noisy")] == ["noisy | before", "noisy | after"]
 
 
 def test_to_follow_is_ended_from_the_keyboard(fresh, tmp_path):
@@ -100,12 +101,11 @@ def test_a_reader_that_goes_away_is_no_error(fresh):
     assert (code, done.stderr) == ("0", "")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"), [((), "pay | paying for ann\n"), (("--output", "store"), ""), (("--quiet",), "")]
-)
-def test_what_tasks_print_is_shown_on_stderr_unless_somebody_minds(fresh, options, said):
+@pytest.mark.parametrize(("options", "is_shown"), [((), True), (("--output", "store"), False), (("--quiet",), False)])
+def test_what_tasks_print_is_shown_on_stderr_unless_somebody_minds(fresh, options, is_shown):
     result = fresh("run", f"{FLOWS}:trip", "--arg", "user=ann", "--name", "t", *options)
-    assert (result.stdout, result.stderr) == ("ann paid 400\n", said)
+    assert result.stdout == "ann paid 400\n"
+    assert ("pay | paying for ann\n" in result.stderr) == is_shown
     assert fresh("logs", "t", "-q").stdout == "paying for ann\n"
 
 
