@@ -157,5 +157,7 @@ def test_the_setting_is_found_in_the_environment(tmp_path: Path) -> None:
 
 def test_a_line_about_nothing_known() -> None:
     stream = io.StringIO()
-    Lines(stream).show([View(info(), Overview({}, [], []), 0)])
-    assert "0 of 0 done" in stream.getvalue()
+    Lines(stream).show([View(info(), Overview({}, [], []), 0)], hidden=1)
+    first, second = stream.getvalue().splitlines()
+    assert "0 of 0 done" in first
+    assert second.endswith("  and 1 more run")

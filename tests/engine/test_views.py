@@ -43,9 +43,9 @@ SHAKY = a_task(
 )
 
 
-def drawn(views: Sequence[View], height: int = 24, width: int = 100) -> list[str]:
+def drawn(views: Sequence[View], height: int = 24, width: int = 100, hidden: int = 0) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=width, height=height).print(draw(views, width, height))
+    Console(file=file, width=width, height=height).print(draw(views, hidden, width, height))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -228,8 +228,10 @@ def test_runs_that_are_gone_are_left_out_and_those_without_code_are_named() -> N
 
 def test_not_all_of_many_runs_are_looked_into() -> None:
     fake = Fake()
-    assert len(Looking(fake).look([f"r{number}" for number in range(100)])) == MOST_RUNS  # type: ignore[arg-type]
-    assert fake.surveys == MOST_RUNS
+    looking = Looking(fake)  # type: ignore[arg-type]
+    seen = looking.look([f"r{number}" for number in range(100)])
+    assert (len(seen), fake.surveys, looking.hidden) == (MOST_RUNS, MOST_RUNS, 100 - MOST_RUNS)
+    assert drawn(seen[:1], hidden=looking.hidden)[-1] == f"and {100 - MOST_RUNS} more runs"
 
 
 def test_after_a_look_that_took_long_the_next_one_comes_later(clock: list[float]) -> None:

@@ -89,7 +89,7 @@ def _display(engine: Engine, id: str | None, interval: float) -> None:
             shown = [view.info.id for view in going_on]
             if not going_on:
                 return
-            live.show(going_on)
+            live.show(going_on, looking.hidden)
             time.sleep(looking.pause(interval))
     finally:
         live.close()

@@ -20,6 +20,7 @@ from onceflow.engine import wording
 from onceflow.engine.describing import TaskInfo
 from onceflow.engine.overviews import TROUBLED
 from onceflow.engine.views import Looking, View
+from onceflow.errors import EngineClosed
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
@@ -71,6 +72,8 @@ class Displaying:
     def _show_safely(self) -> None:
         try:
             self._show()
+        except EngineClosed:
+            return
         except Exception as error:
             logger.warning("progress cannot be shown: %s: %s", type(error).__name__, error)
 
@@ -95,15 +98,15 @@ class Displaying:
                 shown = {view.info.id: None for view in views if not view.has_ended}
                 if over:
                     return
-                display.show([view for view in views if not view.has_ended])
+                display.show([view for view in views if not view.has_ended], looking.hidden)
                 over = self._over.wait(looking.pause(INTERVALS[form]))
         finally:
             display.close()
 
 
 class Display(Protocol):
-    def show(self, views: Sequence[View]) -> None:
-        """These go on."""
+    def show(self, views: Sequence[View], hidden: int = 0) -> None:
+        """These go on, and so many more."""
 
     def end(self, view: View) -> None:
         """This one does so no more."""
@@ -123,18 +126,20 @@ class Live:
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console  # slow to import
         from rich.live import Live
+        from rich.text import Text
 
+        self._text = Text
         self._console = Console(file=stream)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
-    def show(self, views: Sequence[View]) -> None:
+    def show(self, views: Sequence[View], hidden: int = 0) -> None:
         from onceflow.engine.drawing import draw
 
-        self._live.update(draw(views, self._console.width, self._console.height), refresh=True)
+        self._live.update(draw(views, hidden, self._console.width, self._console.height), refresh=True)
 
     def end(self, view: View) -> None:
-        self._console.print(f"{wording.name(view)}: {wording.ending(view)}", markup=False, highlight=False)
+        self._console.print(self._text(f"{wording.name(view)}: {wording.ending(view)}"))
 
     def close(self) -> None:
         self._live.stop()
@@ -151,14 +156,14 @@ class Lines:
         self._known: dict[str, set[tuple[str, str, int]]] = {}
         """Run → (task, state, failures) of those in trouble."""
 
-    def show(self, views: Sequence[View]) -> None:
+    def show(self, views: Sequence[View], hidden: int = 0) -> None:
         for view in views:
             for task in self._new_trouble(view):
                 self._say(view, wording.trouble(task), _trouble_as_json(task))
-            now = time.monotonic()
-            if now - self._told.get(view.info.id, -SUMMARY) >= SUMMARY:
-                self._told[view.info.id] = now
+            if self._is_due(view.info.id):
                 self._say(view, wording.line(view), as_json(view))
+        if hidden and not self._as_json and self._is_due(""):
+            self._write(f"and {hidden} more run{'s' * (hidden != 1)}")
 
     def end(self, view: View) -> None:
         self._say(view, wording.ending(view), as_json(view))
@@ -174,14 +179,22 @@ class Lines:
         self._known[view.info.id] = {(task.id, task.state, task.failures) for task in troubled}
         return [task for task in troubled if (task.id, task.state, task.failures) not in before]
 
+    def _is_due(self, run: str) -> bool:
+        now = time.monotonic()
+        if now - self._told.get(run, -SUMMARY) < SUMMARY:
+            return False
+        self._told[run] = now
+        return True
+
     def _say(self, view: View, text: str, fields: dict[str, Any]) -> None:
-        now = time.time()
         if self._as_json:
-            said = msgspec.json.encode({"time": now, "id": view.info.id, "name": view.info.name, **fields}).decode()
+            told = {"time": time.time(), "id": view.info.id, "name": view.info.name, **fields}
+            print(msgspec.json.encode(told).decode(), file=self._stream, flush=True)
         else:
-            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-            said = f"{moment}  {wording.name(view)}  {text}"
-        print(said, file=self._stream, flush=True)
+            self._write(f"{wording.name(view)}  {text}")
+
+    def _write(self, text: str) -> None:
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}", file=self._stream, flush=True)
 
 
 def as_json(view: View) -> dict[str, Any]:

@@ -32,8 +32,8 @@ LEAST_NAME = 16
 COLOURS = {"failed": "red", "retrying": "yellow", "undoing": "yellow", "running": "cyan"}
 
 
-def draw(views: Sequence[View], width: int, height: int) -> RenderableType:
-    """For a terminal of this size. No higher than that, if that can be."""
+def draw(views: Sequence[View], hidden: int, width: int, height: int) -> RenderableType:
+    """For a terminal of this size. No higher than that, if that can be. So many runs are hidden."""
     bar = SHORT_BAR if width < NARROW else BAR
     budget = max(LEAST_ROWS, (height - 1 - len(views)) // max(1, len(views)))
     parts: list[RenderableType] = []
@@ -41,6 +41,8 @@ def draw(views: Sequence[View], width: int, height: int) -> RenderableType:
         parts.append(_head(view, bar))
         if view.overview is not None:
             parts.append(_rows(view.overview, bar, budget))
+    if hidden:
+        parts.append(_line(f"and {hidden} more run{'s' * (hidden != 1)}", "dim"))
     return Group(*parts)
 
 

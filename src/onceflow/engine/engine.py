@@ -407,7 +407,8 @@ class Engine:
         if error is None:
             for adopter in list(self._adopters):
                 adopter.join()
-            self._hub.wait_until_idle()
+            with self._display:
+                self._hub.wait_until_idle()
         self.close()
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ long, the next one comes later.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -66,6 +67,8 @@ class Looking:
     """Looks at runs. `since` says when one began: at its creation, or when somebody began to wait for it."""
 
     def __init__(self, engine: Engine, since: Callable[[RunInfo], float] = lambda info: info.created) -> None:
+        self.hidden = 0
+        """How many runs were too many for the last look."""
         self._engine = engine
         self._since = since
         self._finished: dict[str, deque[tuple[float, int]]] = {}
@@ -77,16 +80,16 @@ class Looking:
         self._cost = 0.0
 
     def look(self, runs: Iterable[str]) -> list[View]:
-        """Those of these runs that still exist; not too many of them."""
+        """Those of these runs that still exist; not too many of them (`hidden`)."""
         begun = time.monotonic()
         views: list[View] = []
+        self.hidden = 0
         for run in runs:
-            try:
-                views.append(self._view(self._engine.info(run)))
-            except NoSuchRun:
-                continue
             if len(views) == MOST_RUNS:
-                break
+                self.hidden += 1
+                continue
+            with contextlib.suppress(NoSuchRun):
+                views.append(self._view(self._engine.info(run)))
         self._cost = time.monotonic() - begun
         return views
 
