@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.common import Command
+from onceflow.engine import asking
+from tests.cli.common import LONG, Command
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +18,12 @@ def onceflow(tmp_path_factory: pytest.TempPathFactory) -> Command:
 @pytest.fixture
 def fresh(tmp_path: Path) -> Command:
     return Command(tmp_path / "home")
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, an engine answers in the end."""
+    monkeypatch.setattr(asking, "PATIENCE", LONG)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine
-from tests.engine.common import Door
+from onceflow.engine import asking
+from tests.engine.common import LONG, Door
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,12 @@ def engine(home: Path) -> Iterator[Engine]:
     made = Engine(home, workers=2)
     yield made
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, an engine answers in the end."""
+    monkeypatch.setattr(asking, "PATIENCE", LONG)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from onceflow.engine.overviews import Overview
 from onceflow.storage import sockets
 from onceflow.storage.home import ENGINES
 
-PATIENCE = 3.0
+PATIENCE = 5.0
 """Seconds that an engine has for its answer."""
 
 

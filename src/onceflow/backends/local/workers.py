@@ -118,9 +118,7 @@ class Worker:
     def running(self) -> list[int]:
         """The tokens of the jobs that it runs now."""
         mark = self.mark
-        lane = next((token for token, given in self.queue.items() if given.place >= mark), None)
-        in_lane = lane is not None and self.queue[lane].place == mark
-        return [lane, *self.shared] if lane is not None and in_lane else list(self.shared)
+        return [*[token for token, given in self.queue.items() if given.place == mark], *self.shared]
 
     @property
     def printing(self) -> int:
