@@ -286,16 +286,22 @@ def test_an_answer_that_is_too_long_is_refused(
 
 
 def test_trouble_while_answering_ends_the_connection_and_nothing_else(
-    engine: Engine, raw: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: Engine,
+    home: Path,
+    raw: socket.socket,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def break_down(_: object) -> None:
         raise RuntimeError("broken")
 
     monkeypatch.setattr(answering_of(engine), "_answer_to", break_down)
-    raw.sendall(talking.encode(talking.Describe("any")))
-    assert answer(raw) is None
+    for connection in [raw, *[connected(engine, home) for _ in range(5)]]:  # some are answered later than asked
+        connection.sendall(talking.encode(talking.Describe("any")))
+        assert answer(connection) is None
+        connection.close()
     assert engine.run(keep.bind(1)) == 1
-    assert "could not be answered" in caplog.text
+    assert caplog.text.count("could not be answered") == 6
 
 
 def test_an_engine_without_descriptors_goes_on(engine: Engine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,7 +141,11 @@ class Answering:
             connection, request = self._asked.popleft()
             if connection in self._connections:
                 begun = time.monotonic()
-                connection.answer(self._answer_to(request))
+                try:
+                    connection.answer(self._answer_to(request))
+                except Exception:
+                    logger.exception("a question of another engine could not be answered")
+                    connection.close()
                 self._resting = True
                 self._loop.later(REST * (time.monotonic() - begun), self._answer_next)
                 return
@@ -220,9 +224,6 @@ class _Connection:
             self._send_rest()
         except talking.Malformed as problem:
             self.answer(talking.Refused("unable", str(problem)))
-        except Exception:
-            logger.exception("a question of another engine could not be answered")
-            self.close()
 
     def _receive(self) -> None:
         try:
