@@ -54,6 +54,12 @@ def test_a_node_is_known_by_itself_once_it_was_measured_often_enough():
     assert History(runs).samples("step_1", "another") is None
 
 
+def test_a_node_whose_durations_spread_as_those_of_its_task_is_not_told_from_others():
+    runs = [past({"step": [seconds, 10.0 - seconds]}) for seconds in (1.0, 9.0, 2.0, 8.0, 5.0)]
+
+    assert History(runs).samples("step_1", "step").count == 10
+
+
 def test_recent_runs_count_more():
     runs = [past({"step": [10.0]})] * 3 + [past({"step": [1.0]})] * 3
 

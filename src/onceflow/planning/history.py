@@ -37,8 +37,11 @@ FADING = 0.85
 MOST_DURATIONS = 200
 """That are kept for a task of a run."""
 
-ENOUGH = 3
+ENOUGH = 5
 """Runs in which a node must have been measured, for its own durations to say more than those of its task."""
+
+ALIKE = 0.5
+"""They must also lie closer together: within this share of what most durations of the task spread over."""
 
 MOST_REMEMBERED = 100
 """Runs."""
@@ -115,9 +118,15 @@ class History:
         self._tasks: dict[str, Samples | None] = {}
 
     def samples(self, node: str, task: str) -> Samples | None:
-        """The durations of a node, if it was there often enough, or else of its task. None if nobody knows any."""
+        """The durations of a node, if they tell it from others of its task, or else of the task. None if nobody knows
+        any."""
+        found = self.of_task(task)
         own = {n: [run.nodes[node, task]] for n, run in enumerate(self.runs) if (node, task) in run.nodes}
-        return Samples(own, self.weights, len(own)) if len(own) >= ENOUGH else self.of_task(task)
+        if found is None or len(own) < ENOUGH:
+            return found
+        alone = Samples(own, self.weights, len(own))
+        width = alone.quantile(1.0) - alone.quantile(0.0)
+        return alone if width <= ALIKE * (found.quantile(0.9) - found.quantile(0.1)) else found
 
     def of_task(self, task: str) -> Samples | None:
         if task not in self._tasks:
