@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onceflow.core import records
 from onceflow.driver import entries, measuring
 from onceflow.driver.history import History
-from onceflow.driver.measuring import FINISHED, LOST, RAISED, STOPPED, Measurements
+from onceflow.driver.measuring import FINISHED, LOST, RAISED, STOPPED, Measurement, Measurements
 from onceflow.driver.work import Work
 from tests.driver.common import Drive, effect, pure, undoable
 
@@ -22,8 +23,12 @@ def work(node: str = "a", number: int = 1, *, epoch: int = 1, undo: bool = False
 
 def measured(drive: Drive) -> list[tuple[str, str]]:
     """What the journal was handed: (node, outcome)."""
-    found = [entry for entry in drive.host.entries() if entry.kind == measuring.MEASURED]
+    found = [entry for entry in drive.host.entries() if entry.kind in measuring.KINDS]
     return [(one.node, one.outcome) for one in measuring.read(found)]
+
+
+def taken(waiting: Measurements, epoch: int = 1) -> list[Measurement]:
+    return list(measuring.read([entries.measured(waiting.take(epoch))]))
 
 
 @given(st.lists(st.tuples(st.text(max_size=4), st.integers(1, 9), moments, durations, st.booleans()), min_size=1))
@@ -31,7 +36,7 @@ def test_what_was_measured_comes_back(attempts):
     waiting = Measurements()
     for node, number, started, seconds, undo in attempts:
         waiting.add(work(node, number, epoch=3, undo=undo), FINISHED, started, started + seconds, 77, 5)
-    found = list(measuring.read([waiting.take(3)]))
+    found = taken(waiting, 3)
     assert [one.task for one in found] == [f"task of {node}" for node, *_ in attempts]
     assert [(one.node, one.attempt, one.undo) for one in found] == [(n, 3 << 32 | i, u) for n, i, _, _, u in attempts]
     for one, (_, _, started, seconds, _) in zip(found, attempts, strict=True):
@@ -46,7 +51,7 @@ def test_nobody_knows_when_an_attempt_started_that_was_lost_or_stopped():
     waiting.add(work("a"), LOST, 0.0, 0.0, 77, 0)
     waiting.add(work("b"), STOPPED, 0.0, 0.0, 0, 0)
     waiting.add(work("c"), RAISED, 1e9, 1e9 + 1, 78, 0)
-    lost, stopped, raised = measuring.read([waiting.take(1)])
+    lost, stopped, raised = taken(waiting)
     assert (lost.started, lost.outcome, lost.worker) == (0.0, "lost", 77)
     assert (stopped.started, stopped.outcome) == (0.0, "stopped")
     assert (raised.started, raised.seconds, raised.outcome) == (1e9, 1.0, "raised")
@@ -55,7 +60,7 @@ def test_nobody_knows_when_an_attempt_started_that_was_lost_or_stopped():
 def test_a_clock_that_was_set_back_gives_no_negative_duration():
     waiting = Measurements()
     waiting.add(work(), FINISHED, 1e9, 1e9 - 5, 77, 0)
-    (one,) = measuring.read([waiting.take(1)])
+    (one,) = taken(waiting)
     assert one.seconds == 0.0
 
 
@@ -64,30 +69,48 @@ def test_measurements_are_taken_once_and_are_bounded():
     assert waiting.take(1) is None
     for number in range(measuring.MOST_WAITING + 5):
         waiting.add(work(number=number), FINISHED, 1e9, 1e9, 77, 0)
-    assert len(list(measuring.read([waiting.take(1)]))) == measuring.MOST_WAITING
+    assert len(taken(waiting)) == measuring.MOST_WAITING
     assert waiting.take(1) is None
 
 
 def test_measurements_are_no_records():
     waiting = Measurements()
     waiting.add(work(), FINISHED, 1e9, 1e9, 77, 0)
-    entry = waiting.take(1)
+    entry = entries.measured(waiting.take(1))
     assert entries.record_of(entry, lambda reference: b"") is None
     assert History.read([entry], lambda reference: b"").records == []
 
 
-def measure(drive: Drive, node: str, outcome: int = FINISHED) -> None:
-    drive.driver.measurements.add(drive.host.running(node), outcome, 1e9, 1e9 + 1, 77, 3)
+def measure(drive: Drive, node: str, outcome: int = FINISHED, seconds: float = 1.0) -> None:
+    drive.driver.measurements.add(drive.host.running(node), outcome, 1e9, 1e9 + seconds, 77, 3)
 
 
-def test_the_last_measurements_ride_on_the_batch_that_ends_the_run():
+def test_a_long_attempt_rides_on_the_next_batch():
     drive = Drive(effect.bind(pure.bind(1)))
     measure(drive, "pure")
+    drive.finish("pure", 1)
+    assert drive.kinds == ["measured", "begun effect"]
+    assert measured(drive) == [("pure", "finished")]
+
+
+def test_short_attempts_wait_until_they_are_enough():
+    drive = Drive(effect.bind(pure.bind(1)))
+    measure(drive, "pure", seconds=0.001)
+    drive.finish("pure", 1)
+    assert drive.kinds == ["begun effect"]
+    for _ in range(measuring.ENOUGH_WAITING):
+        measure(drive, "pure", seconds=0.001)
+    assert drive.driver.measurements.due
+
+
+def test_the_last_measurements_are_part_of_the_entry_that_ends_the_run():
+    drive = Drive(effect.bind(pure.bind(1)))
+    measure(drive, "pure", seconds=0.001)
     drive.finish("pure", 1)
     drive.commit()
     measure(drive, "effect")
     drive.finish("effect", 2)
-    assert drive.kinds == ["measured", "begun effect", "measured", "saved effect", "finished"]
+    assert drive.kinds == ["begun effect", "saved effect", "finished"]
     assert measured(drive) == [("pure", "finished"), ("effect", "finished")]
     drive.commit()
     assert drive.driver.ending.status == "succeeded"
@@ -102,13 +125,18 @@ def test_measurements_make_no_batch_of_their_own():
     assert measured(drive) == []
 
 
-def test_a_batch_that_only_changes_the_status_takes_them_along():
+def test_a_batch_that_changes_the_status_takes_them_along():
     drive = Drive(undoable.bind())
     drive.commit()
-    measure(drive, "undoable", RAISED)
+    measure(drive, "undoable", RAISED, seconds=0.001)
     drive.fail("undoable")
     drive.commit()
-    measure(drive, "undoable")
+    measure(drive, "undoable", seconds=0.001)
     drive.undo("undoable")
     assert drive.host.statuses()[-1] == "waiting"
     assert measured(drive) == [("undoable", "raised"), ("undoable", "finished")]
+
+
+def test_the_end_of_a_run_that_an_older_onceflow_wrote_has_none():
+    entry = entries.finished(records.Finished("succeeded"), (), ())
+    assert list(measuring.read([entry])) == []

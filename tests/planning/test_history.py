@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onceflow.driver import entries
 from onceflow.driver.measuring import FINISHED, Measurements
 from onceflow.driver.work import Work
 from onceflow.planning import history
@@ -122,10 +123,10 @@ def record(journal, run: str, *attempts: tuple[str, float], workflow: str = "tri
     waiting = Measurements()
     for number, (task, took) in enumerate(attempts):
         waiting.add(Work(f"{task}_{number}", task, 1 << 32 | number, None, [], 1, ""), FINISHED, 1e9, 1e9 + took, 7, 3)
-    entry = waiting.take(1)
+    body = waiting.take(1)
     requests = [create(run, workflow=workflow, status="running"), SetStatus(run, 1, status)]
-    if entry is not None:
-        requests.append(AppendEntries(run, 1, [entry]))
+    if body is not None:
+        requests.append(AppendEntries(run, 1, [entries.measured(body)]))
     assert commit(journal, *requests).ok
 
 

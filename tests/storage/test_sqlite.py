@@ -472,18 +472,19 @@ def test_the_log_does_not_grow_without_end_when_all_is_committed_at_once(tmp_pat
     store.close()
 
 
-def test_the_last_entries_of_one_kind_are_read_without_the_others(tmp_path: Path) -> None:
+def test_the_last_entries_of_some_kinds_are_read_without_the_others(tmp_path: Path) -> None:
     store = quick(tmp_path)
     commit(store, create("other"), create("r"), create("next"))
     for run in ("other", "r", "next"):
         kinds = ["measured", "saved", "measured", "begun", "measured", "saved"]
         commit(store, AppendEntries(run, 1, [Entry(kind, run, b"%d" % place) for place, kind in enumerate(kinds)]))
 
-    assert [entry.body for entry in store.last_entries("r", "measured", 100)] == [b"0", b"2", b"4"]
-    assert [entry.body for entry in store.last_entries("r", "measured", 4)] == [b"2", b"4"]
-    assert {entry.node for entry in store.last_entries("r", "measured", 100)} == {"r"}
-    assert store.last_entries("r", "measured", 1) == []
-    assert store.last_entries("nobody", "measured", 100) == []
+    assert [entry.body for entry in store.last_entries("r", ["measured"], 100)] == [b"0", b"2", b"4"]
+    assert [entry.body for entry in store.last_entries("r", ["measured"], 4)] == [b"2", b"4"]
+    assert [entry.body for entry in store.last_entries("r", ["begun", "measured"], 4)] == [b"2", b"3", b"4"]
+    assert {entry.node for entry in store.last_entries("r", ["measured"], 100)} == {"r"}
+    assert store.last_entries("r", ["measured"], 1) == []
+    assert store.last_entries("nobody", ["measured"], 100) == []
     store.close()
 
 
@@ -491,7 +492,7 @@ def test_a_run_without_entries_has_no_last_ones(tmp_path: Path) -> None:
     store = quick(tmp_path)
     commit(store, create("r"))
 
-    assert store.last_entries("r", "measured", 100) == []
+    assert store.last_entries("r", ["measured"], 100) == []
     store.close()
 
 

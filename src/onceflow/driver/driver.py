@@ -276,10 +276,10 @@ class Driver:
             return
         requests: list[Request] = self._opening
         status = self.status
-        if self._entries or requests or status != self._written:
+        if status != self._written or (self.measurements.due and (self._entries or requests)):
             measured = self.measurements.take(self.run.epoch)
             if measured is not None:
-                self._entries.insert(0, measured)  # the entry that ends the run is its last one
+                self._entries.insert(0, entries.measured(measured))  # the entry that ends the run is its last one
         if self._entries:
             requests.append(AppendEntries(self.id, self.run.epoch, self._entries))
         if status != self._written:
@@ -337,7 +337,8 @@ class Driver:
             case commands.Append(record):
                 self._append(record)
             case commands.Finish(status, _, kept, uncertain):
-                self._entries.append(entries.finished(records.Finished(status), kept, uncertain))
+                measured = self.measurements.take(self.run.epoch)
+                self._entries.append(entries.finished(records.Finished(status), kept, uncertain, measured))
                 self._hold(command, [])
             case commands.Start():
                 row = self.run.rows[command.node]

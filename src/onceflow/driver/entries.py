@@ -48,9 +48,16 @@ def failed(record: records.Failed, failure: bytes | None, due: float, since: flo
     return Entry("failed", record.node, _encode(fields), failure)
 
 
-def finished(record: records.Finished, kept: Sequence[str], uncertain: Sequence[str]) -> Entry:
-    """With what could not be taken back, and what may have happened (`commands.Finish`)."""
-    return Entry("finished", "", _encode((record.status, kept, uncertain)))
+def finished(
+    record: records.Finished, kept: Sequence[str], uncertain: Sequence[str], measured: bytes | None = None
+) -> Entry:
+    """With what could not be taken back, and what may have happened (`commands.Finish`). The last measurements are its
+    value."""
+    return Entry("finished", "", _encode((record.status, kept, uncertain)), measured)
+
+
+def measured(body: bytes) -> Entry:
+    return Entry(MEASURED, "", body)
 
 
 def buffer(reference: str) -> Entry:

@@ -1,8 +1,9 @@
 """Measurements: what each attempt took, on the way into the journal and back.
 
-They ride. Whatever came to an end since the last batch is one entry of the next batch that is written anyway; the last
-ones stand before the entry that ends the run. Nothing waits for them, a crash may take some of them, and nothing that a
-run decides depends on them: they are the history that estimates and statistics are made of.
+They ride. Those that wait are one entry of a batch that is written anyway, as soon as one of them took so long, or they
+are so many, that an entry costs nothing in comparison; the last ones are part of the entry that ends the run. Nothing
+waits for them, a crash may take some of them, and nothing that a run decides depends on them: they are the history that
+estimates and statistics are made of.
 
 In the journal an attempt is a short row of whole numbers (see `_Row`), with times in microseconds since the first start
 in the entry: a dozen bytes and the name of the node.
@@ -20,7 +21,16 @@ from onceflow.driver.work import Work
 from onceflow.storage.journal import Entry
 
 MEASURED = "measured"
-"""The kind of these entries."""
+"""The kind of entries that consist of measurements."""
+
+KINDS = (MEASURED, "finished")
+"""The kinds of entries that may have some."""
+
+LONG = 0.01
+"""Seconds. An attempt that took longer rides on the very next batch."""
+
+ENOUGH_WAITING = 32
+"""Attempts that ride on the next batch however short they were."""
 
 MOST_WAITING = 10_000
 """Attempts that are remembered until the next batch. What comes beyond that is lost."""
@@ -73,21 +83,26 @@ class Measurement(msgspec.Struct, frozen=True, gc=False):
 class Measurements:
     """Those of one driver that no batch has taken yet."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_waiting", "due")
 
     def __init__(self) -> None:
+        self.due = False
+        """Whether the next batch takes them."""
         self._waiting: list[tuple[str, str, int, float, float, int, int, int]] = []
 
     def add(self, work: Work, outcome: int, started: float, ended: float, worker: int, size: int) -> None:
-        if len(self._waiting) < MOST_WAITING:
+        count = len(self._waiting)
+        if count < MOST_WAITING:
+            if ended - started > LONG or count >= ENOUGH_WAITING:
+                self.due = True
             outcome += _UNDO if work.undo else 0
             self._waiting.append((work.node, work.task, work.attempt, started, ended, worker, size, outcome))
 
-    def take(self, epoch: int) -> Entry | None:
-        """The entry for the next batch."""
+    def take(self, epoch: int) -> bytes | None:
+        """All of them, as the journal keeps them."""
         if not self._waiting:
             return None
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self.due = self._waiting, [], False
         first = min([row[3] for row in waiting if row[3]], default=0.0)
         mask = (1 << EPOCH_BITS) - 1
         tasks: dict[str, int] = {}
@@ -104,13 +119,16 @@ class Measurements:
             )
             for node, task, attempt, started, ended, worker, size, outcome in waiting
         ]
-        return Entry(MEASURED, "", _encode((epoch, int(first * _MICROSECONDS), list(tasks), rows)))
+        return _encode((epoch, int(first * _MICROSECONDS), list(tasks), rows))
 
 
 def read(entries: Iterable[Entry]) -> Iterator[Measurement]:
-    """The attempts of entries, which are all of this kind."""
+    """The attempts in entries of `KINDS`."""
     for entry in entries:
-        epoch, first, tasks, rows = _decode(entry.body)
+        stored = entry.body if entry.kind == MEASURED else entry.value
+        if stored is None:
+            continue
+        epoch, first, tasks, rows = _decode(stored)
         for node, task, number, start, duration, worker, size, outcome in rows:
             yield Measurement(
                 node=node,

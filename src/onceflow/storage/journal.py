@@ -252,8 +252,8 @@ class Journal(Protocol):
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         """The run and the references of all blobs that its entries name, as one consistent view."""
 
-    def last_entries(self, run: str, kind: str, among: int) -> list[Entry]:
-        """The entries of this kind among the last so many of a run, in their order. None of a run that is not there."""
+    def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
+        """Those of these kinds among the last so many of a run, in their order. None of a run that is not there."""
 
     def commands(self, owner: str) -> list[Command]:
         """The commands for runs that this engine claimed last, in the order in which they were sent."""

@@ -169,11 +169,11 @@ class MemoryJournal:
                 return None, set()
             return known.row, {entry.blob for entry in self._entries[known.number] if entry.blob is not None}
 
-    def last_entries(self, run: str, kind: str, among: int) -> list[Entry]:
+    def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
         with self._lock:
             known = self._rows.by_id.get(run)
             last = [] if known is None else self._entries[known.number][-among:]
-            return [entry for entry in last if entry.kind == kind]
+            return [entry for entry in last if entry.kind in kinds]
 
     def commands(self, owner: str) -> list[Command]:
         with self._lock:

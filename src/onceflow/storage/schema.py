@@ -147,7 +147,10 @@ LOAD_RUN = f"""
 """
 LOAD_ENTRIES = "SELECT kind, node, body, value, blob FROM entry WHERE key >= ? AND key < ? ORDER BY key"
 LAST_KEY = "SELECT max(key) FROM entry WHERE key >= ? AND key < ?"
-LAST_ENTRIES = "SELECT kind, node, body, value, blob FROM entry WHERE key >= ? AND key <= ? AND kind = ? ORDER BY key"
+LAST_ENTRIES = """
+    SELECT kind, node, body, value, blob FROM entry
+    WHERE key >= ? AND key <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY key
+"""
 LIST_COMMANDS = """
     SELECT command.number, run.id, command.kind, command.body
     FROM command JOIN run ON run.number = command.run

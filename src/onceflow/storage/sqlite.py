@@ -153,13 +153,13 @@ class SqliteJournal:
         wanted = {"statuses": json.dumps(list(statuses)), "workflow": workflow, "limit": limit, "among": among}
         return self._many(schema.LAST_RUNS, wanted)
 
-    def last_entries(self, run: str, kind: str, among: int) -> list[Entry]:
+    def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
         with self._reading() as connection, failures.told(self._path):
             connection.execute(schema.BEGIN_READING)
             number, *_ = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone() or (0,)
             first, end = schema.keys_of(number)
             (last,) = connection.execute(schema.LAST_KEY, (first, end)).fetchone()
-            wanted = (max(first, (last or 0) - among + 1), last, kind)
+            wanted = (max(first, (last or 0) - among + 1), last, json.dumps(list(kinds)))
             rows = [] if last is None else connection.execute(schema.LAST_ENTRIES, wanted).fetchall()
             connection.execute(schema.COMMIT)
         return [Entry(*row) for row in rows]
