@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, Retry, TaskFailed, current, task
-from onceflow.engine import past
 from onceflow.planning.estimates import Estimate
 from tests.engine.common import Door, add, double, fail_while, keep, knock, pass_door, until
 
@@ -149,23 +148,6 @@ def test_a_task_that_tells_its_progress_needs_no_history(own: Engine, door: Door
     assert found.samples == 0
     door.open()
     handle.result()
-
-
-def test_who_asks_again_at_once_is_told_the_same_less_the_time_since(
-    own: Engine, door: Door, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(past, "PAUSE", 1e9)
-    handle = own.run_async(keep.bind(tell_progress.bind(door.path)))
-    door.wait()
-    assert own.estimate(handle.id) is None
-    with monkeypatch.context() as patch:
-        patch.setattr(own, "list_tasks", None)
-        assert own.estimate(handle.id) is None
-    door.open()
-    handle.result()
-
-    known = past._Estimated(Estimate(2.0, 5.0, 7), made=100.0, until=200.0)
-    assert known.since(103.0) == Estimate(0.0, 2.0, 7)
 
 
 def test_nothing_is_said_about_a_run_that_nobody_drives(own: Engine, tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def estimate(run: str) -> Estimate | None:
     took in earlier runs of the same workflow and in this one, and from what running tasks tell of their progress.
 
     None if nobody drives the run, or something is left of which nothing is known yet. It counts as if the run had the
-    workers of this engine for itself. Who asks again and again is told what was found before, less the time since.
+    workers of this engine for itself. All its tasks are looked at, so do not ask all the time if they are thousands.
 
         if (left := estimate("trip-17")) is not None:
             print(f"{left.low:.0f} to {left.high:.0f} s, going by {left.samples} samples")

@@ -302,7 +302,7 @@ class Engine:
         status = self._listing.status(row)
         if status == "succeeded":
             return Estimate(0.0, 0.0, 0)
-        return self._past.estimate(row, lambda: self.list_tasks(row.id)) if status in ACTIVE else None
+        return self._past.estimate(row, self.list_tasks(row.id)) if status in ACTIVE else None
 
     def statistics(self, workflow: str | None = None) -> Statistics:
         """What this engine has done, and what tasks took. See `onceflow.statistics`."""

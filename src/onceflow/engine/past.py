@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -18,13 +17,6 @@ from onceflow.planning.history import Reader
 from onceflow.planning.tasks import TaskStatistics
 from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
-
-PAUSE = 20
-"""After an estimate there is no other one of the same run for so many times as long as it took to make: of a large run
-all tasks have to be looked at, which keeps the engine from driving them."""
-
-MOST_ESTIMATED = 100
-"""Runs whose last estimate is remembered."""
 
 
 class AttemptInfo(msgspec.Struct, frozen=True):
@@ -47,22 +39,6 @@ class AttemptInfo(msgspec.Struct, frozen=True):
     """Of its output."""
 
 
-class _Estimated(msgspec.Struct, frozen=True):
-    """Times are those of `time.perf_counter`."""
-
-    estimate: Estimate | None
-    made: float
-    until: float
-    """From when on another one may be made."""
-
-    def since(self, now: float) -> Estimate | None:
-        """The same some time later."""
-        if self.estimate is None:
-            return None
-        low, high = [max(0.0, seconds - (now - self.made)) for seconds in (self.estimate.low, self.estimate.high)]
-        return Estimate(low, high, self.estimate.samples)
-
-
 class Past:
     """`now` is the engine's clock, `workers` how many it has (None: one per core)."""
 
@@ -71,8 +47,6 @@ class Past:
         self._workers = workers or len(os.sched_getaffinity(0))
         self._now = now
         self._reader = Reader(home.journal)
-        self._estimated: dict[str, _Estimated] = {}
-        """Run → what was found last."""
 
     def attempts(self, run: str) -> list[AttemptInfo]:
         return [_info(one) for one in history.attempts(self._home.journal, run)]
@@ -80,21 +54,8 @@ class Past:
     def tasks(self, workflow: str | None) -> list[TaskStatistics]:
         return tasks.statistics(self._reader.read(workflow, sorted(ENDED)))
 
-    def estimate(self, row: RunRow, look: Callable[[], Sequence[TaskInfo]]) -> Estimate | None:
-        """For a run that is going on. `look` tells how its tasks stand. Who asks all the time is told what was found
-        not long ago."""
-        began = time.perf_counter()
-        known = self._estimated.get(row.id)
-        if known is not None and began < known.until:
-            return known.since(began)
-        found = self._estimate(row, look())
-        ended = time.perf_counter()
-        if len(self._estimated) >= MOST_ESTIMATED:
-            self._estimated = {}
-        self._estimated[row.id] = _Estimated(found, ended, ended + PAUSE * (ended - began))
-        return found
-
-    def _estimate(self, row: RunRow, infos: Sequence[TaskInfo]) -> Estimate | None:
+    def estimate(self, row: RunRow, infos: Sequence[TaskInfo]) -> Estimate | None:
+        """For a run that is going on, and its tasks as they stand."""
         now = self._now()
         present = history.summary(history.attempts(self._home.journal, row.id))
         known = self._reader.read(row.workflow).before(present)
