@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,10 @@ from onceflow import (
 )
 from onceflow.testing import Crashed, MemoryEngine, When
 from tests.testing.common import ROME, Declined, book_room, charge, check_card, quote, trip, world
+
+
+def named(function: Callable[[], str]) -> Any:
+    return task(name="work")(function)
 
 
 @pytest.mark.parametrize("when", ["before", "after effect", "before save", "after save"])
@@ -313,3 +319,20 @@ def test_a_retry_waits_for_its_delay(onceflow_engine: MemoryEngine) -> None:
     onceflow_engine.run(charge.options(retry=Retry(3, delay=10, backoff=2, jitter=0)).bind(1, "x"))
     starts = [attempt.started for attempt in onceflow_engine.ran]
     assert [later - earlier for earlier, later in itertools.pairwise(starts)] == [10, 20, 40]
+
+
+def test_a_mended_function_is_the_one_that_goes_on_after_a_crash(onceflow_engine: MemoryEngine) -> None:
+    # given a run that failed because of its code
+    def broken() -> str:
+        raise ValueError("wrong")
+
+    with pytest.raises(TaskFailed):
+        onceflow_engine.run(named(broken).bind(), name="job")
+
+    # when the code is mended, and the engine dies while it goes on
+    def mended() -> str:
+        return "right"
+
+    onceflow_engine.crash_at("work")
+    # then
+    assert onceflow_engine.run(named(mended).bind(), name="job") == "right"

@@ -246,7 +246,9 @@ class MemoryEngine(Engine, Itself):
     def _attach(
         self, row: RunRow, completion: Completion, again: Submission | None = None, *, in_background: bool
     ) -> None:
-        super()._attach(row, completion, again or self._submissions.get(row.id), in_background=in_background)
+        if again is not None:  # with the functions as they are now
+            self._submissions[row.id] = again
+        super()._attach(row, completion, self._submissions.get(row.id), in_background=in_background)
 
     def _aside(self, work: Callable[[], None], name: str, *, adopts: bool) -> None:
         work()

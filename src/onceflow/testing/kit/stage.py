@@ -80,6 +80,8 @@ class InPlace:
 
 
 class Stage(Hub):
+    """Implements `driver.work.Host` without a thread. It dies at the moments whose numbers are in `crashes`."""
+
     def __init__(
         self,
         home: MemoryHome,
