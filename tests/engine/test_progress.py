@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 
 from onceflow import Engine, Event, Progress, TaskInfo, current, task, track
@@ -60,6 +61,8 @@ def test_progress_in_words() -> None:
     assert str(Progress(0.5, 2)) == "0.5 of 2 (25 %)"
     assert str(Progress(3, 2, "pages")) == "3 of 2 pages"
     assert str(Progress(-1, 0)) == "-1 of 0"
+    assert str(Progress(math.inf, math.inf)) == "inf of inf"
+    assert str(Progress(math.nan, 3)) == "nan of 3"
     assert str(Progress(10**9, 10**9, "B")) == "1000000000 of 1000000000 (100 %) B"
 
 

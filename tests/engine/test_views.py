@@ -267,4 +267,5 @@ def test_a_run_that_has_ended_can_be_looked_at(engine: Engine) -> None:
     (view,) = Looking(engine).look([engine.info("looked at").id])
     assert view.overview is not None
     assert view.estimate is None
+    assert view.elapsed == view.info.updated - view.info.created
     assert (view.info.status, view.overview.counts, view.is_blind) == ("succeeded", {"done": 1}, False)

@@ -102,10 +102,8 @@ def _name(task: TaskInfo) -> Text:
 
 
 def _bar(task: TaskInfo, width: int) -> Any:
-    told = task.progress
-    if told is None or not told.total or not 0 <= told.done <= told.total:
-        return Text("running", style="cyan")
-    return ProgressBar(float(told.total), float(told.done), width=width)
+    share = None if task.progress is None else task.progress.share
+    return Text("running", style="cyan") if share is None else ProgressBar(1.0, share, width=width)
 
 
 def _how_far(task: TaskInfo, now: float) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,13 +20,17 @@ class Progress(msgspec.Struct, frozen=True):
     """None if it is not known."""
     note: str = ""
 
+    @property
+    def share(self) -> float | None:
+        """How much of it is done, from 0 to 1. None if that cannot be said."""
+        if not self.total or not math.isfinite(self.total) or not 0 <= self.done <= self.total:
+            return None
+        return self.done / self.total
+
     def __str__(self) -> str:
-        if self.total is None:
-            told = f"{self.done:.15g}"
-        elif 0 <= self.done <= self.total and self.total > 0:
-            told = f"{self.done:.15g} of {self.total:.15g} ({int(100 * self.done / self.total)} %)"
-        else:
-            told = f"{self.done:.15g} of {self.total:.15g}"
+        told = f"{self.done:.15g}" if self.total is None else f"{self.done:.15g} of {self.total:.15g}"
+        if self.share is not None:
+            told += f" ({int(100 * self.share)} %)"
         return f"{told} {self.note}" if self.note else told
 
 

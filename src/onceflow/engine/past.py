@@ -82,12 +82,4 @@ def _step(info: TaskInfo, now: float) -> Step:
     if info.state != "running":
         return Step(info.id, info.task, info.waits_for)
     elapsed = 0.0 if info.started is None else max(0.0, now - info.started)
-    return Step(info.id, info.task, info.waits_for, elapsed, _share(info))
-
-
-def _share(info: TaskInfo) -> float:
-    """How much of a task is done, as it says itself; 0 if it does not."""
-    told = info.progress
-    if told is None or not told.total or not 0 < told.done <= told.total:
-        return 0.0
-    return told.done / told.total
+    return Step(info.id, info.task, info.waits_for, elapsed, (info.progress and info.progress.share) or 0.0)

@@ -98,7 +98,8 @@ class Looking:
         return max(interval, SHARE * self._cost)
 
     def _view(self, info: RunInfo) -> View:
-        elapsed = max(0.0, time.time() - self._since(info))
+        until = info.updated if info.status in AT_REST else time.time()
+        elapsed = max(0.0, until - self._since(info))
         view = View(info, self._last.get(info.id), elapsed)
         if not view.has_ended or view.overview is None or view.overview.total <= LARGE:
             view = msgspec.structs.replace(view, overview=self._survey(info))

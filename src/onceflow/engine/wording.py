@@ -70,12 +70,10 @@ def named(running: list[TaskInfo]) -> str:
 
 def share(task: TaskInfo) -> str:
     """How far it is, as short as can be."""
-    told = task.progress
-    if told is None:
+    if task.progress is None:
         return ""
-    if told.total and 0 <= told.done <= told.total:
-        return f"{int(100 * told.done / told.total)} %"
-    return one_line(str(told))
+    known = task.progress.share
+    return one_line(str(task.progress)) if known is None else f"{int(100 * known)} %"
 
 
 def trouble(task: TaskInfo) -> str:
