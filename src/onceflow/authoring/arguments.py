@@ -7,7 +7,7 @@ from typing import Any
 
 from onceflow.authoring.nodes import PartNode, TaskNode
 from onceflow.errors import UnpicklableArgument
-from onceflow.values import culprits, snapshot
+from onceflow.values import snapshot
 from onceflow.values.snapshot import LARGE, Snapshot
 
 UNCHANGING = frozenset((int, str, TaskNode, PartNode, float, bool, type(None), complex))
@@ -28,6 +28,8 @@ def freeze(task: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs: Map
     try:
         return snapshot.take((args, kwargs))
     except Exception as error:
+        from onceflow.values import culprits  # seldom needed
+
         given = [(names[i] if i < len(names) else f"*[{i - len(names)}]", value) for i, value in enumerate(args)]
         found = culprits.find([*given, *kwargs.items()], snapshot.take, error)
         if found is None:

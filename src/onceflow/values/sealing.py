@@ -22,9 +22,12 @@ import hmac
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onceflow.errors import SecretUnavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KEY_FILE = "secrets.key"
 
