@@ -23,6 +23,8 @@ def cancel(run: Run, decided: Iterable[commands.Command], missing: TaskNotFound)
     while waiting:
         command = waiting.popleft()
         match command:
+            case commands.Start(node, private=True):
+                raise _needed(missing, f"{node!r} has to run again for something that has to be taken back")
             case commands.Start(node, attempt):
                 waiting += run.handle(events.Ended(node, attempt))
             case commands.Wait(node, attempt):
@@ -30,8 +32,14 @@ def cancel(run: Run, decided: Iterable[commands.Command], missing: TaskNotFound)
             case commands.Stop():
                 pass
             case commands.Undo(node):
-                advice = f"Cancelling the run needs its code, because {node!r} has to be taken back. Bring it back."
-                raise TaskNotFound(missing.task, missing.module, missing.reason, advice) from missing
+                raise _needed(missing, f"{node!r} has to be taken back")
             case _:
                 left.append(command)
     return left
+
+
+def _needed(missing: TaskNotFound, why: str) -> TaskNotFound:
+    advice = f"Cancelling the run needs its code, because {why}. Bring it back."
+    error = TaskNotFound(missing.task, missing.module, missing.reason, advice)
+    error.__cause__ = missing
+    return error
