@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onceflow.errors import StorageDamaged, StorageError, StorageFull
-from onceflow.storage.blobs import Author, Blobs
+from onceflow.storage.blobs import Author, Blobs, Statistics
 
 AUTHOR = Author("run", 3, "engine")
 
@@ -30,6 +30,16 @@ def test_a_blob_is_read_mapped_and_opened_as_it_was_written(tmp_path: Path) -> N
     with blobs.open(reference) as file:
         assert file.read(10) == data[:10]
     assert files(tmp_path) == [reference] == ["run/3.engine.200000.node.1.0"]
+
+
+def test_what_is_written_and_read_is_counted(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path)
+
+    reference = blobs.write(AUTHOR, "node", [b"12345", b"678"])
+    blobs.read(reference)
+    blobs.map(reference)
+
+    assert blobs.statistics() == Statistics(written=1, written_bytes=8, read=2, read_bytes=16)
 
 
 def test_an_empty_blob_is_a_blob(tmp_path: Path) -> None:
