@@ -452,6 +452,10 @@ def test_how_a_line_looks(given: LogLine, shown: str) -> None:
     assert showing.form(given) == shown
 
 
+def test_a_strange_name_does_not_break_lines() -> None:
+    assert showing.form(line("text"), before="two\nlines\x1b[2J") == "two lines\\x1b[2J charge | text\n"
+
+
 def test_a_terminal_gets_colours_unless_somebody_minds(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

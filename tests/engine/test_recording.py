@@ -13,7 +13,7 @@ from onceflow import Engine, TaskFailed, task
 from onceflow.engine import recording
 from onceflow.engine.recording import MOST_ENGINES, EngineEvent, Recording
 from onceflow.storage import logs
-from tests.engine.common import Door, add, double, keep, pass_door
+from tests.engine.common import Door, add, double, keep, pass_door, until
 
 
 def events(home: Path) -> list[EngineEvent]:
@@ -113,6 +113,14 @@ def test_a_worker_that_dies_is_told(tmp_path: Path) -> None:
     assert [event.event for event in seen] == ["worker died", "lost", "finished"]
     assert seen[0].detail == "status -9"
     assert seen[0].worker == seen[1].worker != seen[2].worker
+
+
+def test_a_worker_that_dies_while_it_has_nothing_to_do_is_told(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        worker = engine.run(say_pid.bind())
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: [event for event in events(tmp_path / "home") if event.event == "worker died"])
+        assert engine.run(say_pid.bind()) != worker
 
 
 def test_a_command_of_another_engine_is_told(tmp_path: Path, door: Door) -> None:

@@ -154,6 +154,8 @@ def test_only_old_logs_of_runs_that_are_gone_are_orphans(tmp_path: Path) -> None
         for run in ("known", "young", "old"):
             writer.append(run, LINE)
         writer.close_all()
+        (folder / "notes.txt").write_text("of somebody else")
+        os.utime(folder / "notes.txt", (0, 0))
         commit(home.journal, create("known"))
         for run in ("known", "old"):
             os.utime(folder / run / "0.jsonl", (0, 0))

@@ -319,7 +319,7 @@ class Engine:
         )
 
     def size(self, run: str) -> int:
-        """How many bytes a run takes, by id or name: what it was given and what it has saved."""
+        """How many bytes a run takes, by id or name: what it was given, what it has saved, and its log."""
         self._check_open()
         return self._listing.size(self._listing.row(run).id)
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onceflow.engine.logs import LogLine
+from onceflow.values.texts import one_line
 
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 """Of the ANSI escape sequence; a task keeps its own."""
@@ -49,7 +50,8 @@ def show(lines: Sequence[tuple[str | None, LogLine]]) -> None:
 
 def form(line: LogLine, *, before: str | None = None, coloured: bool = False) -> str:
     """`task | text`, for each line of the text, with an end of line. `before` stands before the task."""
-    prefix = " ".join([word for word in (before, line.task or "onceflow", "(undo)" if line.undo else "") if word])
+    words = (before or "", line.task or "onceflow", "(undo)" if line.undo else "")
+    prefix = " ".join([one_line(word) for word in words if word])
     if coloured:
         colour = COLOURS[zlib.crc32(line.task.encode()) % len(COLOURS)]
         prefix = f"\x1b[{colour}m{prefix} |\x1b[0m "

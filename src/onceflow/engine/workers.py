@@ -115,6 +115,7 @@ class Workers:
             selector=loop.selector,
             report=self._reported,
             progressed=self._progressed,
+            died=lambda worker, status: recording.tell("worker died", worker=worker, detail=f"status {status}"),
             printed=None if printing is None else self._printed,
             log_level=log_level,
             preload=preload,
@@ -268,7 +269,6 @@ class Workers:
             return
         match report:
             case Died(tokens, worker, status):
-                self._recording.tell("worker died", worker=worker, detail=f"status {status}")
                 for token in tokens:
                     if token in self._jobs:
                         driver, work = self._take(token)

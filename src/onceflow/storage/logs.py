@@ -165,7 +165,8 @@ def segment(folder: Path, start: int) -> Path:
 def names(folder: Path) -> list[str]:
     """The logs in a folder."""
     try:
-        return sorted(os.listdir(folder))
+        with os.scandir(folder) as entries:
+            return sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
     except (FileNotFoundError, NotADirectoryError):
         return []
 

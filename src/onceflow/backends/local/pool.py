@@ -90,8 +90,8 @@ class Pool:
     cleaning up when it is told to stop.
 
     `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
-    are; both are called where `report` is. Without `printed`, or with `capture=False`, workers write to where this
-    process does.
+    are; `died` gets process id and exit status of each worker that dies without having been asked to. All are called
+    where `report` is. Without `printed`, or with `capture=False`, workers write to where this process does.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Pool:
         grace: float = GRACE,
         printed: Callable[[list[Printed]], None] | None = None,
         progressed: Callable[[Progressed], None] | None = None,
+        died: Callable[[int, int | None], None] | None = None,
         capture: bool = True,
         log_level: int = logging.INFO,
         environment: Mapping[str, str] | None = None,
@@ -120,6 +121,7 @@ class Pool:
         self._grace = grace
         self._printed = printed
         self._progressed = progressed
+        self._died = died
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
         there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
@@ -446,6 +448,8 @@ class Pool:
         if worker.broken or not (worker.killed or worker.retired):
             self._deaths += 1
             log.warning("worker %s died with status %s", worker.pid, status)
+            if self._died is not None:
+                self._died(worker.pid, status)
         mark = worker.mark
         for token in [token for token, given in worker.queue.items() if given.place > mark]:
             self._give_back(worker, token)
