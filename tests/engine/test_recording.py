@@ -174,6 +174,14 @@ def test_old_logs_that_are_too_long_together_go(tmp_path: Path) -> None:
     assert sizes.total() < 8_000
 
 
+def test_what_the_system_says_is_told_even_if_it_is_no_text(tmp_path: Path) -> None:
+    one = Recording(tmp_path, "0", 10_000, events=True, is_alive=lambda engine: False)
+    one.tell("storage trouble", detail="no file b\udcfcro")
+    one.close()
+    (trouble,) = [event for event in recording.read(tmp_path, {}) if event.event == "storage trouble"]
+    assert trouble.detail == "no file b\\udcfcro"
+
+
 def test_runs_go_on_if_it_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Engine(tmp_path / "home", workers=1) as engine:
         (tmp_path / "home" / logs.LOGS).write_text("in the way")

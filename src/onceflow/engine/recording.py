@@ -23,6 +23,7 @@ from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Repor
 from onceflow.driver.work import Work
 from onceflow.engine.logs import LogLine
 from onceflow.engine.waiting import looks
+from onceflow.errors import StorageError
 from onceflow.storage import logs
 from onceflow.storage.logs import Reader, Writer
 from onceflow.values import failures
@@ -92,6 +93,8 @@ class Recording:
         detail: str = "",
     ) -> None:
         if self.on:
+            if not detail.isascii():  # a path of the system may be no UTF-8
+                detail = detail.encode(errors="backslashreplace").decode()
             self._new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
 
     def tell_attempt(self, run: str, work: Work, report: Report | None) -> None:
@@ -139,12 +142,14 @@ class Recording:
 
     def _tell_starts(self, before: float) -> None:
         """Of what was started before this and has not ended."""
-        while self._started:
-            key, (at, run, work) = next(iter(self._started.items()))
+        told = []
+        for key, (at, run, work) in self._started.items():
             if at > before:
-                return
-            del self._started[key]
+                break
+            told.append(key)
             self._new.append(EngineEvent(at, "undoing" if work.undo else "started", run, work.node, work.attempt))
+        for key in told:
+            del self._started[key]
 
     def _write(self) -> None:
         if not self._begun:
@@ -173,7 +178,7 @@ class Recording:
             self._new.insert(0, opened)
         try:
             forget_old(self._folder, self._limit * MOST_LOGS, self._is_alive)
-        except OSError as error:
+        except (OSError, StorageError) as error:
             logger.info("old logs of engines were not removed: %s", error)
 
 
