@@ -81,14 +81,14 @@ if TYPE_CHECKING:
         statistics,
         status,
     )
-    from onceflow.engine.describing import TaskInfo
+    from onceflow.engine.driving.insight import Progress
     from onceflow.engine.engine import Engine
     from onceflow.engine.handles import Event, RunHandle
-    from onceflow.engine.insight import Progress
-    from onceflow.engine.listing import RunInfo
-    from onceflow.engine.logs import LogLine
-    from onceflow.engine.past import AttemptInfo
-    from onceflow.engine.statistics import Statistics
+    from onceflow.engine.logs.lines import LogLine
+    from onceflow.engine.looking.describing import TaskInfo
+    from onceflow.engine.looking.listing import RunInfo
+    from onceflow.engine.looking.past import AttemptInfo
+    from onceflow.engine.looking.statistics import Statistics
     from onceflow.engine.statuses import Status
     from onceflow.planning.estimates import Estimate
     from onceflow.planning.tasks import TaskStatistics
@@ -185,18 +185,18 @@ __all__ = [
 ]
 
 _IN_ENGINE = {
-    "AttemptInfo": "past",
+    "AttemptInfo": "looking.past",
     "Engine": "engine",
-    "Estimate": "past",
+    "Estimate": "looking.past",
     "Event": "handles",
-    "LogLine": "logs",
-    "Progress": "insight",
+    "LogLine": "logs.lines",
+    "Progress": "driving.insight",
     "RunHandle": "handles",
-    "RunInfo": "listing",
-    "Statistics": "statistics",
+    "RunInfo": "looking.listing",
+    "Statistics": "looking.statistics",
     "Status": "statuses",
-    "TaskInfo": "describing",
-    "TaskStatistics": "statistics",
+    "TaskInfo": "looking.describing",
+    "TaskStatistics": "looking.statistics",
     "cancel": "default",
     "configure": "default",
     "delete": "default",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow.engine import asking
+from onceflow.engine.talking import asking
 from tests.cli.common import LONG, Command
 
 

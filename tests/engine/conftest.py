@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine
-from onceflow.engine import asking
+from onceflow.engine.talking import asking
 from tests.engine.common import LONG, Door
 
 

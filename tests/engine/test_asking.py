@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from onceflow import Engine, Event, Progress, TaskInfo, current, task
-from onceflow.engine import answering, asking, talking
-from onceflow.engine.answering import MOST_CONNECTIONS
 from onceflow.engine.handles import RunHandle
-from onceflow.engine.overviews import Overview
+from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.talking import answering, asking, messages
+from onceflow.engine.talking.answering import MOST_CONNECTIONS
 from onceflow.storage import sockets
 from onceflow.storage.home import ENGINES
 from tests.engine.common import Door, add, keep, kill, knock, pass_door, started, until
@@ -158,14 +158,14 @@ def connected(engine: Engine, home: Path) -> socket.socket:
     return sockets.connect(home / ENGINES, engine._home.engine, 30)
 
 
-def answer(connection: socket.socket) -> talking.Answer | None:
+def answer(connection: socket.socket) -> messages.Answer | None:
     received = bytearray()
-    while (message := talking.take(received, talking.MOST_ANSWERED)) is None:
+    while (message := messages.take(received, messages.MOST_ANSWERED)) is None:
         some = connection.recv(65536)
         if not some:
             return None
         received += some
-    said: talking.Answer = talking.decode(message, talking.Answer)  # type: ignore[arg-type]
+    said: messages.Answer = messages.decode(message, messages.Answer)  # type: ignore[arg-type]
     return said
 
 
@@ -184,37 +184,37 @@ def message(version: int, body: object) -> bytes:
         framed(b"\xc1nonsense"),
         framed(msgspec.msgpack.encode([1, 2])),
         framed(b"\x91" * 60_000),
-        struct.pack(">I", talking.MOST_ASKED + 1) + b"x",
-        message(talking.VERSION + 1, {"type": "describe", "run": "r"}),
-        message(talking.VERSION, {"type": "explode", "run": "r"}),
-        message(talking.VERSION, {"type": "describe", "run": 3}),
+        struct.pack(">I", messages.MOST_ASKED + 1) + b"x",
+        message(messages.VERSION + 1, {"type": "describe", "run": "r"}),
+        message(messages.VERSION, {"type": "explode", "run": "r"}),
+        message(messages.VERSION, {"type": "describe", "run": 3}),
     ],
 )
 def test_what_is_not_understood_is_refused(engine: Engine, raw: socket.socket, said: bytes) -> None:
     raw.sendall(said)
     refused = answer(raw)
-    assert isinstance(refused, talking.Refused)
+    assert isinstance(refused, messages.Refused)
     assert refused.why == "unable"
     assert engine.run(keep.bind(1)) == 1
 
 
 def test_a_run_that_is_not_driven_there(engine: Engine, raw: socket.socket, home: Path) -> None:
-    for request in (talking.Describe("none"), talking.Survey("none"), talking.Follow("none")):
+    for request in (messages.Describe("none"), messages.Survey("none"), messages.Follow("none")):
         with connected(engine, home) as connection:
-            connection.sendall(talking.encode(request))
-            assert answer(connection) == talking.Refused("elsewhere")
+            connection.sendall(messages.encode(request))
+            assert answer(connection) == messages.Refused("elsewhere")
 
 
 def test_a_request_may_come_byte_by_byte(engine: Engine, raw: socket.socket) -> None:
-    for byte in talking.encode(talking.Describe("none")):
+    for byte in messages.encode(messages.Describe("none")):
         raw.sendall(bytes([byte]))
-    assert answer(raw) == talking.Refused("elsewhere")
+    assert answer(raw) == messages.Refused("elsewhere")
 
 
 def test_who_says_more_than_a_request_is_not_listened_to(engine: Engine, raw: socket.socket, door: Door) -> None:
     handle = engine.run_async(pass_door.bind(door.path))
-    raw.sendall(talking.encode(talking.Follow(handle.id)))
-    assert answer(raw) == talking.Told([])
+    raw.sendall(messages.encode(messages.Follow(handle.id)))
+    assert answer(raw) == messages.Told([])
     raw.sendall(b"and another thing")
     assert raw.recv(1) == b""
     door.open()
@@ -250,8 +250,8 @@ def test_who_does_not_read_misses_events_and_is_told_so(
     # given somebody who follows a run and reads nothing
     monkeypatch.setattr(answering, "MOST_KEPT", 1000)
     handle: RunHandle[str] = engine.run_async(pass_door.bind(door.path))
-    raw.sendall(talking.encode(talking.Follow(handle.id)))
-    assert answer(raw) == talking.Told([])
+    raw.sendall(messages.encode(messages.Follow(handle.id)))
+    assert answer(raw) == messages.Told([])
     # when more happens than the socket holds
     completion = engine._hub.find(handle.id)
     assert completion is not None
@@ -264,8 +264,8 @@ def test_who_does_not_read_misses_events_and_is_told_so(
     while some := raw.recv(65536):
         received += some
     events: list[Event] = []
-    while (body := talking.take(received, talking.MOST_ANSWERED)) is not None:
-        told = talking.decode(body, talking.Told)
+    while (body := messages.take(received, messages.MOST_ANSWERED)) is not None:
+        told = messages.decode(body, messages.Told)
         events += told.events
     missed = sum(int(event.detail) for event in events if event.kind == "missed")
     assert missed > 0
@@ -275,7 +275,7 @@ def test_who_does_not_read_misses_events_and_is_told_so(
 def test_an_answer_that_is_too_long_is_refused(
     engine: Engine, other: Engine, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talking, "MOST_ANSWERED", 100)
+    monkeypatch.setattr(messages, "MOST_ANSWERED", 100)
     handle = engine.run_async(pass_door.bind(door.path))
     door.wait()
     with pytest.raises(asking.NotAnswered, match="too long"):
@@ -297,7 +297,7 @@ def test_trouble_while_answering_ends_the_connection_and_nothing_else(
 
     monkeypatch.setattr(answering_of(engine), "_answer_to", break_down)
     for connection in [raw, *[connected(engine, home) for _ in range(5)]]:  # some are answered later than asked
-        connection.sendall(talking.encode(talking.Describe("any")))
+        connection.sendall(messages.encode(messages.Describe("any")))
         assert answer(connection) is None
         connection.close()
     assert engine.run(keep.bind(1)) == 1
@@ -319,19 +319,19 @@ def test_an_engine_without_descriptors_goes_on(engine: Engine, home: Path, monke
     monkeypatch.setattr(engine._home.listener, "accept", fail_once)  # type: ignore[attr-defined]
     # then whoever has knocked is heard a little later
     with connected(engine, home) as connection:
-        connection.sendall(talking.encode(talking.Describe("none")))
-        assert answer(connection) == talking.Refused("elsewhere")
+        connection.sendall(messages.encode(messages.Describe("none")))
+        assert answer(connection) == messages.Refused("elsewhere")
 
 
 def test_the_messages_of_one_version_never_change() -> None:
     """Engines of several versions of onceflow may share a home directory. What an older one says is understood."""
     asked = message(1, {"type": "survey", "run": "r"})
-    assert talking.decode(asked[4:], talking.Request) == talking.Survey("r")  # type: ignore[arg-type]
+    assert messages.decode(asked[4:], messages.Request) == messages.Survey("r")  # type: ignore[arg-type]
     told = {"type": "told", "events": [{"kind": "finished", "task": "t", "something new": 1}]}
-    assert talking.decode(message(1, told)[4:], talking.Told) == talking.Told([Event("finished", "t")])
+    assert messages.decode(message(1, told)[4:], messages.Told) == messages.Told([Event("finished", "t")])
     overview = Overview({"done": 3}, [TaskInfo("a", "a", "running", "none", False, progress=Progress(1, 2))], [])
-    encoded = talking.encode(talking.Surveyed(overview))
-    assert talking.decode(encoded[4:], talking.Surveyed) == talking.Surveyed(overview)
+    encoded = messages.encode(messages.Surveyed(overview))
+    assert messages.decode(encoded[4:], messages.Surveyed) == messages.Surveyed(overview)
 
 
 def test_nothing_is_left_when_engines_are_closed(tmp_path: Path) -> None:

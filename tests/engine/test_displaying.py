@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine
-from onceflow.engine import displaying
-from onceflow.engine.displaying import Displaying, Lines
-from onceflow.engine.overviews import Overview
-from onceflow.engine.views import View
+from onceflow.engine.display import displaying
+from onceflow.engine.display.displaying import Displaying, Lines
+from onceflow.engine.display.views import View
+from onceflow.engine.looking.overviews import Overview
 from tests.engine.common import Door, keep, pass_door, run_script, until
 from tests.engine.test_views import CHARGE, LOAD, SHAKY, info, overview
 
@@ -136,7 +136,7 @@ def test_trouble_with_showing_concerns_nobody_else(
 
 def test_the_setting_is_found_in_the_environment(tmp_path: Path) -> None:
     script = """
-    from onceflow.engine import displaying
+    from onceflow.engine.display import displaying
     displaying.DELAYS["lines"] = 0.0
     displaying.INTERVALS["lines"] = 0.01
     from onceflow import run, task

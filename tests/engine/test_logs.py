@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, InvalidOption, LogLine, NoSuchRun, Retry, TaskFailed, current, task
-from onceflow.engine import showing
+from onceflow.engine.logs import showing
 from onceflow.storage import logs
 from tests.engine.common import Door, fail_while, keep, knock, run_script, started, until
 
@@ -191,7 +191,7 @@ def leave_thread_behind(door: str) -> None:
 
 
 def test_what_belongs_to_no_job_is_kept_by_the_engine(tmp_path: Path, door: Door) -> None:
-    from onceflow.engine import recording
+    from onceflow.engine.logs import recording
 
     folder = logs.of_engines(tmp_path / "home")
     with Engine(tmp_path / "home", workers=1, output="store", event_log=False) as engine:
@@ -216,7 +216,7 @@ def test_a_run_goes_on_if_nothing_can_be_stored_and_that_is_told_once(
         (tmp_path / "home" / "logs").unlink()
         engine.run(speak.bind("better"), name="later")
         assert texts(engine.logs("later")) == ["better"]
-    told = [record.getMessage() for record in caplog.records if record.name == "onceflow.engine.printing"]
+    told = [record.getMessage() for record in caplog.records if record.name == "onceflow.engine.logs.printing"]
     assert len([text for text in told if "cannot be stored" in text]) == 1
     assert told[-1].endswith("of what tasks printed could not be stored")
 

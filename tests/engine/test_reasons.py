@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from onceflow import Engine, Retry, task
-from onceflow.engine import describing
-from onceflow.engine.insight import Insight, Look
+from onceflow.engine.driving.insight import Insight, Look
+from onceflow.engine.looking import describing
 from tests.core.building import Drive, graph
 from tests.engine.common import Door, pass_door, until
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, TaskFailed, task
-from onceflow.engine import recording
-from onceflow.engine.recording import MOST_ENGINES, EngineEvent, Recording
+from onceflow.engine.logs import recording
+from onceflow.engine.logs.recording import MOST_ENGINES, EngineEvent, Recording
 from onceflow.storage import logs
 from tests.engine.common import Door, add, double, keep, pass_door, until
 

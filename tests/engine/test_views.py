@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 
 from onceflow import Engine, NoSuchRun, OnceflowError, Progress, RunInfo, TaskInfo
-from onceflow.engine import views as viewing
-from onceflow.engine import wording
-from onceflow.engine.describing import TaskState
-from onceflow.engine.drawing import draw
-from onceflow.engine.overviews import Overview
+from onceflow.engine.display import views as viewing
+from onceflow.engine.display import wording
+from onceflow.engine.display.drawing import draw
+from onceflow.engine.display.views import ESTIMATE, LARGE, MOST_RUNS, Looking, View
+from onceflow.engine.looking.describing import TaskState
+from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.statuses import Status
-from onceflow.engine.views import ESTIMATE, LARGE, MOST_RUNS, Looking, View
 from onceflow.planning.estimates import Estimate
 from tests.engine.common import keep
 

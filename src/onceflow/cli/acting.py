@@ -16,7 +16,7 @@ from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.listing import RunInfo
+    from onceflow.engine.looking.listing import RunInfo
 
 FAILED = ("failed", "undone")
 GOING_ON = ("pending", "running", "waiting", "undoing", "interrupted")

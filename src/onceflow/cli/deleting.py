@@ -15,7 +15,7 @@ from onceflow.engine.statuses import ENDED
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.listing import RunInfo
+    from onceflow.engine.looking.listing import RunInfo
     from onceflow.engine.pruning import Condemned
 
 

@@ -11,10 +11,10 @@ from onceflow.cli.session import as_duration
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
-    from onceflow.engine.describing import TaskInfo
     from onceflow.engine.engine import Engine
-    from onceflow.engine.listing import RunInfo
-    from onceflow.engine.past import AttemptInfo
+    from onceflow.engine.looking.describing import TaskInfo
+    from onceflow.engine.looking.listing import RunInfo
+    from onceflow.engine.looking.past import AttemptInfo
 
 
 class Details(NamedTuple):

@@ -19,8 +19,8 @@ from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.logs import LogLine
-    from onceflow.engine.recording import EngineEvent
+    from onceflow.engine.logs.lines import LogLine
+    from onceflow.engine.logs.recording import EngineEvent
 
 SHORT = 8
 """Digits of an engine's id that are enough for people."""
@@ -104,7 +104,7 @@ def _is_task(engine: Engine, run: str, task: str) -> bool:
 
 
 def _forms(session: Session, lines: Iterable[LogLine]) -> Iterator[str]:
-    from onceflow.engine import showing
+    from onceflow.engine.logs import showing
 
     coloured = showing.takes_colours(sys.stdout)
     for line in lines:
@@ -135,7 +135,7 @@ def _line_as_json(line: LogLine) -> dict[str, Any]:
 def _print_events(
     session: Session, run: str | None, task: str | None, follow: bool, tail: int | None, since: float | None
 ) -> None:
-    from onceflow.engine import recording
+    from onceflow.engine.logs import recording
     from onceflow.storage.logs import Reader, of_engines
 
     id = None

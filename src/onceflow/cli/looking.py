@@ -15,9 +15,9 @@ from onceflow.engine.statuses import ACTIVE
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
-    from onceflow.engine.describing import TaskInfo
     from onceflow.engine.engine import Engine
-    from onceflow.engine.listing import RunInfo
+    from onceflow.engine.looking.describing import TaskInfo
+    from onceflow.engine.looking.listing import RunInfo
 
 UNHEARD = "the engine that drives it does not answer: this is what the journal has, and what runs there is not known"
 

@@ -15,7 +15,7 @@ from onceflow.cli.kinds import AGE, PAIR, STATUS, TEXT
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.listing import RunInfo
+    from onceflow.engine.looking.listing import RunInfo
 
 
 class Selection:

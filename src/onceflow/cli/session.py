@@ -24,7 +24,7 @@ from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.listing import RunInfo
+    from onceflow.engine.looking.listing import RunInfo
 
 COLOURS = {
     "succeeded": "green",
@@ -106,7 +106,7 @@ class Session(NamedTuple):
 
     def shown(self, engine: Engine, runs: Sequence[str]) -> contextlib.AbstractContextManager[None]:
         """Meanwhile it is shown on stderr how these runs get on."""
-        from onceflow.engine.displaying import Displaying
+        from onceflow.engine.display.displaying import Displaying
 
         if self.quiet:
             return contextlib.nullcontext()

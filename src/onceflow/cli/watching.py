@@ -18,7 +18,7 @@ from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.listing import RunInfo
+    from onceflow.engine.looking.listing import RunInfo
 
 INTERVAL = 0.5
 """Seconds between two looks."""
@@ -74,8 +74,8 @@ def _runs(engine: Engine, id: str | None, before: Iterable[str]) -> list[str]:
 
 
 def _display(engine: Engine, id: str | None, interval: float) -> None:
-    from onceflow.engine.displaying import Live
-    from onceflow.engine.views import Looking
+    from onceflow.engine.display.displaying import Live
+    from onceflow.engine.display.views import Looking
 
     looking = Looking(engine)
     shown: list[str] = []
@@ -99,7 +99,7 @@ def _display(engine: Engine, id: str | None, interval: float) -> None:
 
 
 def _print(session: Session, engine: Engine, id: str | None, interval: float) -> None:
-    from onceflow.engine.views import Looking
+    from onceflow.engine.display.views import Looking
 
     looking = Looking(engine)
     states: States = {}
@@ -141,7 +141,7 @@ def _still_there(engine: Engine, ids: Iterable[str]) -> list[RunInfo]:
 
 
 def _print_summaries(session: Session, looking: Any, runs: list[str]) -> None:
-    from onceflow.engine import wording
+    from onceflow.engine.display import wording
 
     for view in looking.look(runs):
         session.say(f"{as_time(time.time())}  {wording.name(view)}  {wording.line(view)}")

@@ -25,12 +25,12 @@ from onceflow.core.run import Run
 from onceflow.driver.driver import Driver
 from onceflow.driver.history import History, load_values
 from onceflow.engine import codeless, deaths
-from onceflow.engine.following import Following
+from onceflow.engine.driving.hub import Adopted, Hub, Redirected, Store
 from onceflow.engine.handles import Completion
-from onceflow.engine.hub import Adopted, Hub, Redirected, Store
-from onceflow.engine.reading import Reading
+from onceflow.engine.looking.reading import Reading
 from onceflow.engine.statuses import AT_REST
 from onceflow.engine.submission import Submission, decode_settings
+from onceflow.engine.talking.following import Following
 from onceflow.engine.waiting import looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, TaskNotFound
 from onceflow.storage.journal import Claim, RunRow

@@ -18,7 +18,7 @@ from onceflow.storage.journal import Failed, RunRow, SendCommand, commit
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
-    from onceflow.engine.hub import Hub
+    from onceflow.engine.driving.hub import Hub
     from onceflow.storage.places import Place
 
 CANCEL = "cancel"

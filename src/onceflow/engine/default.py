@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from onceflow.core.state import OnFailure
 from onceflow.engine import settings
 from onceflow.engine.cancelling import GRACE
-from onceflow.engine.describing import TaskInfo
 from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle
-from onceflow.engine.listing import RunInfo
-from onceflow.engine.logs import Level, LogLine, LogStream
-from onceflow.engine.past import AttemptInfo
+from onceflow.engine.logs.lines import Level, LogLine, LogStream
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.listing import RunInfo
+from onceflow.engine.looking.past import AttemptInfo
+from onceflow.engine.looking.statistics import Statistics
 from onceflow.engine.settings import Output
-from onceflow.engine.statistics import Statistics
 from onceflow.engine.statuses import Status
 from onceflow.errors import RunActive
 from onceflow.planning.estimates import Estimate

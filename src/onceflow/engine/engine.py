@@ -13,25 +13,28 @@ from typing import Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
 from onceflow.driver.driver import Ending
-from onceflow.engine import asking, deaths, logs, outcomes, overviews, settings
+from onceflow.engine import deaths, outcomes, settings
 from onceflow.engine.attaching import Attaching
 from onceflow.engine.cancelling import GRACE, Cancelling, cancel
-from onceflow.engine.changes import changed_code
-from onceflow.engine.collecting import Collecting
-from onceflow.engine.describing import TaskInfo
-from onceflow.engine.displaying import Displaying
+from onceflow.engine.display.displaying import Displaying
+from onceflow.engine.driving.collecting import Collecting
+from onceflow.engine.driving.hub import Hub, Redirected
+from onceflow.engine.driving.local import LocalHub
 from onceflow.engine.handles import Completion, Feed, RunHandle
-from onceflow.engine.hub import Hub, Redirected
-from onceflow.engine.listing import Listing, RunInfo
-from onceflow.engine.local import LocalHub
-from onceflow.engine.logs import Level, LogLine, LogStream
-from onceflow.engine.overviews import Overview
-from onceflow.engine.past import AttemptInfo, Past
-from onceflow.engine.reading import Reading
+from onceflow.engine.logs import lines
+from onceflow.engine.logs.lines import Level, LogLine, LogStream
+from onceflow.engine.looking import overviews
+from onceflow.engine.looking.changes import changed_code
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.listing import Listing, RunInfo
+from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.looking.past import AttemptInfo, Past
+from onceflow.engine.looking.reading import Reading
+from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.settings import Output
-from onceflow.engine.statistics import RunCounts, Statistics
 from onceflow.engine.statuses import ACTIVE, AT_REST, Status
 from onceflow.engine.submission import Submission, decode_settings, new_id, prepare
+from onceflow.engine.talking import asking
 from onceflow.errors import (
     EngineClosed,
     InsideTask,
@@ -338,11 +341,11 @@ class Engine:
         """What the tasks of a run have printed and logged. See `onceflow.logs`."""
         self._check_open()
         id = self._listing.row(run).id
-        wanted = logs.wanted(task, attempt, stream, level, since)
+        wanted = lines.wanted(task, attempt, stream, level, since)
         if tail is not None and tail < 0:
             raise InvalidOption("tail", f"it is a number of lines, not {tail!r}", kind="setting")
         reader = stored_logs.Reader(stored_logs.of_runs(self._home.path) / id)
-        return logs.select(reader, wanted, tail, (lambda: self._is_left(id)) if follow else None)
+        return lines.select(reader, wanted, tail, (lambda: self._is_left(id)) if follow else None)
 
     def delete(self, run: str) -> None:
         """Forgets a run with everything it saved. See `onceflow.delete`."""

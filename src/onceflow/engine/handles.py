@@ -13,7 +13,7 @@ import msgspec
 
 from onceflow.driver.driver import Ending
 from onceflow.engine import outcomes
-from onceflow.engine.insight import Progress
+from onceflow.engine.driving.insight import Progress
 from onceflow.errors import OnceflowError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from onceflow.engine.logs import level_number
+from onceflow.engine.logs.lines import level_number
 from onceflow.errors import InvalidOption
 from onceflow.storage.journal import Durability
 

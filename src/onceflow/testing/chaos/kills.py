@@ -73,7 +73,7 @@ def explode(ledger: Ledger, node: str, stage: Stage) -> None:
 def light(fuse: Fuse) -> None:
     """In an engine, before it is opened: lets the fuse burn."""
     from onceflow.driver.driver import Driver
-    from onceflow.engine.hub import Hub
+    from onceflow.engine.driving.hub import Hub
 
     left = fuse.count
 

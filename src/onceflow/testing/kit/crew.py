@@ -21,8 +21,8 @@ from onceflow.core.run import attempt_name
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.default import use
-from onceflow.engine.insight import Look, Progress
-from onceflow.engine.workers import make_job
+from onceflow.engine.driving.insight import Look, Progress
+from onceflow.engine.driving.workers import make_job
 from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
 from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.faults import Fault, Faults, When

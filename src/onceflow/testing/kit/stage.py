@@ -24,10 +24,10 @@ from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
 from onceflow.engine.cancelling import Cancelling
+from onceflow.engine.driving.hub import Hub
+from onceflow.engine.driving.insight import Progress
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
-from onceflow.engine.hub import Hub
-from onceflow.engine.insight import Progress
 from onceflow.errors import StorageFull
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, SetStatus

@@ -12,8 +12,8 @@ from onceflow.core.effects import Effect
 from onceflow.core.graph import Node
 from onceflow.core.rows import Row
 from onceflow.core.run import Run, attempt_name
-from onceflow.engine import reasons
-from onceflow.engine.insight import Insight, Look, Progress
+from onceflow.engine.driving.insight import Insight, Look, Progress
+from onceflow.engine.looking import reasons
 from onceflow.values import failures, metadata
 
 TaskState = Literal["waiting", "ready", "running", "retrying", "undoing", "failed", "done"]

@@ -12,9 +12,9 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Event
-from onceflow.engine.overviews import Overview
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.overviews import Overview
 
 VERSION = 1
 

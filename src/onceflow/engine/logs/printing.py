@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from onceflow.backends.local.reports import Printed
-from onceflow.engine import showing
-from onceflow.engine.logs import LogLine
+from onceflow.engine.logs import showing
+from onceflow.engine.logs.lines import LogLine
 from onceflow.storage.logs import Writer
 
 LONGEST = 64 * 1024

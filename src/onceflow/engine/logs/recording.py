@@ -21,7 +21,7 @@ import msgspec
 
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
 from onceflow.driver.work import Work
-from onceflow.engine.logs import LogLine
+from onceflow.engine.logs.lines import LogLine
 from onceflow.engine.waiting import looks
 from onceflow.errors import StorageError
 from onceflow.storage import logs

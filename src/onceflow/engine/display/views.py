@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from onceflow.engine.listing import RunInfo
-from onceflow.engine.overviews import Overview
+from onceflow.engine.looking.listing import RunInfo
+from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoSuchRun, OnceflowError
 from onceflow.planning.estimates import Estimate

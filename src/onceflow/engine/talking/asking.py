@@ -6,10 +6,10 @@ import select
 import time
 from pathlib import Path
 
-from onceflow.engine import talking
-from onceflow.engine.describing import TaskInfo
 from onceflow.engine.handles import Event
-from onceflow.engine.overviews import Overview
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.talking import messages
 from onceflow.storage import sockets
 from onceflow.storage.home import ENGINES
 
@@ -27,16 +27,16 @@ class Elsewhere(NotAnswered):
 
 def describe(home: Path, engine: str, run: str) -> list[TaskInfo]:
     """Raises `NotAnswered`."""
-    answer = _ask(home, engine, talking.Describe(run))
-    if not isinstance(answer, talking.Described):
+    answer = _ask(home, engine, messages.Describe(run))
+    if not isinstance(answer, messages.Described):
         raise NotAnswered(f"it said {type(answer).__name__}")
     return answer.tasks
 
 
 def survey(home: Path, engine: str, run: str) -> Overview:
     """Raises `NotAnswered`."""
-    answer = _ask(home, engine, talking.Survey(run))
-    if not isinstance(answer, talking.Surveyed):
+    answer = _ask(home, engine, messages.Survey(run))
+    if not isinstance(answer, messages.Surveyed):
         raise NotAnswered(f"it said {type(answer).__name__}")
     return answer.overview
 
@@ -45,7 +45,7 @@ class Events:
     """The events of a run that another engine drives, from now on. Raises `NotAnswered`."""
 
     def __init__(self, home: Path, engine: str, run: str) -> None:
-        self._connection = _Connection(home, engine, talking.Follow(run))
+        self._connection = _Connection(home, engine, messages.Follow(run))
         try:
             self._connection.receive(PATIENCE)
         except BaseException:
@@ -56,16 +56,16 @@ class Events:
         """What happens within so many seconds: as soon as something does, or nothing. None if there will be no more:
         the run has ended, or its engine has."""
         try:
-            answer = self._connection.receive(seconds, none_yet=talking.Told([]))
+            answer = self._connection.receive(seconds, none_yet=messages.Told([]))
         except NotAnswered:
             return None
-        return answer.events if isinstance(answer, talking.Told) else None
+        return answer.events if isinstance(answer, messages.Told) else None
 
     def close(self) -> None:
         self._connection.close()
 
 
-def _ask(home: Path, engine: str, request: talking.Request) -> talking.Answer:
+def _ask(home: Path, engine: str, request: messages.Request) -> messages.Answer:
     connection = _Connection(home, engine, request)
     try:
         return connection.receive(PATIENCE)
@@ -74,12 +74,12 @@ def _ask(home: Path, engine: str, request: talking.Request) -> talking.Answer:
 
 
 class _Connection:
-    def __init__(self, home: Path, engine: str, request: talking.Request) -> None:
+    def __init__(self, home: Path, engine: str, request: messages.Request) -> None:
         self._received = bytearray()
         try:
             self._socket = sockets.connect(home / ENGINES, engine, PATIENCE)
             try:
-                self._socket.sendall(talking.encode(request))
+                self._socket.sendall(messages.encode(request))
             except BaseException:
                 self._socket.close()
                 raise
@@ -88,11 +88,11 @@ class _Connection:
         except OSError as error:
             raise NotAnswered(f"it cannot be reached: {error}") from error
 
-    def receive(self, seconds: float, none_yet: talking.Answer | None = None) -> talking.Answer:
+    def receive(self, seconds: float, none_yet: messages.Answer | None = None) -> messages.Answer:
         """The next message; `none_yet` if there is none within so many seconds. Raises `NotAnswered`."""
         deadline = time.monotonic() + seconds
         try:
-            while (message := talking.take(self._received, talking.MOST_ANSWERED)) is None:
+            while (message := messages.take(self._received, messages.MOST_ANSWERED)) is None:
                 if not self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                     if none_yet is not None:
                         return none_yet
@@ -101,10 +101,10 @@ class _Connection:
                 if not received:
                     raise NotAnswered("it has broken the connection off")
                 self._received += received
-            answer: talking.Answer = talking.decode(message, talking.Answer)  # type: ignore[arg-type]
-        except (OSError, talking.Malformed) as error:
+            answer: messages.Answer = messages.decode(message, messages.Answer)  # type: ignore[arg-type]
+        except (OSError, messages.Malformed) as error:
             raise NotAnswered(str(error)) from error
-        if isinstance(answer, talking.Refused):
+        if isinstance(answer, messages.Refused):
             raise Elsewhere if answer.why == "elsewhere" else NotAnswered(answer.text)
         return answer
 

@@ -9,7 +9,7 @@ import msgspec
 
 from onceflow.core.run import attempt_name
 from onceflow.driver.measuring import Measurement, Outcome
-from onceflow.engine.describing import TaskInfo
+from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.statuses import ENDED
 from onceflow.planning import estimates, history, tasks
 from onceflow.planning.estimates import Estimate, Step

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from onceflow.engine.logs import LogLine
+from onceflow.engine.logs.lines import LogLine
 from onceflow.values.texts import one_line
 
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from onceflow.engine import asking
 from onceflow.engine.handles import Completion
+from onceflow.engine.talking import asking
 from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
 

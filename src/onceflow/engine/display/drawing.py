@@ -11,10 +11,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from onceflow.engine import wording
-from onceflow.engine.describing import TaskInfo
-from onceflow.engine.overviews import TROUBLED, Overview
-from onceflow.engine.views import View
+from onceflow.engine.display import wording
+from onceflow.engine.display.views import View
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.overviews import TROUBLED, Overview
 from onceflow.values.texts import one_line
 
 BAR, SHORT_BAR = 24, 8

@@ -16,11 +16,11 @@ from onceflow.core.run import attempt_name
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
-from onceflow.engine.foresight import Foresight
-from onceflow.engine.insight import Look, Progress
-from onceflow.engine.loop import Loop
-from onceflow.engine.printing import Printing
-from onceflow.engine.recording import Recording
+from onceflow.engine.driving.foresight import Foresight
+from onceflow.engine.driving.insight import Look, Progress
+from onceflow.engine.driving.loop import Loop
+from onceflow.engine.logs.printing import Printing
+from onceflow.engine.logs.recording import Recording
 from onceflow.errors import OnceflowError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
 from onceflow.values import failures, functions
 

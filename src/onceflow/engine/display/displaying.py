@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
 import msgspec
 
-from onceflow.engine import wording
-from onceflow.engine.describing import TaskInfo
-from onceflow.engine.overviews import TROUBLED
-from onceflow.engine.views import Looking, View
+from onceflow.engine.display import wording
+from onceflow.engine.display.views import Looking, View
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.overviews import TROUBLED
 from onceflow.errors import EngineClosed
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Live:
         self._live.start()
 
     def show(self, views: Sequence[View], hidden: int = 0) -> None:
-        from onceflow.engine.drawing import draw
+        from onceflow.engine.display.drawing import draw
 
         self._live.update(draw(views, hidden, self._console.width, self._console.height), refresh=True)
 

@@ -11,10 +11,10 @@ import msgspec
 
 from onceflow.core.rows import Row
 from onceflow.driver.driver import Driver
-from onceflow.engine import describing
-from onceflow.engine.describing import TaskInfo, TaskState
-from onceflow.engine.insight import Insight
-from onceflow.engine.workers import Crew
+from onceflow.engine.driving.insight import Insight
+from onceflow.engine.driving.workers import Crew
+from onceflow.engine.looking import describing
+from onceflow.engine.looking.describing import TaskInfo, TaskState
 
 MOST_RUNNING = 100
 """Running tasks that are described."""

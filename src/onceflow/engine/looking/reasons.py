@@ -12,7 +12,7 @@ from itertools import islice
 
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
-from onceflow.engine.insight import Insight, Look
+from onceflow.engine.driving.insight import Insight, Look
 
 MOST_NAMES = 3
 """Tasks that are named in one reason."""

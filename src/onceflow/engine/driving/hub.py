@@ -26,14 +26,15 @@ from onceflow.core.run import Run, attempt_name
 from onceflow.driver import history
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
-from onceflow.engine import describing, overviews, workers
 from onceflow.engine.cancelling import CANCEL, Cancelling
-from onceflow.engine.describing import TaskInfo
+from onceflow.engine.driving import workers
+from onceflow.engine.driving.insight import Insight, Progress
+from onceflow.engine.driving.loop import Posting
 from onceflow.engine.handles import Completion, Kind, Listening
-from onceflow.engine.insight import Insight, Progress
-from onceflow.engine.loop import Posting
-from onceflow.engine.overviews import Overview
-from onceflow.engine.statistics import Counts
+from onceflow.engine.looking import describing, overviews
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.looking.statistics import Counts
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import journal

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.driver.driver import Driver
 from onceflow.engine import deaths
-from onceflow.engine.answering import Answering
+from onceflow.engine.driving.hub import Hub, Redirected, interrupted
+from onceflow.engine.driving.loop import Loop
+from onceflow.engine.driving.workers import Workers
 from onceflow.engine.handles import Completion
-from onceflow.engine.hub import Hub, Redirected, interrupted
-from onceflow.engine.logs import level_number
-from onceflow.engine.loop import Loop
-from onceflow.engine.printing import Printing
-from onceflow.engine.recording import Recording
+from onceflow.engine.logs.lines import level_number
+from onceflow.engine.logs.printing import Printing
+from onceflow.engine.logs.recording import Recording
 from onceflow.engine.settings import EngineSettings
-from onceflow.engine.workers import Workers
+from onceflow.engine.talking.answering import Answering
 from onceflow.errors import OnceflowError, RunInterrupted
 from onceflow.storage import logs
 from onceflow.storage.blobs import Author

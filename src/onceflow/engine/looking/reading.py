@@ -13,7 +13,7 @@ from onceflow.driver.driver import Ending
 from onceflow.driver.driver import Status as DriverStatus
 from onceflow.driver.history import History, find_values
 from onceflow.driver.outputs import Part
-from onceflow.engine.describing import TaskInfo, TaskState, describe, outline
+from onceflow.engine.looking.describing import TaskInfo, TaskState, describe, outline
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoOutput
 from onceflow.storage.journal import RunRow

@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from onceflow.engine import talking
-from onceflow.engine.describing import TaskInfo
+from onceflow.engine.driving.loop import Loop
 from onceflow.engine.handles import Event, Listening
-from onceflow.engine.loop import Loop
-from onceflow.engine.overviews import Overview
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.talking import messages
 from onceflow.storage import forks
 from onceflow.storage.sockets import Listener
 
@@ -66,7 +66,7 @@ class Answering:
         self._loop = loop
         self._source = source
         self._connections: set[_Connection] = set()
-        self._asked: deque[tuple[_Connection, talking.Describe | talking.Survey]] = deque()
+        self._asked: deque[tuple[_Connection, messages.Describe | messages.Survey]] = deque()
         self._resting = False
         self._sweeping = False
         self._closed = False
@@ -122,14 +122,14 @@ class Answering:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def ask(self, connection: _Connection, request: talking.Request) -> None:
+    def ask(self, connection: _Connection, request: messages.Request) -> None:
         match request:
-            case talking.Follow(run):
+            case messages.Follow(run):
                 if self._source.add_listener(run, connection, connection.end):
                     connection.follows = run
-                    connection.send(talking.Told([]))  # so that whoever asked knows that nothing is missed from now on
+                    connection.send(messages.Told([]))  # so that whoever asked knows that nothing is missed from now on
                 else:
-                    connection.answer(talking.Refused("elsewhere"))
+                    connection.answer(messages.Refused("elsewhere"))
             case _:
                 self._asked.append((connection, request))
                 if not self._resting:
@@ -150,14 +150,14 @@ class Answering:
                 self._loop.later(REST * (time.monotonic() - begun), self._answer_next)
                 return
 
-    def _answer_to(self, request: talking.Describe | talking.Survey) -> talking.Answer:
+    def _answer_to(self, request: messages.Describe | messages.Survey) -> messages.Answer:
         match request:
-            case talking.Describe(run):
+            case messages.Describe(run):
                 tasks = self._source.describe_now(run)
-                return talking.Refused("elsewhere") if tasks is None else talking.Described(tasks)
-            case talking.Survey(run):
+                return messages.Refused("elsewhere") if tasks is None else messages.Described(tasks)
+            case messages.Survey(run):
                 overview = self._source.survey_now(run)
-                return talking.Refused("elsewhere") if overview is None else talking.Surveyed(overview)
+                return messages.Refused("elsewhere") if overview is None else messages.Surveyed(overview)
 
 
 class _Connection:
@@ -187,23 +187,23 @@ class _Connection:
         if len(self._rest) > MOST_KEPT:
             self._missed += 1
         else:
-            self.send(talking.Told([event]))
+            self.send(messages.Told([event]))
 
     def end(self) -> None:
         """The run has ended here."""
         self._ending = True
         self._send_rest()
 
-    def answer(self, answer: talking.Answer) -> None:
+    def answer(self, answer: messages.Answer) -> None:
         """Says this, and nothing more."""
-        encoded = talking.encode(answer)
-        if len(encoded) > talking.MOST_ANSWERED:
-            encoded = talking.encode(talking.Refused("unable", f"an answer of {len(encoded)} bytes is too long"))
+        encoded = messages.encode(answer)
+        if len(encoded) > messages.MOST_ANSWERED:
+            encoded = messages.encode(messages.Refused("unable", f"an answer of {len(encoded)} bytes is too long"))
         self._rest += encoded
         self.end()
 
-    def send(self, told: talking.Told) -> None:
-        self._rest += talking.encode(told)
+    def send(self, told: messages.Told) -> None:
+        self._rest += messages.encode(told)
         self._send_rest()
 
     def close(self) -> None:
@@ -222,12 +222,12 @@ class _Connection:
         try:
             self._receive()
             self._send_rest()
-        except talking.Malformed as problem:
-            self.answer(talking.Refused("unable", str(problem)))
+        except messages.Malformed as problem:
+            self.answer(messages.Refused("unable", str(problem)))
 
     def _receive(self) -> None:
         try:
-            received = self._socket.recv(talking.MOST_ASKED)
+            received = self._socket.recv(messages.MOST_ASKED)
         except BlockingIOError:
             return
         except OSError:
@@ -236,11 +236,11 @@ class _Connection:
             self.close()
             return
         self._received += received
-        message = talking.take(self._received, talking.MOST_ASKED)
+        message = messages.take(self._received, messages.MOST_ASKED)
         if message is not None:
             self._asked = True
             self.deadline = None
-            self._answering.ask(self, talking.decode(message, talking.Request))  # type: ignore[arg-type]
+            self._answering.ask(self, messages.decode(message, messages.Request))  # type: ignore[arg-type]
 
     def _send_rest(self) -> None:
         if self._socket.fileno() < 0:
@@ -255,7 +255,7 @@ class _Connection:
         del self._rest[:sent]
         if self._missed and not self._rest:
             missed, self._missed = self._missed, 0
-            self._rest += talking.encode(talking.Told([Event("missed", detail=str(missed), time=time.time())]))
+            self._rest += messages.encode(messages.Told([Event("missed", detail=str(missed), time=time.time())]))
         if self._rest:
             if sent or self.deadline is None:
                 self.deadline = time.monotonic() + PATIENCE

@@ -1,0 +1,11 @@
+"""What can be known about runs. Nothing here changes anything.
+
+listing     which run is meant, which ones there are, and how they stand
+reading     what the journal has of a run that is not driven here
+describing  the tasks of a run, for people
+reasons     why a task does not run, in words
+overviews   how a run gets on, at a glance
+past        what measurements tell: attempts, tasks, how long a run will go on
+statistics  what this engine has done
+changes     what has become of a run's code
+"""
