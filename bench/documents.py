@@ -46,6 +46,17 @@ def as_json(reports: Sequence[Report], versions: Mapping[str, str]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
+BEGIN, END = "<!-- figures: written by bench/run -->", "<!-- end of figures -->"
+
+
+def write_markdown(path: Path, text: str) -> None:
+    """Of a page that marks where its figures are, only these are replaced."""
+    page = path.read_text("utf-8") if path.exists() else ""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    path.write_text(f"{before}{begin}\n{text}{end}{after}" if end else text, "utf-8")
+
+
 def as_markdown(reports: Sequence[Report], versions: Mapping[str, str]) -> str:
     """The ratios of all comparisons in one table, then each of them with its numbers, then the other rows."""
     here = machine()

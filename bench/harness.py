@@ -103,7 +103,7 @@ def _run(options: argparse.Namespace, known: dict[str, str]) -> int:
     if options.json:
         options.json.write_text(documents.as_json(reports, versions), "utf-8")
     if options.markdown:
-        options.markdown.write_text(documents.as_markdown(reports, versions), "utf-8")
+        documents.write_markdown(options.markdown, documents.as_markdown(reports, versions))
     broken = [f"{report.workload}: {row.name}" for report in reports for row in report.rows if not row.ok]
     if broken:
         print(f"limits not held: {'; '.join(broken)}", file=sys.stderr)
@@ -116,7 +116,9 @@ def _parse(arguments: Sequence[str] | None, known: dict[str, str]) -> argparse.N
     parser.add_argument("--peers", default="", metavar="PEER,…", help=f"compare with: {', '.join(field.PEERS)}, or all")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of a comparison, {ROUNDS} by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write tables to this file")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also write tables to this file, or into it where it has marks"
+    )
     parser.add_argument("--threads", action="store_true", help="also show which threads and processes used the time")
     parser.add_argument("--list", action="store_true", help="only show which workloads and peers there are")
     options = parser.parse_args(arguments)

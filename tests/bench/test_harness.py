@@ -100,6 +100,16 @@ def test_markdown_has_the_ratios_first_and_then_the_numbers() -> None:
     assert "| chain ∣ of 10 | 5 | events/s | ≥ 6 |\n" in text
 
 
+def test_of_a_page_that_marks_its_figures_only_these_are_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n{documents.BEGIN}\nold\n{documents.END}\nThe end.\n")
+
+    documents.write_markdown(page, "new\n")
+    documents.write_markdown(page, "newer\n")
+
+    assert page.read_text() == f"# Title\n{documents.BEGIN}\nnewer\n{documents.END}\nThe end.\n"
+
+
 def test_a_terminal_shows_values_ratios_and_reasons() -> None:
     console = Console(width=140, file=io.StringIO(), record=True)
 
