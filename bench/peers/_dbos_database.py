@@ -1,7 +1,7 @@
 """DBOS with its system database in SQLite, in the current folder.
 
 The file is switched to a write-ahead log first, as onceflow's is: DBOS keeps SQLite's default, a rollback journal, with
-which it took two to three times as long here. Both sync with every commit.
+which it took about three times as long in a short test. Both sync with every commit.
 """
 
 from __future__ import annotations
