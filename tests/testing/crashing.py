@@ -36,7 +36,6 @@ def book(folder: str) -> str:
 @task(can_rollback=True)
 def look(folder: str, room: str) -> str:
     note(f"{folder}/traces", "look")
-    die_if_told(folder, "look")
     return room
 
 

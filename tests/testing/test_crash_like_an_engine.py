@@ -21,7 +21,8 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize("task", ["book", "look", "pay"])
+# Not at `look`, which has no effect and so does not wait for saves: in a real engine it may run ahead of that of `book`.
+@pytest.mark.parametrize("task", ["book", "pay"])
 def test_after_a_crash_the_same_is_called_in_the_same_order(task: str, tmp_path: Path) -> None:
     # given a real engine that is killed
     real, memory = tmp_path / "real", tmp_path / "memory"
