@@ -21,7 +21,7 @@ SCRIPT = """
 """
 
 
-# Not at `look`, which has no effect and so does not wait for saves: in a real engine it may run ahead of that of `book`.
+# Not at `look`: it has no effect and does not wait for saves, so in a real engine it may run ahead of that of `book`.
 @pytest.mark.parametrize("task", ["book", "pay"])
 def test_after_a_crash_the_same_is_called_in_the_same_order(task: str, tmp_path: Path) -> None:
     # given a real engine that is killed
