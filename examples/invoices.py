@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceflow import TaskFailed, current, list_runs, run_many, task, workflow
+from onceflow import TaskFailed, current, run_many, task, workflow
 
 OUTBOX = Path("outbox")
 CUSTOMERS = {"ann": 120, "bob": 80, "cem": 0, "dora": 45, "eve": 310}
@@ -43,15 +43,13 @@ def invoice(customer: str, month: str, euros: int) -> str:
 
 
 def main(month: str = "2026-08") -> None:
-    results = run_many(
-        [invoice.bind(customer, month, euros) for customer, euros in CUSTOMERS.items()],
-        names=[f"invoice-{month}-{customer}" for customer in CUSTOMERS],
-        return_exceptions=True,
-    )
+    names = [f"invoice-{month}-{customer}" for customer in CUSTOMERS]
+    invoices = [invoice.bind(customer, month, euros) for customer, euros in CUSTOMERS.items()]
+    results = run_many(invoices, names=names, return_exceptions=True)
     for result in results:
         print(f"not sent: {result.__cause__!r}" if isinstance(result, TaskFailed) else f"sent: {result}")
-    failed = list_runs(status="failed", name=f"invoice-{month}-")
-    print("to look at:", ", ".join(info.name or info.id for info in failed))
+    failed = [name for name, result in zip(names, results, strict=True) if isinstance(result, TaskFailed)]
+    print("to look at:", ", ".join(failed))
 
 
 if __name__ == "__main__":

@@ -25,15 +25,17 @@ class Reporter:
         self._waker: threading.Event | None = None
 
     def tell(self, token: int, done: float, total: float | None, note: str) -> None:
-        now = time.monotonic()
         message = Progress(token, done, total, note)
-        if now < self._due.get(token, 0.0):
+        if self._is_too_soon(token):
             self._keep(message)
             return
         with self._lock:  # so that an older one, sent by another thread, does not come later
-            self._due[token] = now + INTERVAL
-            self._kept.pop(token, None)
-            self._send(message)
+            if not self._is_too_soon(token):
+                self._kept.pop(token, None)
+                self._send(message)
+                self._due[token] = time.monotonic() + INTERVAL
+                return
+        self._keep(message)
 
     def end(self, token: int) -> None:
         """Nothing is kept back of a job that ends."""
@@ -43,6 +45,9 @@ class Reporter:
                 kept = self._kept.pop(token, None)
                 if kept is not None:
                     self._send(kept)
+
+    def _is_too_soon(self, token: int) -> bool:
+        return time.monotonic() < self._due.get(token, 0.0)
 
     def _keep(self, message: Progress) -> None:
         is_first = message.token not in self._kept
@@ -63,5 +68,5 @@ class Reporter:
                 with self._lock:
                     kept = self._kept.pop(token, None)
                     if kept is not None and token in self._due:
-                        self._due[token] = time.monotonic() + INTERVAL
                         self._send(kept)
+                        self._due[token] = time.monotonic() + INTERVAL
