@@ -13,7 +13,7 @@ from onceflow.engine.display import displaying
 from onceflow.engine.display.displaying import Displaying, Lines
 from onceflow.engine.display.views import View
 from onceflow.engine.looking.overviews import Overview
-from tests.engine.common import Door, keep, pass_door, run_script, until
+from tests.engine.common import LONG, Door, keep, pass_door, run_script, until
 from tests.engine.test_views import CHARGE, LOAD, SHAKY, info, overview
 
 
@@ -68,7 +68,10 @@ def test_lines_for_programs_are_objects() -> None:
     assert (two["status"], two["counts"], two["live"]) == ("running", None, False)
 
 
-def test_a_run_that_ends_soon_is_not_mentioned(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_ends_soon_is_not_mentioned(
+    engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(displaying.DELAYS, "lines", LONG)
     with Displaying(engine, lambda: engine.active):
         engine.run(keep.bind(1))
     assert capsys.readouterr() == ("", "")
