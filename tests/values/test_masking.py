@@ -9,7 +9,7 @@ from onceflow.values import masking
 
 @pytest.fixture(autouse=True)
 def nothing_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_texts", {}), ("_pattern", None), ("_longest", 0), ("listeners", [])):
+    for name, value in (("_texts", {}), ("_found", None), ("listeners", [])):
         monkeypatch.setattr(masking, name, value)
 
 

@@ -6,7 +6,9 @@ It finds a text as it is, as Python would show it, and each of its lines. It doe
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from collections.abc import Callable, Iterable
 
 SHORTEST = 4
@@ -20,10 +22,10 @@ MASK = "****"
 listeners: list[Callable[[list[bytes]], None]] = []
 """Called with texts that have just become known."""
 
+_lock = threading.Lock()
 _texts: dict[bytes, None] = {}
-_pattern: re.Pattern[bytes] | None = None
-"""Finds all of them; None if there are none."""
-_longest = 0
+_found: re.Pattern[bytes] | None = None
+"""Finds all of them; None if there are none, or it has to be made anew."""
 
 
 def hide(value: str | bytes) -> None:
@@ -37,42 +39,50 @@ def hide(value: str | bytes) -> None:
 
 def learn(texts: Iterable[bytes]) -> None:
     """From now on these are masked, as they are."""
-    global _pattern, _longest
-    for text in texts:
-        _texts.pop(text, None)
-        _texts[text] = None
-    while len(_texts) > MOST:
-        del _texts[next(iter(_texts))]
-    _longest = max(map(len, _texts))
-    _pattern = re.compile(b"|".join([re.escape(text) for text in sorted(_texts, key=len, reverse=True)]))
+    global _found
+    with _lock:
+        for text in texts:
+            _texts.pop(text, None)
+            _texts[text] = None
+        while len(_texts) > MOST:
+            del _texts[next(iter(_texts))]
+        _found = None
 
 
 def mask(text: str) -> str:
-    if _pattern is None:
+    if not _texts:
         return text
     return mask_bytes(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
 
 def mask_bytes(content: bytes) -> bytes:
-    return content if _pattern is None else _pattern.sub(MASK.encode(), content)
+    return _pattern().sub(MASK.encode(), content) if _texts else content
 
 
 def reveals(content: bytes) -> bool:
     """Whether there is something in it that has to be masked."""
-    return _pattern is not None and _pattern.search(content) is not None
+    return bool(_texts) and _pattern().search(content) is not None
 
 
 def uncertain(content: bytes) -> int:
     """How many bytes at its end, in its last line, may be the beginning of something that has to be masked, and is not
     there as a whole."""
-    if _pattern is None:
+    if not _texts:
         return 0
     line = len(content) - content.rfind(b"\n") - 1
-    for size in range(min(_longest - 1, line), 0, -1):
+    for size in range(min(max(map(len, _texts)) - 1, line), 0, -1):
         end = content[-size:]
         if any(len(text) > size and text.startswith(end) for text in _texts):
             return size
     return 0
+
+
+def _pattern() -> re.Pattern[bytes]:
+    global _found
+    with _lock:  # what is learned meanwhile must not be forgotten
+        if _found is None:
+            _found = re.compile(b"|".join([re.escape(text) for text in sorted(_texts, key=len, reverse=True)]))
+        return _found
 
 
 def _forms(value: str | bytes) -> set[bytes]:
@@ -81,3 +91,12 @@ def _forms(value: str | bytes) -> set[bytes]:
         content = whole.encode(errors="surrogatepass") if isinstance(whole, str) else whole
         forms |= {content, *[line.strip() for line in content.splitlines()]}
     return {form for form in forms if len(form) >= SHORTEST}
+
+
+def _renew_lock() -> None:
+    """Another thread may have held it when this process was forked."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)

@@ -1,7 +1,7 @@
 """The log of an engine: one line for each thing that happened, for people who want to know what it did and when.
 
-Events are collected during a turn of the loop and written at its end, with one write, never synced. There may be many
-thousands a second, so an attempt that ends soon has one line, which tells when it ended and how long it took; only one
+Events are collected and written at the end of a turn of the loop, together and never synced; what comes within
+some hundredths of a second after a write waits for the next one. There may be many thousands a second, so an attempt that ends soon has one line, which tells when it ended and how long it took; only one
 that goes on gets a line for its start as well. An engine that does nothing leaves nothing. The logs of the last engines
 are kept; whoever begins a log removes those that are too many.
 
@@ -36,6 +36,12 @@ MOST_ENGINES = 20
 
 MOST_LOGS = 5
 """Times the longest log that one may have: what the logs of all engines that have ended may take together."""
+
+PAUSE = 0.05
+"""Seconds between two writes, so that many short turns share one."""
+
+MOST_WAITING = 1000
+"""Events that wait for that."""
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +83,8 @@ class Recording:
         """Those that were started, and how they ended, in this turn."""
         self._started: dict[int, tuple[float, str, Work]] = {}
         """The identity of work that may end soon → when it was started, its run, and itself. The oldest first."""
+        self._written = -PAUSE
+        """When that happened last, by the monotonic clock."""
         self._begun = False
         self._troubled = False
         self.lost = 0
@@ -114,9 +122,13 @@ class Recording:
             now = time.time()
             self._tell_attempts(now)
             self._tell_starts(now - SOON)
+        pause = 0.0
         if self._new:
-            self._write()
-        return SOON if self._started else None
+            pause = self._written + PAUSE - time.monotonic()
+            if pause <= 0 or len(self._new) >= MOST_WAITING:
+                self._write()
+                pause = 0.0
+        return pause or (SOON if self._started else None)
 
     def _tell_attempts(self, now: float) -> None:
         attempts, self._attempts = self._attempts, []
@@ -156,6 +168,7 @@ class Recording:
             self._begun = True
             self._begin()
         new, self._new = self._new, []
+        self._written = time.monotonic()
         try:
             self._writer.append(self._engine, self._encoder.encode_lines(new))
         except OSError as error:
