@@ -1,9 +1,10 @@
 """The log of an engine: one line for each thing that happened, for people who want to know what it did and when.
 
-Events are collected and written at the end of a turn of the loop, together and never synced; what comes within
-some hundredths of a second after a write waits for the next one. There may be many thousands a second, so an attempt that ends soon has one line, which tells when it ended and how long it took; only one
-that goes on gets a line for its start as well. An engine that does nothing leaves nothing. The logs of the last engines
-are kept; whoever begins a log removes those that are too many.
+Events are collected and written at the end of a turn of the loop, together and never synced; what comes within some
+hundredths of a second after a write waits for the next one. There may be many thousands a second, so an attempt that
+ends soon has one line, which tells when it ended and how long it took; only one that goes on gets a line for its start
+as well. An engine that does nothing leaves nothing. The logs of the last engines are kept; whoever begins a log removes
+those that are too many.
 
 What is here is told elsewhere too: the truth about a run is in the journal.
 """
