@@ -46,6 +46,8 @@ class Measured(NamedTuple):
 
     runs: list[list[float]]
     commits: list[list[float]]
+    trips: list[float]
+    """Round trips through a socket to another process."""
     journal: float
     """How often the journal committed for a run."""
 
@@ -54,7 +56,8 @@ def measure_here(folder: Path) -> Measured:
     plain = _measuring.PlainCommits(folder)
     runs: list[list[float]] = []
     commits: list[list[float]] = []
-    with Engine(folder / "home") as engine:
+    trips: list[float] = []
+    with limits.SOCKET.opened(folder) as trip, Engine(folder / "home") as engine:
         for number in range(WARM_UP):
             engine.run(echo.bind(number))
             plain.seconds()
@@ -63,9 +66,10 @@ def measure_here(folder: Path) -> Measured:
             with threads.watched(f"trigger, {echo.__module__}", "run", RUNS):
                 runs.append([_run(engine, number) * 1e3 for number in range(RUNS)])
             commits.append([plain.seconds() * 1e3 for _ in range(RUNS)])
+            trips.append(trip() * 1e3)
         committed = engine._home.journal.statistics().commits - before
     plain.close()
-    return Measured(runs, commits, committed / (ROUNDS * RUNS))
+    return Measured(runs, commits, trips, committed / (ROUNDS * RUNS))
 
 
 def _run(engine: Engine, number: int) -> float:
@@ -90,6 +94,7 @@ def rows_of(kind: str, measured: Measured) -> list[Row]:
     rounds = [statistics.median(runs) for runs in measured.runs]
     plain_rounds = [statistics.median(commits) for commits in measured.commits]
     p50, plain_p50 = statistics.median(every), statistics.median(plain)
+    floor = measured.journal * plain_p50 + statistics.median(measured.trips)
     ratio, ratio10 = p50 / plain_p50, _measuring.percentile(every, 10) / _measuring.percentile(plain, 10)
     return [
         Row(f"{kind}: p10", _measuring.percentile(every, 10), "ms"),
@@ -101,6 +106,7 @@ def rows_of(kind: str, measured: Measured) -> list[Row]:
         Row(f"{kind}: p10 against a plain commit", ratio10, "×"),
         Row(f"{kind}: p50 against a plain commit", ratio, "×", f"≤ {MOST_COMMITS:g}", ratio <= MOST_COMMITS),
         Row(f"{kind}: commits of the journal", measured.journal, "a run"),
+        Row(f"{kind}: floor: these commits, a round trip to another process", floor, "ms"),
     ]
 
 

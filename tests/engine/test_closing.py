@@ -509,3 +509,24 @@ def test_workers_that_cannot_be_started_are_told_by_the_run(tmp_path: Path) -> N
         for _ in range(2):
             with pytest.raises(StorageError, match="workers: it is not a directory"):
                 engine.run(keep.bind(1))
+
+
+def test_who_waits_for_room_is_told_when_the_engine_closes(
+    tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given runs that wait at a door, and more that are not let in
+    monkeypatch.setattr("onceflow.engine.engine.MOST_OPENING", 1)
+    monkeypatch.setattr("onceflow.engine.driving.hub.MOST_WAITING", 1)
+    engine = Engine(tmp_path / "home", workers=1)
+    results: list[Any] = []
+    nodes = [pass_door.bind(door.path) for _ in range(5)]
+    thread = threading.Thread(target=lambda: results.extend(engine.run_many(nodes, return_exceptions=True)))
+    thread.start()
+    door.wait()
+    until(lambda: engine._hub._waiting_for_room)
+    # when
+    engine.close()
+    # then
+    thread.join(LONG)
+    assert len(results) == 5
+    assert all(isinstance(result, OnceflowError) for result in results)

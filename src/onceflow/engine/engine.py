@@ -56,6 +56,9 @@ from onceflow.values.context import running
 R = TypeVar("R")
 T = TypeVar("T")
 
+MOST_OPENING = 500
+"""Runs of `run_many` that are submitted and not yet durable."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -193,11 +196,13 @@ class Engine:
             raise InvalidOption("metadata", f"there are {len(told)} for {len(given)} graphs", kind="setting")
         self._check_usable()
         self._hub.warm_up()
-        begun: list[tuple[Submission, Completion] | Exception] = []
+        begun: list[tuple[Submission | None, Completion] | Exception] = []
         for node, name, about in zip(given, named, told, strict=True):
+            self._wait_for_room(begun)
             try:
                 submission = self._prepare(node, name, on_failure, timeout, about)
-                begun.append((submission, self._begin(submission)))
+                # Without a name it is certain to be a new run, and need not be remembered: there may be many.
+                begun.append((None if name is None else submission, self._begin(submission)))
             except Exception as error:  # what is no graph, or not a safe one, is no concern of the others
                 begun.append(error)
         with self._display:
@@ -436,14 +441,24 @@ class Engine:
                 completion.wait()
             raise
 
-    def _result(self, submission: Submission, completion: Completion) -> Any:
+    def _wait_for_room(self, begun: Sequence[tuple[Submission | None, Completion] | Exception]) -> None:
+        """Before another one is submitted: what only waits takes memory, and the garbage collector's time."""
+        if len(begun) >= MOST_OPENING:
+            earlier = begun[-MOST_OPENING]
+            if not isinstance(earlier, Exception):
+                earlier[1].wait_until_accepted()
+        self._hub.wait_for_room()
+
+    def _result(self, submission: Submission | None, completion: Completion) -> Any:
         self.wait(completion)
-        while isinstance(completion.error, Redirected):
+        while submission is not None and isinstance(completion.error, Redirected):
             completion = self._join(submission)
             self.wait(completion)
         return completion.value(self.read_blob)
 
-    def _results(self, begun: list[tuple[Submission, Completion] | Exception], return_exceptions: bool) -> list[Any]:
+    def _results(
+        self, begun: list[tuple[Submission | None, Completion] | Exception], return_exceptions: bool
+    ) -> list[Any]:
         results: list[Any] = []
         failure: Exception | None = None
         for one in begun:

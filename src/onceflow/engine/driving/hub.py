@@ -30,7 +30,7 @@ from onceflow.engine.cancelling import CANCEL, Cancelling
 from onceflow.engine.driving import workers
 from onceflow.engine.driving.insight import Insight, Progress
 from onceflow.engine.driving.loop import Posting
-from onceflow.engine.handles import Completion, Kind, Listening
+from onceflow.engine.handles import Completion, Kind, Latch, Listening
 from onceflow.engine.looking import describing, overviews
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.overviews import Overview
@@ -42,6 +42,9 @@ from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
 from onceflow.storage.places import Place
 from onceflow.values import failures
+
+MOST_WAITING = 1000
+"""Attempts that wait for a worker or run when whoever submits many runs has to wait. Until there are half as many."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +74,7 @@ class Hub(ABC):
         self._home = home
         self._random = random.Random()
         self._forget()
+        self._waiting_for_room: list[Latch] = []
         self._workers: workers.Crew | None = None
         self._closed: OnceflowError | None = None
         """Why nothing can be submitted any more."""
@@ -116,6 +120,13 @@ class Hub(ABC):
     def submit(self, submission: Submission, completion: Completion) -> None:
         """Drive a new run."""
         self._post(lambda: self._submit(submission, completion))
+
+    def wait_for_room(self) -> None:
+        """Returns when the workers are not too far behind: more runs would only wait, and take memory."""
+        if self._workers is not None and self._workers.backlog > MOST_WAITING and self._closed is None:
+            room = Latch()
+            self._loop.post(lambda: room.open() if self._closed is not None else self._waiting_for_room.append(room))
+            room.wait()
 
     def adopt(self, make: Callable[[Hub], Adopted], completion: Completion) -> None:
         """Drive a run that exists."""
@@ -203,7 +214,14 @@ class Hub(ABC):
                     self._refused(driver, outcome)
             self._flush()
         timeout = None if self._workers is None else self._workers.turn()
+        if self._waiting_for_room and (self._workers is None or self._workers.backlog <= MOST_WAITING // 2):
+            self._let_in()
         return 0 if self._dirty or self._answers else timeout
+
+    def _let_in(self) -> None:
+        rooms, self._waiting_for_room = self._waiting_for_room, []
+        for room in rooms:
+            room.open()
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, {}
@@ -342,6 +360,7 @@ class Hub(ABC):
                 self._closed = failure
         if failure is None:
             self._flush()
+        self._let_in()
         for driver, _ in list(self._active.values()):
             why = failure if isinstance(failure, OnceflowError) else interrupted(driver.id, reason, failure)
             driver.interrupt(why)

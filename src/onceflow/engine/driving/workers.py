@@ -56,6 +56,10 @@ class Crew(Protocol):
     def idle(self) -> bool:
         """Whether nothing has been started that has not been answered."""
 
+    @property
+    def backlog(self) -> int:
+        """How many have been started and not answered. From any thread."""
+
     def has_jobs_of(self, run: str) -> bool:
         """Whether something of this run has yet to end. From any thread."""
 
@@ -214,6 +218,10 @@ class Workers:
     def idle(self) -> bool:
         """Whether nothing has been started that has not been answered."""
         return not self._jobs
+
+    @property
+    def backlog(self) -> int:
+        return len(self._jobs)
 
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""

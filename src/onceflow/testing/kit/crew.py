@@ -109,6 +109,10 @@ class Crew:
     def idle(self) -> bool:
         return not self._assignments
 
+    @property
+    def backlog(self) -> int:
+        return 0  # nothing happens here while somebody submits
+
     def has_jobs_of(self, run: str) -> bool:
         return any(driver.id == run for driver, _ in self._assignments)
 
