@@ -13,7 +13,7 @@ from onceflow import Engine, TaskFailed, task
 from onceflow.engine.logs import recording
 from onceflow.engine.logs.recording import MOST_ENGINES, EngineEvent, Recording
 from onceflow.storage import logs
-from tests.engine.common import Door, add, double, keep, pass_door, until
+from tests.engine.common import LONG, Door, add, double, keep, pass_door, until
 
 
 def events(home: Path) -> list[EngineEvent]:
@@ -43,11 +43,17 @@ def test_a_run_and_its_attempts_are_told_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_an_attempt_that_goes_on_has_a_line_for_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "SOON", 0.0)
+def test_an_attempt_that_goes_on_has_a_line_for_its_start(
+    tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "SOON", 0.01)
     with Engine(tmp_path / "home", workers=1) as engine:
-        engine.run(keep.bind(1))
-    assert [event for event, what in told(tmp_path / "home") if what == "keep"] == ["started", "finished"]
+        handle = engine.run_async(pass_door.bind(door.path))
+        door.wait()
+        until(lambda: ("started", "pass_door") in told(tmp_path / "home"))
+        door.open()
+        handle.result(LONG)
+    assert [event for event, what in told(tmp_path / "home") if what == "pass_door"] == ["started", "finished"]
 
 
 def test_what_was_running_when_an_engine_was_closed_is_told(tmp_path: Path, door: Door) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from onceflow.driver.work import Ahead, Work
 from onceflow.engine.driving.foresight import Foresight
 from onceflow.engine.driving.insight import Look, Progress
 from onceflow.engine.driving.loop import Loop
+from onceflow.engine.logs import recording
 from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
 from onceflow.errors import OnceflowError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
@@ -98,6 +100,9 @@ class Workers:
         self._loop = loop
         self._printing = printing
         self._recording = recording
+        self._told: set[int] = set()
+        """Tokens of jobs whose start is in the engine's log, because they go on."""
+        self._next_look = 0.0
         self._timed_out: dict[int, float] = {}
         """Jobs that are stopped because they have run for so many seconds."""
         self._progress: dict[int, Progress] = {}
@@ -127,8 +132,6 @@ class Workers:
         )
 
     def start(self, driver: Driver, work: Work) -> None:
-        if self._recording.on:
-            self._recording.tell_attempt(driver.id, work, None)
         ahead = self._foresight.take(driver, work)
         if ahead is not None:
             self._jobs[ahead] = (driver, work)
@@ -234,12 +237,29 @@ class Workers:
         self._foresight.when_free(driver, then)
 
     def turn(self) -> float | None:
-        return self._pool.turn()
+        timeout = self._pool.turn()
+        if not self._recording.on or not self._jobs:
+            return timeout
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + recording.SOON
+            self._tell_starts(time.time() - recording.SOON)
+        return recording.SOON if timeout is None else min(timeout, recording.SOON)
+
+    def _tell_starts(self, before: float) -> None:
+        """Of attempts that began to run before this, and go on."""
+        for token in self._pool.running():
+            started = self._pool.started(token)
+            if token in self._jobs and token not in self._told and started is not None and started <= before:
+                self._told.add(token)
+                driver, work = self._jobs[token]
+                self._recording.tell_start(driver.id, work, started)
 
     def statistics(self) -> Statistics:
         return self._pool.statistics()
 
     def close(self) -> None:
+        if self._recording.on:
+            self._tell_starts(math.inf)
         self._pool.close()
         self._foresight.close()
 
@@ -303,7 +323,7 @@ class Workers:
 
     def _pass_on(self, driver: Driver, work: Work, report: Report) -> None:
         if self._recording.on:
-            self._recording.tell_attempt(driver.id, work, report)
+            self._recording.tell_end(driver.id, work, report)
         self._answer(driver, work, report)
 
     def _ended_unasked(self, token: int) -> None:
@@ -339,6 +359,7 @@ class Workers:
             self._progress.pop(token, None)
         self._timed_out.pop(token, None)
         self._ran_ahead.discard(token)
+        self._told.discard(token)
         if self._printing is not None and self._printing.rests:
             self._printing.end(token)
         driver, work = self._jobs.pop(token)

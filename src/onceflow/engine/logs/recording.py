@@ -12,7 +12,6 @@ What is here is told elsewhere too: the truth about a run is in the journal.
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -80,10 +79,6 @@ class Recording:
         self._writer = Writer(folder, limit)
         self._encoder = msgspec.json.Encoder()
         self._new: list[EngineEvent] = []
-        self._attempts: list[tuple[str, Work, Report | None]] = []
-        """Those that were started, and how they ended, in this turn."""
-        self._started: dict[int, tuple[float, str, Work]] = {}
-        """The identity of work that may end soon → when it was started, its run, and itself. The oldest first."""
         self._written = -PAUSE
         """When that happened last, by the monotonic clock."""
         self._begun = False
@@ -106,11 +101,16 @@ class Recording:
                 detail = detail.encode(errors="backslashreplace").decode()
             self._new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
 
-    def tell_attempt(self, run: str, work: Work, report: Report | None) -> None:
-        """An attempt, or the undo of one, was given to the pool, or has ended so. If all is well, little happens here:
-        whoever calls is in a hurry."""
-        self._attempts.append((run, work, report))
-        if report is not None and type(report) is not Finished:
+    def tell_start(self, run: str, work: Work, at: float) -> None:
+        """An attempt, or the undo of one, goes on for some time."""
+        self._new.append(EngineEvent(at, "undoing" if work.undo else "started", run, work.node, work.attempt))
+
+    def tell_end(self, run: str, work: Work, report: Report) -> None:
+        """What became of it."""
+        if type(report) is Finished:
+            event, seconds = "undone" if work.undo else "finished", report.ended - report.started
+            self._new.append(EngineEvent(report.ended, event, run, work.node, work.attempt, report.worker, seconds))
+        else:
             self._tell_trouble(run, work, report)
 
     def keep(self, line: LogLine) -> None:
@@ -119,28 +119,13 @@ class Recording:
 
     def turn(self) -> float | None:
         """Writes what is new. Says in how many seconds there may be more."""
-        if self._attempts or self._started:
-            now = time.time()
-            self._tell_attempts(now)
-            self._tell_starts(now - SOON)
         pause = 0.0
         if self._new:
             pause = self._written + PAUSE - time.monotonic()
             if pause <= 0 or len(self._new) >= MOST_WAITING:
                 self._write()
                 pause = 0.0
-        return pause or (SOON if self._started else None)
-
-    def _tell_attempts(self, now: float) -> None:
-        attempts, self._attempts = self._attempts, []
-        for run, work, report in attempts:
-            if report is None:
-                self._started[id(work)] = (now, run, work)
-                continue
-            self._started.pop(id(work), None)
-            if type(report) is Finished:
-                event, seconds = "undone" if work.undo else "finished", report.ended - report.started
-                self._new.append(EngineEvent(report.ended, event, run, work.node, work.attempt, report.worker, seconds))
+        return pause or None
 
     def _tell_trouble(self, run: str, work: Work, report: Report) -> None:
         node, attempt = work.node, work.attempt
@@ -152,17 +137,6 @@ class Recording:
                 self.tell("lost", run, node, attempt, worker, detail="its worker died")
             case Ended(_, started):
                 self.tell("lost", run, node, attempt, detail="stopped" if started else "stopped before it started")
-
-    def _tell_starts(self, before: float) -> None:
-        """Of what was started before this and has not ended."""
-        told = []
-        for key, (at, run, work) in self._started.items():
-            if at > before:
-                break
-            told.append(key)
-            self._new.append(EngineEvent(at, "undoing" if work.undo else "started", run, work.node, work.attempt))
-        for key in told:
-            del self._started[key]
 
     def _write(self) -> None:
         if not self._begun:
@@ -179,8 +153,6 @@ class Recording:
                 logger.warning("the log of the engine cannot be written (%s); runs go on", error)
 
     def close(self) -> None:
-        self._tell_attempts(time.time())
-        self._tell_starts(math.inf)
         if self._begun or self._new:
             self.tell("engine closed", detail=f"{self.lost} events could not be stored" if self.lost else "")
             self._write()
