@@ -22,12 +22,11 @@ import hmac
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 from onceflow.errors import SecretUnavailable
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Folder = str | os.PathLike[str]
+"""A worker has no use for `pathlib`."""
 
 KEY_FILE = "secrets.key"
 
@@ -89,7 +88,7 @@ def unseal(sealed: bytes) -> bytes:
             _read(home)
     text = _known[name].unseal(sealed) if name in _known else None
     if text is None:
-        places = ", ".join([str(home / KEY_FILE) for home in _homes]) or "this process"
+        places = ", ".join([_key_file(home) for home in _homes]) or "this process"
         raise SecretUnavailable(
             "a Secret", f"it was sealed with a key that is not in {places}. Bring that file back, or start anew"
         )
@@ -101,38 +100,37 @@ def fingerprint(text: bytes) -> bytes:
     return _present_key().fingerprint(text)
 
 
-def know(home: Path) -> None:
-    """What was sealed for this home directory can be read here."""
-    _homes[home] = None
+def know(home: Folder) -> str:
+    """What was sealed for this home directory can be read here. Returns its path."""
+    path = os.fspath(home)
+    _homes[path] = None
+    return path
 
 
-def work_for(home: Path) -> None:
+def work_for(home: Folder) -> None:
     """From now on this process seals for a home directory: it is a worker there."""
     global _served
-    know(home)
-    _served = home
+    _served = know(home)
 
 
 @contextlib.contextmanager
-def using(home: Path) -> Iterator[None]:
+def using(home: Folder) -> Iterator[None]:
     """What is sealed meanwhile, in this thread, is for this home directory."""
-    know(home)
-    before = _used.set(home)
+    before = _used.set(know(home))
     try:
         yield
     finally:
         _used.reset(before)
 
 
-def use(home: Path) -> None:
+def use(home: Folder) -> None:
     """The same for the rest of this thread."""
-    know(home)
-    _used.set(home)
+    _used.set(know(home))
 
 
-_used: ContextVar[Path | None] = ContextVar("onceflow_sealing", default=None)
-_served: Path | None = None
-_homes: dict[Path, None] = {}
+_used: ContextVar[str | None] = ContextVar("onceflow_sealing", default=None)
+_served: str | None = None
+_homes: dict[str, None] = {}
 """Home directories whose keys may be used."""
 _known: dict[bytes, Key] = {}
 """Name → key."""
@@ -142,7 +140,7 @@ _own: Key | None = None
 
 def _present_key() -> Key:
     home = _used.get() or _served
-    if home is None or not home.is_dir():  # what is kept in memory needs no file
+    if home is None or not os.path.isdir(home):  # what is kept in memory needs no file
         return _own_key()
     return _read(home) or _create(home)
 
@@ -156,26 +154,31 @@ def _own_key() -> Key:
     return _own
 
 
-def _read(home: Path) -> Key | None:
+def _key_file(home: str) -> str:
+    return os.path.join(home, KEY_FILE)
+
+
+def _read(home: str) -> Key | None:
     try:
-        content = (home / KEY_FILE).read_text("ascii").strip()
+        with open(_key_file(home), encoding="ascii") as file:
+            content = file.read().strip()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise SecretUnavailable("a Secret", f"{home / KEY_FILE} cannot be read: {error}") from error
+        raise SecretUnavailable("a Secret", f"{_key_file(home)} cannot be read: {error}") from error
     try:
         secret = bytes.fromhex(content)
     except ValueError:
         secret = b""
     if len(secret) != _KEY:
-        raise SecretUnavailable("a Secret", f"{home / KEY_FILE} is damaged. Bring it back from a backup")
+        raise SecretUnavailable("a Secret", f"{_key_file(home)} is damaged. Bring it back from a backup")
     key = Key(secret)
     return _known.setdefault(key.name, key)
 
 
-def _create(home: Path) -> Key:
+def _create(home: str) -> Key:
     """Of several processes that do so at once, one succeeds, and all take its key."""
-    temporary = home / f"{KEY_FILE}.{os.urandom(8).hex()}"
+    temporary = f"{_key_file(home)}.{os.urandom(8).hex()}"
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -184,8 +187,8 @@ def _create(home: Path) -> Key:
         finally:
             os.close(descriptor)
         with contextlib.suppress(FileExistsError):
-            os.link(temporary, home / KEY_FILE)
-        temporary.unlink()
+            os.link(temporary, _key_file(home))
+        os.unlink(temporary)
         folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(folder)

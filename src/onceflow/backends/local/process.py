@@ -17,7 +17,6 @@ import threading
 import time
 import traceback
 from collections import deque
-from pathlib import Path
 from typing import NoReturn
 
 from onceflow.backends.local.messages import (
@@ -63,7 +62,7 @@ def run(
                 stream.reconfigure(line_buffering=True)  # a killed worker loses what is buffered
     context.connect(worker)
     if "ONCEFLOW_HOME" in os.environ:  # the engine says where it keeps its runs
-        sealing.work_for(Path(os.environ["ONCEFLOW_HOME"]))
+        sealing.work_for(os.environ["ONCEFLOW_HOME"])
     sys.modules["__main__"] = worker.main
     threading.Thread(target=worker.serve_side, name="onceflow-side", daemon=True).start()
     worker.serve_lane()
