@@ -7,11 +7,13 @@ import signal
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from onceflow import Engine, Retry, RunCancelled, RunInterrupted, RunPaused, TaskNotFound, task
+from onceflow import Engine, Retry, RunCancelled, RunInterrupted, RunPaused, TaskFailed, TaskNotFound, task
+from onceflow.engine.cancelling import Cancelling, cancel
 from onceflow.storage.home import Home
-from tests.engine.common import Door, knock, note, pass_door, start_script, trace, traces, until
+from tests.engine.common import LONG, Door, keep, knock, note, pass_door, start_script, trace, traces, until
 
 
 @task.pure
@@ -302,3 +304,34 @@ def test_cancelling_a_paused_run_whose_undo_still_fails_leaves_it_paused(engine:
         engine.run(book_for_ever.bind())
     assert engine.cancel(caught.value.run) == "paused"
     assert engine.status(caught.value.run) == "paused"
+
+
+def test_cancelling_a_run_that_ends_and_loses_its_engine_meanwhile_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given a run that was cancelled by its own engine, which is gone, while this one still takes it for running
+    with Engine(tmp_path / "home", workers=1) as first:
+        handle = first.run_async(keep.bind(1))
+        handle.result(LONG)
+        failed = first.run_async(book_for_nobody.bind())
+        with pytest.raises(TaskFailed):
+            failed.result(LONG)
+    with Engine(tmp_path / "home", workers=1) as engine:
+        for run, end in ((handle.id, "succeeded"), (failed.id, "failed")):
+            row = engine._home.journal.get_run(run)
+            assert row is not None
+            stale = msgspec.structs.replace(row, status="running")
+            asked = iter([stale])
+            real = engine._home.journal.get_run
+            monkeypatch.setattr(
+                engine._home.journal, "get_run", lambda id, real=real, asked=asked: next(asked, None) or real(id)
+            )
+            # then
+            how = Cancelling()
+            assert cancel(stale, how, engine._home, engine._hub, engine._attaching) == end
+            monkeypatch.undo()
+
+
+@task
+def book_for_nobody() -> None:
+    raise ValueError("no room")

@@ -28,7 +28,7 @@ from onceflow.engine import codeless, deaths
 from onceflow.engine.driving.hub import Adopted, Hub, Redirected, Store
 from onceflow.engine.handles import Completion
 from onceflow.engine.looking.reading import Reading
-from onceflow.engine.statuses import AT_REST
+from onceflow.engine.statuses import AT_REST, ENDED
 from onceflow.engine.submission import Submission, decode_settings
 from onceflow.engine.talking.following import Following
 from onceflow.engine.waiting import looks
@@ -71,7 +71,8 @@ class Attaching:
             if row is None:
                 raise NoSuchRun(run)
             driven = self._hub.find(run)
-            if row.status == "succeeded" or (waited and row.status in AT_REST):
+            over = row.status in ENDED if cancel is not None else row.status == "succeeded"
+            if over or (waited and row.status in AT_REST):
                 following.finish()
                 completion.end(self._reading.ending(row))
                 return
@@ -107,6 +108,8 @@ class Attaching:
         """False if somebody else was quicker."""
         try:
             make = self._load(row, again, cancel)
+        except Redirected:
+            return False
         except OnceflowError as error:
             completion.end(None, error)
             return True
@@ -146,6 +149,8 @@ class Attaching:
         run.note_changed([found.id for found in returned if found.node.call.has_changed])
         decided = run.begin()
         if cancel is not None:
+            if past.finished is not None:  # it came to its end since the row was read
+                raise Redirected
             decided += run.handle(cancel)
             if missing is not None:
                 decided = codeless.cancel(run, decided, missing)
