@@ -13,8 +13,6 @@ import pytest
 from bench import processes, programs
 from tests.bench import common
 
-pytestmark = pytest.mark.skipif(not processes.PROCESSES.is_dir(), reason="processes are found in /proc")
-
 BLOCKED = """
 import sys
 from pathlib import Path

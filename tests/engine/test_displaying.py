@@ -13,7 +13,7 @@ from onceflow.engine.display import displaying
 from onceflow.engine.display.displaying import Displaying, Lines
 from onceflow.engine.display.views import View
 from onceflow.engine.looking.overviews import Overview
-from tests.engine.common import LONG, Door, keep, pass_door, run_script, until
+from tests.engine.common import LONG, Door, keep, pass_door, run_script, started, until
 from tests.engine.test_views import CHARGE, LOAD, SHAKY, info, overview
 
 
@@ -137,25 +137,29 @@ def test_trouble_with_showing_concerns_nobody_else(
         assert handle.result(60) == "through"
 
 
-def test_the_setting_is_found_in_the_environment(tmp_path: Path) -> None:
+def test_the_setting_is_found_in_the_environment(tmp_path: Path, door: Door) -> None:
+    # given
     script = """
+    import sys
+
+    from onceflow import run
     from onceflow.engine.display import displaying
+    from tests.engine.common import pass_door
+
     displaying.DELAYS["lines"] = 0.0
     displaying.INTERVALS["lines"] = 0.01
-    from onceflow import run, task
-
-    @task
-    def slow() -> str:
-        import time
-        time.sleep(0.3)
-        return "done"
-
-    print(run(slow.bind(), name="s"))
+    print(run(pass_door.bind(sys.argv[1]), name="s"))
     """
-    said = run_script(tmp_path, script, check=False, ONCEFLOW_PROGRESS="1")
-    assert "  s  running, 0 of 1 done" in said
-    assert "  s  succeeded after " in said
-    assert run_script(tmp_path, script, ONCEFLOW_PROGRESS="0") == "done\n"
+    # when
+    with started(tmp_path, script, door.path, ONCEFLOW_PROGRESS="1") as process:
+        assert process.stderr is not None
+        assert any("  s  running, 0 of 1 done" in line for line in process.stderr)
+        door.open()
+        output, errors = process.communicate(timeout=LONG)
+    # then
+    assert output == "through\n"
+    assert "  s  succeeded after " in errors
+    assert run_script(tmp_path, script, door.path, ONCEFLOW_PROGRESS="0") == "through\n"
 
 
 def test_a_line_about_nothing_known() -> None:

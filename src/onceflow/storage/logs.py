@@ -21,6 +21,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+Record = TypeVar("Record")
 
 LOGS = "logs"
 """The folder in the home directory."""
@@ -146,6 +151,16 @@ class Reader:
                         break
                     self._at += len(line)
                     yield line
+
+    def records(self, kind: type[Record]) -> Iterator[Record]:
+        """The same, decoded. What a crash or a full disk cut short makes no sense and is left out."""
+        decode = msgspec.json.Decoder(kind).decode
+        for line in self.lines():
+            try:
+                record = decode(line)
+            except msgspec.DecodeError:
+                continue
+            yield record
 
 
 def starts(folder: Path) -> list[int]:

@@ -100,12 +100,7 @@ def level_number(level: object) -> int:
 
 def read(reader: Reader, wanted: Wanted) -> Iterator[LogLine]:
     """What is there and has not been read yet."""
-    decoder = msgspec.json.Decoder(LogLine)
-    for encoded in reader.lines():
-        try:
-            record = decoder.decode(encoded)
-        except msgspec.DecodeError:  # cut short by a crash or a full disk
-            continue
+    for record in reader.records(LogLine):
         if reader.dropped:
             told = LogLine(record.time, "", "", "missed", f"{_size(reader.dropped)} of older output were dropped")
             reader.dropped = 0

@@ -197,10 +197,5 @@ def follow(folder: Path, readers: dict[str, Reader]) -> Iterator[EngineEvent]:
 
 
 def _events(engine: str, reader: Reader) -> Iterator[EngineEvent]:
-    decoder = msgspec.json.Decoder(EngineEvent)
-    for line in reader.lines():
-        try:
-            event = decoder.decode(line)
-        except msgspec.DecodeError:  # cut short by a crash or a full disk
-            continue
+    for event in reader.records(EngineEvent):
         yield msgspec.structs.replace(event, engine=engine)
