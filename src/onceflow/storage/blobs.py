@@ -82,7 +82,7 @@ class Blobs:
 
     def write(self, author: Author, name: str, buffers: Sequence[Buffer]) -> str:
         """Writes the buffers one after the other. Returns the reference once the blob is durable."""
-        views = [view for buffer in buffers if (view := _view(buffer)).nbytes]
+        views = [view for buffer in buffers if (view := flat(buffer)).nbytes]
         size = sum(view.nbytes for view in views)
         folder = self._folder_of(author.run)
         file = f"{author.epoch}.{author.engine}.{size}.{_shortened(_quoted(name))}"
@@ -220,7 +220,8 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _view(buffer: Buffer) -> memoryview:
+def flat(buffer: Buffer) -> memoryview:
+    """Its bytes, one after the other."""
     if isinstance(buffer, pickle.PickleBuffer):
         return buffer.raw()
     view = memoryview(buffer)
@@ -228,7 +229,7 @@ def _view(buffer: Buffer) -> memoryview:
 
 
 def as_bytes(buffer: Buffer) -> bytes:
-    return bytes(_view(buffer))
+    return bytes(flat(buffer))
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,7 @@
+"""How bytes move between processes of a host.
+
+An **object** is the bytes of one large value. It is written once by the worker that made it (`arena`), into a
+**segment**: shared memory that is sealed, so that nobody can change it through the descriptor that others are sent. A
+**place** says where in which segment an object is (`places`); whoever has the segment's descriptor maps it, read-only
+and without a copy (`mapping`).
+"""

@@ -1,0 +1,281 @@
+"""The memory of a worker for the objects that it makes.
+
+Objects under 1 MB share slabs; a larger one has a segment of its own. Memory that is fresh is dear: the kernel has to
+find each page, and to map it on first use. So a large object is written with `pwrite`, which maps nothing; and what is
+freed is used again, through a mapping that was made before the segment was sealed, in a quarter of the time.
+
+Only the engine knows whether an object is still needed, and read: it says so (`free`). From then on this memory may
+have other contents at any moment. Memory that nobody wants is given back by closing the whole segment, which is dear
+as well: it is left to `trim`, for when there is time.
+
+Others hear of segments through `new` and `closed`.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import threading
+from collections.abc import Sequence
+
+import msgspec
+
+from onceflow.data import memory
+from onceflow.data.memory import Writable
+from onceflow.data.places import Place, whole_pages
+from onceflow.data.regions import Regions
+from onceflow.storage.blobs import MOST_BUFFERS, Buffer, flat
+
+LARGE = 2 * 1024 * 1024
+"""Bytes from which on an object has a segment of its own."""
+
+SLAB = 16 * 1024 * 1024
+"""Bytes of a segment that objects share."""
+
+STEP = 1024 * 1024
+"""Bytes of a slab that are mapped at once."""
+
+CHUNK = 4 * 1024 * 1024
+"""Bytes that are copied at once. Between two chunks other threads have their turn."""
+
+SPARE = 256 * 1024 * 1024
+"""Bytes of freed memory that are kept for later objects."""
+
+IDLE = 5.0
+"""Seconds after which spare memory is given back."""
+
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC})
+
+
+class NoRoom(OSError):
+    """Raised when there is no memory for an object, or no descriptor for another segment. When others have been freed
+    (spilled to disk, say), trying again may help."""
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    segments: int
+    objects: int
+    used: int
+    """Bytes of objects, in whole pages."""
+    spare: int
+    """Bytes that are kept for later objects."""
+
+
+class _Segment:
+    """One that is mapped here."""
+
+    __slots__ = ("held", "mapped", "memory", "number", "regions", "seen")
+
+    def __init__(self, number: int, memory: Writable, held: int) -> None:
+        self.number = number
+        self.memory = memory
+        self.held = held
+        """Up to this offset there is memory behind it."""
+        self.mapped = 0
+        """Up to this offset it can be written without a page fault."""
+        self.regions = Regions(memory.size)
+        self.seen: float | None = None
+        """Since when it has been seen empty."""
+
+
+class Arena:
+    """Makes and frees objects. Thread-safe.
+
+    Segments are numbered from `base` on. Of the memory that is freed, at most `spare` bytes are kept.
+    """
+
+    def __init__(self, base: int, *, spare: int = SPARE) -> None:
+        self._spare = spare
+        self._numbers = itertools.count(base)
+        self._lock = threading.Lock()
+        self._slabs: dict[int, _Segment] = {}
+        self._own: dict[int, _Segment] = {}
+        """Segments of one large object each."""
+        self._free: dict[int, _Segment] = {}
+        """Segments for a large object that have none, the oldest first."""
+        self._new: dict[int, int] = {}
+        self._closed: list[int] = []
+        self._objects = 0
+
+    def put(self, pieces: Sequence[Buffer]) -> Place:
+        """Writes the pieces one after the other. They are visible to whoever maps the place. Raises `NoRoom`."""
+        views = [view for piece in pieces if (view := flat(piece)).nbytes]
+        size = sum([view.nbytes for view in views])
+        try:
+            place = self._put_large(views, size) if size >= LARGE else self._put_small(views, size)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise NoRoom(error.errno, f"no room for an object of {size} bytes: {error.strerror}") from error
+            raise
+        with self._lock:
+            self._objects += 1
+        return place
+
+    def free(self, place: Place) -> None:
+        """Nobody reads this object any more, nor will: its memory may be used again."""
+        with self._lock:
+            self._objects -= 1
+            slab = self._slabs.get(place.segment)
+            if slab is not None:
+                slab.regions.give(place.offset, place.size)
+                return
+            self._free[place.segment] = self._own.pop(place.segment)
+
+    def new(self) -> list[tuple[int, int]]:
+        """Segments that were made since the last time, and their descriptors, which the caller has to close."""
+        with self._lock:
+            new, self._new = self._new, {}
+        return list(new.items())
+
+    def closed(self) -> list[int]:
+        """Segments that were given back since the last time. Their memory is free when everybody has closed them."""
+        with self._lock:
+            closed, self._closed = self._closed, []
+        return closed
+
+    def trim(self, now: float) -> None:
+        """Gives back what is beyond the limit, and what has not been used for a while. `now` is in seconds."""
+        with self._lock:
+            empty = {**self._free, **{number: slab for number, slab in self._slabs.items() if not slab.regions.taken}}
+            excess = sum([segment.held for segment in empty.values()]) - self._spare
+            let_go = []
+            for segment in empty.values():
+                if segment.seen is None:
+                    segment.seen = now
+                if excess > 0 or now - segment.seen >= IDLE:
+                    excess -= segment.held
+                    let_go.append(segment)
+            for segment in let_go:
+                self._remove(segment.number)
+        for segment in let_go:
+            segment.memory.close()
+
+    def statistics(self) -> Statistics:
+        with self._lock:
+            slabs = self._slabs.values()
+            used = sum([segment.held for segment in self._own.values()]) + sum([slab.regions.taken for slab in slabs])
+            there = [*slabs, *self._own.values(), *self._free.values()]
+            held = sum([segment.held for segment in there])
+            return Statistics(len(there), self._objects, used, held - used)
+
+    def close(self) -> None:
+        """Gives back everything. Those who have mapped objects keep them."""
+        with self._lock:
+            everything = [*self._slabs.values(), *self._own.values(), *self._free.values()]
+            for segment in everything:
+                self._remove(segment.number)
+        for segment in everything:
+            segment.memory.close()
+
+    def _put_small(self, views: list[memoryview], size: int) -> Place:
+        with self._lock:
+            for slab in self._slabs.values():
+                offset = slab.regions.take(size)
+                if offset is not None:
+                    break
+            else:
+                slab = self._make_slab()
+                offset = slab.regions.take(size)
+                assert offset is not None
+            slab.seen = None
+        try:
+            self._prepare(slab, offset + size)
+        except OSError:
+            with self._lock:
+                slab.regions.give(offset, size)
+            raise
+        _fill(slab.memory, offset, views)
+        return Place(slab.number, offset, size)
+
+    def _make_slab(self) -> _Segment:
+        descriptor = memory.anonymous_file("onceflow-slab")
+        try:
+            os.ftruncate(descriptor, SLAB)
+            mapped = Writable(descriptor, SLAB)
+            memory.seal(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        slab = _Segment(next(self._numbers), mapped, 0)
+        self._slabs[slab.number] = slab
+        self._new[slab.number] = descriptor
+        return slab
+
+    def _put_large(self, views: list[memoryview], size: int) -> Place:
+        with self._lock:
+            segment = self._fitting(size)
+            if segment is not None:
+                del self._free[segment.number]
+                self._own[segment.number] = segment
+                segment.seen = None
+        if segment is None:
+            segment = self._make_large(views, size)
+            return Place(segment.number, 0, size)
+        try:
+            self._prepare(segment, size)
+        except OSError:
+            with self._lock:
+                self._free[segment.number] = self._own.pop(segment.number)
+            raise
+        _fill(segment.memory, 0, views)
+        return Place(segment.number, 0, size)
+
+    def _fitting(self, size: int) -> _Segment | None:
+        """The smallest one that is free and large enough, but for one of which more than half would be wasted."""
+        fitting = [segment for segment in self._free.values() if size <= segment.memory.size <= 2 * size]
+        return min(fitting, key=lambda segment: segment.memory.size, default=None)
+
+    def _make_large(self, views: list[memoryview], size: int) -> _Segment:
+        descriptor = memory.anonymous_file("onceflow-object")
+        try:
+            os.ftruncate(descriptor, whole_pages(size))
+            _write(descriptor, views)
+            mapped = Writable(descriptor, whole_pages(size))
+            memory.seal(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        segment = _Segment(next(self._numbers), mapped, mapped.size)
+        with self._lock:
+            self._own[segment.number] = segment
+            self._new[segment.number] = descriptor
+        return segment
+
+    def _prepare(self, segment: _Segment, end: int) -> None:
+        """Maps it up to there. Another thread may do the same meanwhile, which is harmless."""
+        mapped = segment.mapped
+        if end > mapped:
+            end = min(segment.memory.size, (end + STEP - 1) // STEP * STEP)
+            segment.memory.populate(mapped, end - mapped)
+            segment.mapped = max(end, segment.mapped)
+            segment.held = max(end, segment.held)
+
+    def _remove(self, number: int) -> None:
+        for segments in (self._slabs, self._own, self._free):
+            segments.pop(number, None)
+        descriptor = self._new.pop(number, None)
+        if descriptor is None:
+            self._closed.append(number)
+        else:
+            os.close(descriptor)
+
+
+def _fill(memory: Writable, offset: int, views: list[memoryview]) -> None:
+    for view in views:
+        for start in range(0, view.nbytes, CHUNK):
+            chunk = view[start : start + CHUNK]
+            memory.view[offset : offset + chunk.nbytes] = chunk
+            offset += chunk.nbytes
+
+
+def _write(descriptor: int, views: list[memoryview]) -> None:
+    offset = first = 0
+    while first < len(views):
+        written = os.pwritev(descriptor, views[first : first + MOST_BUFFERS], offset)
+        offset += written
+        while first < len(views) and written >= views[first].nbytes:
+            written -= views[first].nbytes
+            first += 1
+        if written:
+            views[first] = views[first][written:]
