@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow.authoring.building import build_graph
 from onceflow.core import records
+from onceflow.core.refs import RefPart
 from onceflow.driver import entries
 from onceflow.storage.journal import Entry
 from tests.driver.common import effect
@@ -61,6 +63,24 @@ def test_a_saved_record_comes_back_with_its_value(node, part, attempt, value):
     assert entries.record_of(entry, unreadable) == record
     assert entries.value_of(entry, unreadable) == value
     assert entries.saved_part(entry) == (part, attempt)
+
+
+refs = st.lists(st.builds(RefPart, st.integers(0, 1 << 90), st.none() | keys), max_size=4).map(tuple)
+
+
+@given(refs, st.none() | st.text(max_size=5))
+def test_a_saved_record_comes_back_with_the_refs_in_the_output(refs, annotations):
+    record = records.Saved("n", 1, 7, None, refs)
+    entry = entries.saved(record, b"", None, annotations)
+    assert entries.record_of(entry, unreadable) == record
+    assert entries.saved_part(entry) == (1, 7)
+    assert entries.annotations_of(entry) == annotations
+
+
+@pytest.mark.parametrize("body", [(1, 7, False), (1, 7, False, "told")])
+def test_a_saved_entry_of_a_time_without_refs_has_none(body):
+    entry = Entry("saved", "n", msgspec.msgpack.encode(body), b"", None)
+    assert entries.record_of(entry, unreadable) == records.Saved("n", 1, 7)
 
 
 @given(names, st.integers(1, 9), st.booleans(), st.none() | st.binary())

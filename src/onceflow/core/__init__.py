@@ -2,7 +2,7 @@
 
 Pure: no I/O, no clock, no threads, no randomness. Events go in, commands come out.
 
-- `graph`, `effects`: what is to be run. `check` and `proposals`: may it be run at all?
+- `graph`, `effects`, `refs`: what is to be run, and what outputs hold. `check` and `proposals`: may it be run at all?
 - `run`: the state machine, `Run.handle(event) -> commands`. `rows` is what it remembers of each node; the verbs of the
   law have a file each: `settling`, `retiring`, `starting`, `recovery`, `undoing`, `expanding`, `stopping`, `loading`.
 - `definitions`: section 2 word for word, slow; validate mode compares the state machine with it after every event.

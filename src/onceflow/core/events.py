@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from onceflow.core.graph import Graph
+from onceflow.core.refs import RefPart
 
 Part = tuple[str, int]
 """One part of an output: (node id, index of the part)."""
@@ -17,12 +18,14 @@ Part = tuple[str, int]
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
     """The attempt returned: every part of its output is visible. `graph` is set if it returned a graph (design 2.9);
-    `small` says that all parts are small enough to be carried in a *begun* record."""
+    `small` says that all parts are small enough to be carried in a *begun* record; `refs` are the refs in the output,
+    the parts after the declared ones (design 2.7)."""
 
     node: str
     attempt: int
     graph: Graph | None = None
     small: bool = True
+    refs: tuple[RefPart, ...] = ()
 
 
 class Raised(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +38,8 @@ class Raised(msgspec.Struct, frozen=True, gc=False):
 
 class Lost(msgspec.Struct, frozen=True, gc=False):
     """What one failure took at once: outputs that were in memory only, and attempts (also undos and private rebuilds)
-    that will not report any more. A lost attempt has not necessarily ended: see `Ended`."""
+    that will not report any more. A lost attempt has not necessarily ended: see `Ended`. An object that is lost is lost
+    to every part that shared it (design 2.7), so all of them are named."""
 
     outputs: tuple[Part, ...] = ()
     attempts: tuple[tuple[str, int], ...] = ()

@@ -133,12 +133,22 @@ def pack(edges: tuple[Edge, ...]) -> Sequence[tuple[int, int | str]]:
     """The same edges for msgpack, whose integers have 64 bits: a wider mask (of a task with more parts) as text."""
     if all(mask < _WIDE for _, mask in edges):
         return edges
-    return [(parent, mask if mask < _WIDE else hex(mask)) for parent, mask in edges]
+    return [(parent, narrow(mask)) for parent, mask in edges]
 
 
 def unpack(edges: Sequence[tuple[int, int | str]]) -> tuple[Edge, ...]:
     """What was packed."""
-    return tuple([(parent, int(mask, 16) if isinstance(mask, str) else mask) for parent, mask in edges])
+    return tuple([(parent, widen(mask)) for parent, mask in edges])
+
+
+def narrow(mask: int) -> int | str:
+    """A mask for msgpack."""
+    return mask if mask < _WIDE else hex(mask)
+
+
+def widen(mask: int | str) -> int:
+    """The mask that was narrowed."""
+    return int(mask, 16) if isinstance(mask, str) else mask
 
 
 _WIDE = 1 << 63

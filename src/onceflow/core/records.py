@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from onceflow.core.graph import Graph
+from onceflow.core.refs import RefPart
 
 Status = Literal["succeeded", "failed", "undone", "cancelled"]
 """How a run can end."""
@@ -22,12 +23,14 @@ class Begun(msgspec.Struct, frozen=True, gc=False):
 
 
 class Saved(msgspec.Struct, frozen=True, gc=False):
-    """This part is saved. For a node that returned a graph, the graph is the value."""
+    """This part is saved. For a node that returned a graph, the graph is the value of part 0. The first record of an
+    attempt tells which refs its output holds; the others do not repeat it."""
 
     node: str
     part: int
     attempt: int
     graph: Graph | None = None
+    refs: tuple[RefPart, ...] = ()
 
 
 class Expanded(msgspec.Struct, frozen=True, gc=False):

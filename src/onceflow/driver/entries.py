@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from onceflow.core import records
-from onceflow.core.graph import Graph
+from onceflow.core.graph import Graph, narrow, widen
+from onceflow.core.refs import RefPart
 from onceflow.driver.measuring import MEASURED
 from onceflow.errors import FunctionNotLoaded
 from onceflow.storage.journal import Entry
@@ -30,9 +31,21 @@ _EMPTY = b"\x90"
 
 def saved(record: records.Saved, value: bytes | None, blob: str | None, annotations: str | None = None) -> Entry:
     """`annotations` are what the task told about itself, if it did; they stand beside its first part."""
-    fields = (record.part, record.attempt, record.graph is not None)
-    body = _encode(fields if annotations is None else (*fields, annotations))
-    return Entry("saved", record.node, body, value, blob)
+    fields: tuple[Any, ...] = (record.part, record.attempt, record.graph is not None)
+    if record.refs:
+        fields = (*fields, annotations, [_pack_ref(ref) for ref in record.refs])
+    elif annotations is not None:
+        fields = (*fields, annotations)
+    return Entry("saved", record.node, _encode(fields), value, blob)
+
+
+def _pack_ref(ref: RefPart) -> tuple[Any, ...]:
+    return (narrow(ref.holders),) if ref.origin is None else (narrow(ref.holders), *ref.origin)
+
+
+def _unpack_ref(fields: Sequence[Any]) -> RefPart:
+    holders, *origin = fields
+    return RefPart(widen(holders), (origin[0], origin[1]) if origin else None)
 
 
 def begun(record: records.Begun, values: Sequence[bytes], since: float | None = None) -> Entry:
@@ -92,7 +105,8 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
         case "saved":
             part, attempt, is_graph = fields[:3]
             graph = load_graph(entry.node, value_of(entry, read)) if is_graph else None
-            return records.Saved(entry.node, part, attempt, graph)
+            refs = tuple([_unpack_ref(ref) for ref in fields[4]]) if len(fields) > 4 else ()
+            return records.Saved(entry.node, part, attempt, graph, refs)
         case "failed":
             failures, final = fields[:2]
             return records.Failed(entry.node, failures, final)
