@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import select
 import selectors
 import signal
@@ -17,6 +16,7 @@ from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.reports import Died, Finished, Raised, Report
 from onceflow.values import failures, snapshot
 from onceflow.values.functions import ship
+from onceflow.values.packing import unpack
 
 
 class Loop:
@@ -62,7 +62,7 @@ class Loop:
         if isinstance(report, Raised):
             raise failures.load(report.failure)
         assert isinstance(report, Finished)
-        values = tuple(pickle.loads(part) for part in report.parts)
+        values = tuple([unpack(part if isinstance(part, bytes) else part.map()) for part in report.parts])
         return values[0] if len(values) == 1 else values
 
     def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pickle
 
 from onceflow.core import events
-from onceflow.driver.outputs import SMALL
+from onceflow.driver.outputs import Blob
 from onceflow.errors import RunInterrupted
 from onceflow.storage.journal import Claim
+from onceflow.values.packing import SMALL
 from tests.driver.common import Drive, effect, loose, pair, pure, undoable
 
 LARGE = b"x" * (SMALL + 1)
@@ -63,7 +64,9 @@ def test_the_run_ends_when_its_result_is_durable():
 def test_a_whole_output_in_parts_is_read_as_a_tuple():
     drive = Drive(pure.bind(pair.bind(1)))
     drive.finish("pair", "a", "b")
-    assert pickle.loads(drive.host.running("pure").inputs[0]) == ("a", "b")
+    work = drive.host.running("pure")
+    assert [pickle.loads(part) for part in work.inputs] == ["a", "b"]
+    assert work.spans == [2]
 
 
 def test_one_part_is_read_alone():
@@ -84,13 +87,13 @@ def test_a_large_value_is_saved_as_a_blob_which_the_record_names():
     assert begun.node == "effect_1"
 
 
-def test_a_large_result_is_handed_out_as_a_value():
+def test_a_large_result_is_handed_out_as_it_was_saved():
     drive = Drive(effect.bind(1))
     drive.commit()
     drive.finish("effect", LARGE)
     drive.save("blob 1")
     drive.commit()
-    assert drive.driver.ending.result == (pickle.dumps(LARGE),)
+    assert drive.driver.ending.result == (Blob("blob 1"),)
 
 
 def test_a_blob_that_comes_too_late_is_deleted():
@@ -118,7 +121,7 @@ def test_a_failed_attempt_is_undone_with_its_own_inputs_and_then_waits():
     drive.commit()
     undo = drive.host.running("undoable")
     assert undo.undo
-    assert undo.output is None
+    assert not undo.has_output
     assert undo.inputs == [pickle.dumps("input")]
     drive.undo("undoable")
     ((seconds, elapse),) = drive.host.timers
@@ -155,7 +158,8 @@ def test_a_saga_takes_back_what_was_done_with_its_output():
     while not drive.host.running("undoable").undo:
         drive.commit()
     undo = drive.host.running("undoable")
-    assert undo.output == pickle.dumps("room")
+    assert undo.has_output
+    assert undo.inputs == [pickle.dumps("room")]
     drive.undo("undoable")
     while drive.driver.ending is None:
         drive.commit()

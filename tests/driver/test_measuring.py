@@ -18,7 +18,7 @@ durations = st.floats(0, 1e6)
 
 
 def work(node: str = "a", number: int = 1, *, epoch: int = 1, undo: bool = False) -> Work:
-    return Work(node, f"task of {node}", epoch << 32 | number, None, [], 1, "key", undo)
+    return Work(node, f"task of {node}", epoch << 32 | number, None, [], 1, "key", undo=undo)
 
 
 def measured(drive: Drive) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.authoring.options import Settings
 from onceflow.authoring.retries import Retry
-from onceflow.values import functions, versions
+from onceflow.values import packing, versions
 from onceflow.values.templates import Arguments, Slot, Template
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Call:
     def retried(self) -> bytes | None:
         """The pickled errors that the retry policy covers; None for the usual ones."""
         errors = self.settings.retry.on
-        return None if errors == (Exception,) else functions.dump(errors)
+        return None if errors == (Exception,) else packing.dump(errors)
 
     def arguments(self, values: Sequence[Any]) -> Arguments:
         """Fresh arguments for one attempt, with `values[n]` in slot n."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from onceflow.core.rows import Row
 from onceflow.driver.inputs import Inputs
+from onceflow.driver.outputs import Part
 from onceflow.driver.work import Ahead, Work
 
 FARTHEST = 16
@@ -59,7 +60,7 @@ def _prepare(row: Row, before: Row, attempt: int, inputs: Inputs, key: str) -> A
     call = row.node.call
     if not is_plain(call):
         return None
-    values: list[bytes] = []
+    values: list[Part] = []
     fed: list[tuple[int, int]] = []
     for slot, ((edge, part), value) in enumerate(zip(call.slots, inputs.of_attempt(row), strict=True)):
         if len(value) != 1:
@@ -67,7 +68,7 @@ def _prepare(row: Row, before: Row, attempt: int, inputs: Inputs, key: str) -> A
         if row.parents[edge][0] is before:
             fed.append((slot, part or 0))
             values.append(b"")
-        elif isinstance(value[0], bytes):
+        elif not isinstance(value[0], tuple):
             values.append(value[0])
         else:
             return None

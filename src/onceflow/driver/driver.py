@@ -13,7 +13,6 @@ A driver belongs to one thread and has no I/O of its own: everything goes throug
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from collections.abc import Sequence
 from typing import Literal
@@ -24,10 +23,11 @@ from onceflow.core import commands, events, records
 from onceflow.core.graph import Graph
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
+from onceflow.data.objects import Object
 from onceflow.driver import ahead, entries
 from onceflow.driver.inputs import Inputs, Key, Value
 from onceflow.driver.measuring import Measurements
-from onceflow.driver.outputs import SMALL, Outputs, Part, whole
+from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, OnceflowError, TaskTimedOut
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
@@ -79,7 +79,7 @@ class Driver:
         opening: Sequence[Request] = (),
         outputs: Outputs | None = None,
         carried: dict[str, dict[Key, bytes]] | None = None,
-        blobs: dict[str, list[tuple[int, str]]] | None = None,
+        blobs: dict[str, list[SavedBlob]] | None = None,
         failed: dict[str, bytes] | None = None,
         due: dict[str, float] | None = None,
         since: dict[str, float] | None = None,
@@ -106,7 +106,7 @@ class Driver:
         self._outputs = outputs or Outputs()
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._blobs = blobs or {}
-        """Node → (attempt, reference) of its saved blobs."""
+        """Node → its blobs that count."""
         self.raised_last = failed or {}
         """Node → what it raised last."""
         self._due = due or {}
@@ -165,7 +165,7 @@ class Driver:
             if not self._busy:
                 self._work_off(())
 
-    def finished(self, work: Work, parts: list[bytes], is_graph: bool, annotations: str | None = None) -> None:
+    def finished(self, work: Work, parts: Sequence[Part], is_graph: bool, annotations: str | None = None) -> None:
         """What was started has returned."""
         if not self._take(work):
             return
@@ -179,6 +179,7 @@ class Driver:
             self._since.pop(node, None)
         graph: Graph | None = None
         if is_graph:
+            assert isinstance(parts[0], bytes)
             try:
                 graph = entries.load_graph(node, parts[0])
             except FunctionNotLoaded as error:
@@ -196,7 +197,7 @@ class Driver:
                     self.annotations[node] = annotations
                 elif self.annotations:
                     self.annotations.pop(node, None)
-        small = (len(parts) == 1 and len(parts[0]) <= SMALL) or all(len(part) <= SMALL for part in parts)
+        small = is_small(parts[0]) if len(parts) == 1 else all(map(is_small, parts))
         self.tell(events.Finished(node, attempt, graph, small))
 
     def raised(self, work: Work, failure: bytes, permanent: bool) -> None:
@@ -382,7 +383,7 @@ class Driver:
                     assert isinstance(value, bytes)
                     entry = entries.saved(record, value, None, annotations)
                 else:
-                    self._blobs.setdefault(node, []).append((attempt, reference))
+                    self._blobs.setdefault(node, []).append(SavedBlob(attempt, part, reference))
                     entry = entries.saved(record, None, reference, annotations)
             case records.Begun(node, _, carried):
                 entry = entries.begun(record, self._inputs.carry(node, carried), self._time_runs_since(node))
@@ -425,17 +426,21 @@ class Driver:
 
     def _start(self, command: commands.Start, needs: list[Value]) -> None:
         row = self.run.rows[command.node]
-        node, values, key = row.node, self._inputs.read(needs), self._key(row)
-        work = Work(row.id, node.task, command.attempt, node.call, values, node.parts, key)
+        node, key = row.node, self._key(row)
+        values, spans = self._inputs.read(needs)
+        work = Work(row.id, node.task, command.attempt, node.call, values, node.parts, key, spans)
         self._launch(work)
         if row.effect == "none" and row.consumers:
             self._latest = work
 
     def _undo(self, command: commands.Undo, needs: list[Value], output: Value | None) -> None:
         row = self.run.rows[command.node]
-        returned = None if output is None else self._inputs.read_if_kept(output)
-        node, values, key = row.node, self._inputs.read(needs), self._key(row)
-        self._launch(Work(row.id, node.task, command.attempt, node.call, values, 1, key, undo=True, output=returned))
+        has_output = output is not None and self._inputs.is_kept(output)
+        if output is not None and has_output:
+            needs = [*needs, output]
+        node, key = row.node, self._key(row)
+        values, spans = self._inputs.read(needs)
+        self._launch(Work(row.id, node.task, command.attempt, node.call, values, 1, key, spans, True, has_output))
 
     def _launch(self, work: Work) -> None:
         if self._drained is not None:
@@ -526,8 +531,8 @@ class Driver:
 
     def _save(self, node: str, part: int, attempt: int) -> None:
         value = self._outputs.get(node, part)
-        assert isinstance(value, bytes)
-        if len(value) <= SMALL:
+        assert isinstance(value, bytes | Object)
+        if is_small(value):
             self._events.append(events.Saved(node, part, attempt))
             return
 
@@ -546,11 +551,11 @@ class Driver:
     def _drop(self, node: str, through: int) -> None:
         self._outputs.drop(node, through)
         kept = []
-        for attempt, reference in self._blobs.pop(node, ()):
-            if attempt <= through:
-                self._store.delete(reference)
+        for blob in self._blobs.pop(node, ()):
+            if blob.attempt <= through:
+                self._store.delete(blob.reference)
             else:
-                kept.append((attempt, reference))
+                kept.append(blob)
         if kept:
             self._blobs[node] = kept
 
@@ -559,18 +564,17 @@ class Driver:
     def _finish(self, command: commands.Finish) -> None:
         if command.status == "succeeded":
             (sink,) = self.run.ends()
-            parts = self._inputs.output(sink)
-            result = [self._store.values({part})[part] if isinstance(part, tuple) else part for part in parts]
-            self._end(Ending("succeeded", tuple(result)))
+            self._end(Ending("succeeded", self._saved_output(sink)))
             return
         failure = self.raised_last.get(command.failed[0]) if command.failed else None
         self._end(Ending(command.status, (), command.failed, command.kept, command.uncertain, failure))
 
+    def _saved_output(self, row: Row) -> tuple[Part, ...]:
+        """As everybody will find it who asks for it, now or later."""
+        blobs = {blob.part: Blob(blob.reference) for blob in self._blobs.get(row.id, ()) if blob.attempt == row.attempt}
+        parts, _ = self._inputs.read([self._inputs.output(row)])
+        return tuple([blobs.get(number, part) for number, part in enumerate(parts)])
+
     def _end(self, ending: Ending) -> None:
         self.ending = ending
         self._host.ended(self)
-
-
-def load_result(parts: Sequence[bytes]) -> object:
-    """The output of a run, unpickled."""
-    return pickle.loads(whole(parts))

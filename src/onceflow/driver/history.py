@@ -6,13 +6,13 @@ for the values that matter now. A long run has few of those, however many it has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from onceflow.core import records
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver import entries
-from onceflow.driver.outputs import Blob, Outputs
+from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob
 from onceflow.storage.journal import Entry
 
 Read = Callable[[str], bytes]
@@ -33,8 +33,8 @@ class History:
         """Node → when its time began to run, if it has a limit for all its attempts and is not done."""
         self.annotations: dict[str, str] = {}
         """Node → what it told about itself, with the output that was saved last."""
-        self.blobs: dict[str, list[tuple[int, str]]] = {}
-        """Node → (attempt, reference) of its blobs that count."""
+        self.blobs: dict[str, list[SavedBlob]] = {}
+        """Node → its blobs that count."""
         self.parked: str | None = None
         """A node whose undo waits for a person."""
         self.finished: str | None = None
@@ -71,7 +71,7 @@ class History:
                 if not part:
                     self._note_annotations(node, entries.annotations_of(entry))
                 if entry.blob is not None:
-                    self.blobs.setdefault(node, []).append((attempt, entry.blob))
+                    self.blobs.setdefault(node, []).append(SavedBlob(attempt, part, entry.blob))
             case records.Failed(node, count, final):
                 self.failure_counts[node] = count
                 if entry.value is not None:
@@ -122,19 +122,22 @@ def load_values(found: Iterable[Entry], run: Run) -> tuple[Outputs, dict[str, di
         if entry.kind == "saved":
             part, attempt = entries.saved_part(entry)
             if row.saved >> part & 1 and not row.released and (row.attempt in (0, attempt) or row.state != "done"):
-                value = entry.value if entry.value is not None else Blob(entry.blob or "")
-                outputs.put_part(entry.node, attempt, part, value)
+                outputs.put_part(entry.node, attempt, part, _value_of(entry))
         elif entry.kind == "begun" and row.begun and row.effect == "undoable":
             carried[entry.node] = entries.carried(entry)
     return outputs, carried
 
 
-def find_values(found: Iterator[Entry], wanted: set[tuple[str, int]], read: Read) -> dict[tuple[str, int], bytes]:
+def find_values(found: Iterable[Entry], wanted: set[tuple[str, int]]) -> dict[tuple[str, int], Part]:
     """The values of these parts, each as it was saved last."""
-    latest: dict[tuple[str, int], Entry] = {}
+    latest: dict[tuple[str, int], Part] = {}
     for entry in found:
         if entry.kind == "saved":
             key = (entry.node, entries.saved_part(entry)[0])
             if key in wanted:
-                latest[key] = entry
-    return {key: entries.value_of(entry, read) for key, entry in latest.items()}
+                latest[key] = _value_of(entry)
+    return latest
+
+
+def _value_of(entry: Entry) -> Part:
+    return entry.value if entry.value is not None else Blob(entry.blob or "")

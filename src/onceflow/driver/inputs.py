@@ -6,10 +6,10 @@ because a record that was appended a moment ago is not there yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from onceflow.core.rows import Row
-from onceflow.driver.outputs import Blob, Outputs, Part, whole
+from onceflow.driver.outputs import Outputs, Part
 from onceflow.driver.work import Store
 
 Key = tuple[str, int]
@@ -46,25 +46,25 @@ class Inputs:
         """Its own output, as a whole."""
         return self._find(row, None)
 
-    def read(self, values: list[Value]) -> list[bytes]:
+    def read(self, values: list[Value]) -> tuple[list[Part], Sequence[int]]:
+        """As `Work` has it: all parts, and how many of them belong to each value."""
         missing = {part for value in values for part in value if isinstance(part, tuple)}
         stored = self._store.values(missing) if missing else {}
-        return [whole([self._read(part, stored) for part in value]) for value in values]
+        parts = [stored[part] if isinstance(part, tuple) else part for value in values for part in value]
+        return parts, () if len(parts) == len(values) else [len(value) for value in values]
 
-    def read_if_kept(self, value: Value) -> bytes | None:
-        """An output that an undo may see. None if it has been released and was never saved."""
+    def is_kept(self, value: Value) -> bool:
+        """Whether an output that an undo may see can be read. It may have been released without having been saved."""
         missing = {part for part in value if isinstance(part, tuple)}
-        if missing and missing - self._store.values(missing).keys():
-            return None
-        return self.read([value])[0]
+        return not missing or not missing - self._store.values(missing).keys()
 
     def carry(self, node: str, keys: Iterable[Key]) -> list[bytes]:
         """The inputs that go into the *begun* record of a node. They are remembered for its undo."""
         values: dict[Key, bytes] = {}
         for key in keys:
             value = self._outputs.get(*key)
-            assert value is not None
-            values[key] = self._read(value, {})
+            assert isinstance(value, bytes)
+            values[key] = value
         if values:
             self._carried[node] = values
             self._sweep()
@@ -85,11 +85,6 @@ class Inputs:
                 value = self._outputs.get_privately(row.id, number)
             found.append((row.id, number) if value is None else value)
         return found
-
-    def _read(self, part: Part | Key, stored: Mapping[Key, bytes]) -> bytes:
-        if isinstance(part, bytes):
-            return part
-        return self._store.read(part.reference) if isinstance(part, Blob) else stored[part]
 
     def _sweep(self) -> None:
         """Forget what belongs to tasks that the run has forgotten, now and then."""

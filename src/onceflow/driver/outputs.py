@@ -1,19 +1,17 @@
 """The values of one run: what is in memory, and where the saved parts are.
 
-A value is the bytes of a pickle. Nothing is unpickled here: values belong to the user's code.
+A value is packed (`values.packing`): small ones are bytes, large ones are in shared memory. Nothing is unpacked here:
+values belong to the user's code.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 
 import msgspec
 
-from onceflow.values.parts import Joined
-
-SMALL = 64 * 1024
-"""Bytes of the largest value that stands in the journal itself (design 4)."""
+from onceflow.data.objects import Object
+from onceflow.values.packing import SMALL
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
@@ -22,7 +20,15 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
     reference: str
 
 
-Part = bytes | Blob
+class SavedBlob(msgspec.Struct, frozen=True, gc=False):
+    """Where the journal has a part of an output that is too large to stand in it."""
+
+    attempt: int
+    part: int
+    reference: str
+
+
+Part = bytes | Object | Blob
 
 
 class Outputs:
@@ -31,13 +37,13 @@ class Outputs:
     def __init__(self) -> None:
         self._parts: dict[str, tuple[int, list[Part | None]]] = {}
         """Node → the attempt and its parts; None for a part that is saved, but not at hand."""
-        self._private: dict[str, list[bytes]] = {}
+        self._private: dict[str, Sequence[Part]] = {}
         """Node → what was rebuilt for undos only."""
 
     def put(self, node: str, attempt: int, parts: Sequence[Part | None]) -> None:
         self._parts[node] = (attempt, list(parts))
 
-    def put_privately(self, node: str, parts: list[bytes]) -> None:
+    def put_privately(self, node: str, parts: Sequence[Part]) -> None:
         self._private[node] = parts
 
     def put_part(self, node: str, attempt: int, part: int, value: Part) -> None:
@@ -53,7 +59,7 @@ class Outputs:
         held = self._parts.get(node)
         return held[1][part] if held is not None and part < len(held[1]) else None
 
-    def get_privately(self, node: str, part: int) -> bytes | None:
+    def get_privately(self, node: str, part: int) -> Part | None:
         parts = self._private.get(node)
         return None if parts is None else parts[part]
 
@@ -73,6 +79,6 @@ class Outputs:
         return node in self._parts
 
 
-def whole(parts: Sequence[bytes]) -> bytes:
-    """The pickle of a whole output."""
-    return parts[0] if len(parts) == 1 else pickle.dumps(Joined(parts), 5)
+def is_small(part: Part) -> bool:
+    """Whether it stands in the journal itself when it is saved."""
+    return isinstance(part, bytes) and len(part) <= SMALL

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from onceflow.data.objects import Object
+from onceflow.driver.outputs import Part
 from onceflow.storage.journal import Request
 
 if TYPE_CHECKING:
@@ -22,14 +24,18 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     call: Any
     """`core.graph.Node.call`: what is called. Opaque to the driver but for its slots and its retry policy."""
-    inputs: list[bytes]
-    """Pickled, one for each slot."""
+    inputs: list[Part]
+    """For each slot what it reads."""
     parts: int
     key: str
     """The idempotency key for outside systems."""
+    spans: Sequence[int] = ()
+    """How many of `inputs` belong to each slot: an output of several parts that is read as a whole has several. Empty
+    if each slot has one."""
     undo: bool = False
-    output: bytes | None = None
-    """For an undo: the pickled output that is taken back; None if no attempt finished."""
+    has_output: bool = False
+    """For an undo: whether what comes after the inputs of all slots is the output that is taken back. It is not there
+    if no attempt finished, or if it has been forgotten."""
 
 
 class Ahead(msgspec.Struct, frozen=True, gc=False):
@@ -52,7 +58,7 @@ class Host(Protocol):
     def stop(self, driver: Driver, attempt: int) -> None:
         """End an attempt that was started. Answered by `Driver.ended`, or by another answer that was quicker."""
 
-    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
+    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str], None]) -> None:
         """Write a blob, then call `then` with its reference. If it cannot be written, `Driver.interrupt`."""
 
     def wake(self, driver: Driver) -> None:
@@ -78,11 +84,8 @@ class Host(Protocol):
 class Store(Protocol):
     """Where the saved values of a run are."""
 
-    def read(self, reference: str) -> bytes:
-        """A blob."""
-
     def delete(self, reference: str) -> None:
         """A blob that counts no more."""
 
-    def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
+    def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], Part]:
         """What the journal has of these parts (node, part), each as it was saved last."""

@@ -125,6 +125,8 @@ class Attaching:
         journal, store = self._home.journal, Store(self._home, row.id)
         missing: TaskNotFound | None = None
         with sealing.using(self._home.path), journal.load(row.id) as loaded:
+            if (loaded.run.epoch, loaded.run.status) != (row.epoch, row.status):  # somebody has driven it meanwhile
+                raise Redirected
             try:
                 stored = storing.decode(loaded.graph, store.read, None if again is None else again.graph)
                 graph: Graph = stored.graph
@@ -149,8 +151,6 @@ class Attaching:
         run.note_changed([found.id for found in returned if found.node.call.has_changed])
         decided = run.begin()
         if cancel is not None:
-            if past.finished is not None:  # it came to its end since the row was read
-                raise Redirected
             decided += run.handle(cancel)
             if missing is not None:
                 decided = codeless.cancel(run, decided, missing)

@@ -215,7 +215,7 @@ class Engine:
         completion = self._hub.expect(row.id, row.name)
         self._attach(row, completion, in_background=False)
         self.wait(completion)
-        return completion.value(self.read_blob)
+        return completion.value(self.map_blob)
 
     def resume_async(self, run: str) -> RunHandle[Any]:
         """Like `resume`, but does not wait."""
@@ -243,7 +243,7 @@ class Engine:
         self._check_open()
         row = self._listing.row(run)
         ending = Ending("succeeded", self._reading.output(row.id, task))
-        return outcomes.value_of(ending, row.id, row.name, self.read_blob)
+        return outcomes.value_of(ending, row.id, row.name, self.map_blob)
 
     def status(self, run: str) -> Status:
         """How a run stands, by id or name. Raises `NoSuchRun`."""
@@ -392,9 +392,9 @@ class Engine:
         """Whether it has met an error after which it can only be closed, and has nothing to do any more."""
         return self._hub.broken and not self._hub.running
 
-    def read_blob(self, reference: str) -> bytes:
+    def map_blob(self, reference: str) -> memoryview:
         """For handles."""
-        return self._home.blobs.read(reference)
+        return self._home.blobs.map(reference)
 
     def wait(self, completion: Completion) -> None:
         """For handles. Ctrl-C stops the run and keeps what it has: what has an effect may finish. A second one does not
@@ -454,7 +454,7 @@ class Engine:
         while submission is not None and isinstance(completion.error, Redirected):
             completion = self._join(submission)
             self.wait(completion)
-        return completion.value(self.read_blob)
+        return completion.value(self.map_blob)
 
     def _results(
         self, begun: list[tuple[Submission | None, Completion] | Exception], return_exceptions: bool

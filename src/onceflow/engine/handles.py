@@ -211,12 +211,12 @@ class Completion:
                 return
         callback()
 
-    def value(self, read: Callable[[str], bytes]) -> Any:
-        """The result of a run that has come out, or raises why there is none. `read` fetches blobs."""
+    def value(self, map: outcomes.Map) -> Any:
+        """The result of a run that has come out, or raises why there is none."""
         if self.error is not None:
             raise self.error
         assert self.ending is not None
-        return outcomes.value_of(self.ending, self.run, self.name, read)
+        return outcomes.value_of(self.ending, self.run, self.name, map)
 
     def follow(self, other: Completion) -> None:
         """Come out as another one does, and tell of its events."""
@@ -283,7 +283,7 @@ class RunHandle(Generic[R]):
         if not self._completion.done:
             raise TimeoutError(f"run {self.name or self.id} has not ended within {timeout} seconds; it goes on")
         if self._value is None:
-            self._value = (self._completion.value(self._engine.read_blob),)
+            self._value = (self._completion.value(self._engine.map_blob),)
         value: R = self._value[0]
         return value
 

@@ -8,16 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onceflow.driver.driver import Ending, load_result
+from onceflow.driver.driver import Ending
+from onceflow.driver.outputs import Blob, Part
 from onceflow.errors import OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
-from onceflow.values import failures
+from onceflow.values import failures, packing
+
+Map = Callable[[str], memoryview]
+"""Gives the content of a blob."""
 
 
-def value_of(ending: Ending, run: str, name: str | None, read: Callable[[str], bytes]) -> Any:
-    """The result of a run. Raises what `error_of` gives if there is none. `read` fetches blobs."""
+def value_of(ending: Ending, run: str, name: str | None, map: Map) -> Any:
+    """The result of a run. Raises what `error_of` gives if there is none."""
     if ending.status != "succeeded":
         raise error_of(ending, run, name)
-    return load_result([part if isinstance(part, bytes) else read(part.reference) for part in ending.result])
+    parts = [_load(part, map) for part in ending.result]
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _load(part: Part, map: Map) -> Any:
+    """Whoever gets it may do with it what they like: it is theirs alone."""
+    assert isinstance(part, bytes | Blob)
+    return packing.unpack(part if isinstance(part, bytes) else map(part.reference), ours=True)
 
 
 def error_of(ending: Ending, run: str, name: str | None) -> OnceflowError:

@@ -126,11 +126,12 @@ class Blobs:
             return file.read()
 
     def map(self, reference: str) -> memoryview:
-        """The blob's bytes without a copy, read-only. They stay readable even if the blob is deleted meanwhile."""
+        """The blob's bytes without a copy. They may be written to, which nobody else sees, and stay readable even if
+        the blob is deleted meanwhile."""
         with self.open(reference) as file, failures.told(self._folder / reference):
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
     def delete(self, reference: str) -> None:
         """Deleting what is not there is harmless."""

@@ -220,6 +220,9 @@ class MemoryBlobs:
         except KeyError:
             raise StorageDamaged(f"{PATH}/{reference}", "a saved value is missing") from None
 
+    def map(self, reference: str) -> memoryview:
+        return memoryview(bytearray(self.read(reference)))
+
     def delete(self, reference: str) -> None:
         self._values.pop(reference, None)
         self._files.get(reference.partition("/")[0], {}).pop(reference, None)

@@ -18,6 +18,9 @@ class Values(Protocol):
 
     def read(self, reference: str) -> bytes: ...
 
+    def map(self, reference: str) -> memoryview:
+        """The bytes, if possible without a copy. They may be written to, which nobody else sees."""
+
     def delete(self, reference: str) -> None:
         """Deleting what is not there is harmless."""
 

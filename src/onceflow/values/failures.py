@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from onceflow.errors import ExceptionLost
-from onceflow.values import functions, masking
+from onceflow.values import masking, packing
 
 _LONGEST = 50
 """Exceptions of a chain that travel. A loop that handles errors can make chains without end."""
@@ -92,7 +92,7 @@ def _pickled(error: BaseException) -> bytes:
     """In the first way of four that leads back to an exception of the same type and gives no secret away."""
     for value in (error, _Bare(error), _Bare(error, masked=True)):
         try:
-            pickled = functions.dump(value)
+            pickled = packing.dump(value)
             if type(pickle.loads(pickled)) is type(error) and not masking.reveals(pickled):
                 return pickled
         except Exception:  # whatever user code raises while it is pickled: the next way may do
@@ -133,12 +133,12 @@ def _without_secrets(value: Any) -> Any:
         return type(value)(map(_without_secrets, value))
     if type(value) is dict:
         return {_without_secrets(key): _without_secrets(item) for key, item in value.items()}
-    return value if not masking.reveals(functions.dump(value)) else masking.MASK
+    return value if not masking.reveals(packing.dump(value)) else masking.MASK
 
 
 def _can_travel(value: object) -> bool:
     try:
-        pickle.loads(functions.dump(value))
+        pickle.loads(packing.dump(value))
     except Exception:
         return False
     return True

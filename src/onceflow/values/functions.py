@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import io
 import os
 import pickle
 import sys
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from onceflow.values.snapshot import PROTOCOL, Chunks, registered_by_value
+from onceflow.values.snapshot import registered_by_value
 
 if TYPE_CHECKING:
     from onceflow.values.by_value import Pickled
@@ -117,27 +116,6 @@ class Main(ModuleType):
         self._fetched.clear()
 
 
-def dump(value: object) -> bytes:
-    """Pickles an output in a worker. Raises whatever pickling it raises."""
-    file = Chunks()
-    try:
-        _Plain(file, PROTOCOL).dump(value)
-    except (_NotPlain, pickle.PicklingError, AttributeError, TypeError):
-        return _dump_thoroughly(value)
-    return file.chunks[0] if len(file.chunks) == 1 else b"".join(file.chunks)
-
-
-class _NotPlain(Exception):
-    """The plain pickler met something that has to go by value."""
-
-
-class _Plain(pickle.Pickler):
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__" and not is_named(value):
-            raise _NotPlain
-        return NotImplemented
-
-
 def is_named(value: Any) -> bool:
     """Whether `__main__` has this very function or class under its name."""
     found: Any = sys.modules["__main__"]
@@ -147,22 +125,6 @@ def is_named(value: Any) -> bool:
     except AttributeError:
         return False
     return found is value
-
-
-def _dump_thoroughly(value: object) -> bytes:
-    import cloudpickle  # slow to import, seldom needed
-
-    class Thorough(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-        def reducer_override(self, value: Any) -> Any:
-            if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
-                raise pickle.PicklingError("an open file belongs to this process")
-            if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__" and is_named(value):
-                return value.__qualname__
-            return super().reducer_override(value)
-
-    file = io.BytesIO()
-    Thorough(file, PROTOCOL).dump(value)
-    return file.getvalue()
 
 
 def _wrappers(function: Any, module: str | None, qualname: str) -> int | None:

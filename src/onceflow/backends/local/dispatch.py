@@ -19,6 +19,7 @@ from onceflow.backends.local.queues import Queues
 from onceflow.backends.local.server import search_path
 from onceflow.backends.local.window import LONG, Estimates, admits
 from onceflow.backends.local.workers import Worker
+from onceflow.data.objects import Shelf
 from onceflow.values.functions import Shipped
 
 ASYNC = 1000
@@ -31,7 +32,8 @@ THREADS = 32
 class Dispatcher:
     """The queue of a pool. It gives jobs to workers and never takes any back."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, shelf: Shelf) -> None:
+        self._shelf = shelf
         self.shipped: dict[str, Shipped] = {}
         """Hash → function."""
         self.path = search_path()
@@ -128,7 +130,9 @@ class Dispatcher:
                 room.take()
         if not given:
             return 0
-        if not worker.give(self._with_followers(given) if self._followers else given, self.shipped, self.path):
+        if not worker.give(
+            self._with_followers(given) if self._followers else given, self.shipped, self.path, self._shelf
+        ):
             self.congested = True
             return 0
         if was_empty:
@@ -166,7 +170,7 @@ class Dispatcher:
                 if places.find(job):
                     room.take()
         for worker, jobs in places.found:
-            if worker.give([(job, 0.0) for job in jobs], self.shipped, self.path, share=True):
+            if worker.give([(job, 0.0) for job in jobs], self.shipped, self.path, self._shelf, share=True):
                 self._note(worker, jobs)
             else:
                 self.congested = True

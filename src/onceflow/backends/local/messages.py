@@ -2,6 +2,9 @@
 
 Messages are msgspec structs. A packet is small enough to be sent in one piece; what is larger travels in a `memfd`
 whose descriptor rides on an empty packet.
+
+Large values do not travel in messages at all, but are left in shared memory: the message says in which place, and
+carries the descriptor of its segment if the receiver does not have it yet (`onceflow.data`).
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from onceflow.data.places import Place
 from onceflow.values.functions import Shipped
 
 T = TypeVar("T")
@@ -22,8 +26,8 @@ T = TypeVar("T")
 PACKET = 96 * 1024
 """Bytes of the largest packet. The kernel's default limit for all unread packets of a socket is about twice that."""
 
-_DESCRIPTORS = 7
-"""How many a packet may carry."""
+DESCRIPTORS = 120
+"""How many a packet may carry. The kernel takes 253."""
 
 
 class Job(msgspec.Struct, array_like=True, gc=False):
@@ -38,8 +42,8 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """What errors call it."""
     arguments: bytes
     """The pickled pair (positional arguments, keyword arguments)."""
-    inputs: list[bytes] = []
-    """Pickled values for the placeholders in `arguments` (`snapshot.load`) and for `holes`."""
+    inputs: list[bytes | Place] = []
+    """Packed values for the placeholders in `arguments` (`snapshot.load`) and for `holes`."""
     holes: list[tuple[int | str, int]] = []
     """(position or keyword, number of the input that goes there), as in `Template.holes`."""
     buffers: list[bytes] = []
@@ -55,8 +59,8 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     undo: bool = False
     """The function takes back what a call with these arguments did. It is called with the positional arguments, the
     keyword arguments, what the call returned, and the key; what it returns itself is of no interest."""
-    output: bytes | None = None
-    """For an undo: what the call returned, pickled. None if it did not return."""
+    has_output: bool = False
+    """For an undo: whether the last of the inputs is what the call returned. Else it did not return."""
     retried: bytes | None = None
     """The pickled classes of errors that are worth another try; None if all are."""
     cpus: float | None = None
@@ -67,6 +71,8 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """The token of the job right before it in the lane, on whose output it depends; 0 for almost all."""
     fed: list[tuple[int, int]] = []
     """(number of the input, part of that output)."""
+    spans: list[int] = []
+    """How many of `inputs` make up each value: several are a tuple. Empty if each is a value by itself."""
 
     @property
     def shares(self) -> bool:
@@ -85,8 +91,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     token: int
     started: float
     ended: float
-    parts: list[bytes]
-    """The output; empty if it raised or was cancelled."""
+    parts: list[bytes | Place]
+    """The output, packed; empty if it raised or was cancelled."""
     failure: bytes | None = None
     """What it raised (`onceflow.values.failures`)."""
     permanent: bool = False
@@ -110,6 +116,12 @@ class Batch(msgspec.Struct, tag=1, array_like=True):
     jobs: list[Job]
     first: int = 0
     path: list[str] | None = None
+    segments: list[int] = []
+    """Those whose descriptors come with this message, in their order."""
+    freed: list[Place] = []
+    """Objects of this worker's that nobody needs any more: their memory may be used again."""
+    forgotten: list[int] = []
+    """Segments in which no place will be mentioned any more."""
 
 
 class Recall(msgspec.Struct, tag=2, array_like=True):
@@ -133,6 +145,15 @@ class Definition(msgspec.Struct, tag=4, array_like=True):
 
 class Outcomes(msgspec.Struct, tag=5, array_like=True):
     outcomes: list[Outcome]
+    segments: list[int] = []
+    """Those whose descriptors come with this message, in their order. The worker has made them."""
+    closed: list[int] = []
+    """Segments of this worker's into which nothing will be put any more."""
+    number: int = 0
+    """Grows with every message of this kind that tells of lingering objects."""
+    lingering: list[tuple[int, int]] = []
+    """(segment, offset) of the objects that are mapped here, although no job has to read them any more, or because one
+    still does."""
 
 
 class Returned(msgspec.Struct, tag=6, array_like=True):
@@ -211,7 +232,15 @@ class Hidden(msgspec.Struct, tag=15, array_like=True, gc=False):
     texts: list[bytes]
 
 
-ToWorker = Batch | Recall | Cancel | Definition | Interrupt
+class Unused(msgspec.Struct, tag=16, array_like=True):
+    """To a worker: the same that a batch may tell about memory."""
+
+    freed: list[Place]
+    forgotten: list[int]
+    segments: list[int] = []
+
+
+ToWorker = Batch | Recall | Cancel | Definition | Interrupt | Unused
 FromWorker = Outcomes | Returned | Wanted
 FromServer = Ready | Born | Gone
 Beside = Output | Progress | Hidden
@@ -222,18 +251,18 @@ encode = msgspec.msgpack.Encoder().encode
 def send(connection: socket.socket, message: Any, descriptors: tuple[int, ...] = ()) -> None:
     """Sends one packet, or raises (`BlockingIOError` if the receiver lags behind) and has sent nothing."""
     body = encode(message)
-    if not descriptors and len(body) <= PACKET:
-        connection.send(body)
-        return
-    if descriptors:
-        connection.sendmsg([body], [_rights(descriptors)])
+    if len(body) <= PACKET:
+        if descriptors:
+            connection.sendmsg([body], [_rights(descriptors)])
+        else:
+            connection.send(body)
         return
     memory = os.memfd_create("onceflow", os.MFD_CLOEXEC)
     try:
         view = memoryview(body)
         while view:
             view = view[os.write(memory, view) :]
-        connection.sendmsg([b"\0"], [_rights((memory,))])
+        connection.sendmsg([b"\0"], [_rights((memory, *descriptors))])
     finally:
         os.close(memory)
 
@@ -266,16 +295,16 @@ class Receiver(Generic[T]):
             descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
         if size > 1:
             return self._decode(self._view[:size]), tuple(descriptors)
-        memory = descriptors[0]
+        memory, *rest = descriptors
         try:
             with mmap.mmap(memory, 0, prot=mmap.PROT_READ) as content:
-                return self._decode(content), ()
+                return self._decode(content), tuple(rest)
         finally:
             os.close(memory)
 
 
 _CLOSE_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)  # members of an enum are slow to combine
-_ANCILLARY = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
+_ANCILLARY = socket.CMSG_SPACE((DESCRIPTORS + 1) * array.array("i").itemsize)
 
 
 def _rights(descriptors: tuple[int, ...]) -> tuple[int, int, array.array[int]]:

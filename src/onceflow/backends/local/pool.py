@@ -53,6 +53,7 @@ from onceflow.backends.local.server import Server
 from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.window import LONG
 from onceflow.backends.local.workers import Worker
+from onceflow.data.objects import Shelf
 from onceflow.errors import WorkersUnavailable
 from onceflow.values import functions
 from onceflow.values.functions import Shipped
@@ -73,6 +74,9 @@ that does not release the interpreter lock keeps it from doing so."""
 CONGESTED = 0.005
 """Seconds until a worker that had too much in its socket is tried again."""
 
+
+LOOK = 1.0
+"""Seconds between two looks at whether somebody let a large value go."""
 
 FRUITLESS = 3
 """Fork servers that may die in a row before a worker of theirs has come to life. One may be killed by chance."""
@@ -125,7 +129,9 @@ class Pool:
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
         there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
-        self._dispatcher = Dispatcher(Admission(there, self.size))
+        self.shelf = Shelf()
+        """The large values that jobs returned, as long as somebody holds them."""
+        self._dispatcher = Dispatcher(Admission(there, self.size), self.shelf)
         self._sources = Sources()
         self._workers: dict[int, Worker] = {}
         """Process id → worker, until its end is proved."""
@@ -241,7 +247,21 @@ class Pool:
                 for report in self._unfollowed():
                     self._report(report)
         self._let_go_of_retired()
-        return 0 if self._due else self._look_after(now)
+        self._tell_of_memory()
+        if self._due:
+            return 0
+        timeout = self._look_after(now)
+        return timeout if not self.shelf.size else LOOK if timeout is None else min(timeout, LOOK)
+
+    def _tell_of_memory(self) -> None:
+        """What nobody holds any more, those may use again who made it."""
+        freed = self.shelf.collect()
+        for pid, places in freed.items():
+            self._workers[pid].free(places)
+        closed = self.shelf.closed()
+        if closed:
+            for worker in self._workers.values():
+                worker.forget(closed)
 
     def _unfollowed(self) -> list[Report]:
         tokens, self._dispatcher.unfollowed = self._dispatcher.unfollowed, []
@@ -257,6 +277,7 @@ class Pool:
             self._pass_on(worker.capture.remaining(worker.printing))
             self._forget(worker)
         self._workers.clear()
+        self.shelf.close()
 
     def statistics(self) -> Statistics:
         return Statistics(
@@ -329,7 +350,7 @@ class Pool:
                 worker.broken = True
                 worker.kill()
         else:
-            self._handle(worker, received[0])
+            self._handle(worker, *received)
 
     def _heard_beside(self, worker: Worker) -> None:
         """Its channel has something to read."""
@@ -368,10 +389,15 @@ class Pool:
         if capture.rests:
             self._pass_on(capture.finish(token))
 
-    def _handle(self, worker: Worker, message: FromWorker) -> None:
+    def _handle(self, worker: Worker, message: FromWorker, descriptors: tuple[int, ...] = ()) -> None:
         match message:
             case Outcomes(outcomes):
                 worker.heard = time.monotonic()
+                for segment, descriptor in zip(message.segments, descriptors, strict=True):
+                    self.shelf.open(segment, descriptor, worker.pid)
+                worker.note_lingering(message.number, message.lingering, self.shelf)
+                if message.closed:
+                    self.shelf.give_up(worker.pid, message.closed)
                 if (sent := worker.sent) > worker.capture.received:
                     self._pass_on(worker.capture.hear(sent)[0])
                 for outcome in outcomes:
@@ -413,7 +439,7 @@ class Pool:
             self._report(
                 Finished(
                     token,
-                    outcome.parts,
+                    [part if isinstance(part, bytes) else self.shelf.add(part) for part in outcome.parts],
                     outcome.started,
                     outcome.ended,
                     worker.pid,
@@ -442,8 +468,8 @@ class Pool:
 
     def _gone(self, worker: Worker, status: int | None) -> None:
         """The worker's end is proved."""
-        for message in worker.remaining():
-            self._handle(worker, message)
+        for message, descriptors in worker.remaining():
+            self._handle(worker, message, descriptors)
         self._pass_on(worker.capture.remaining(worker.printing))
         if worker.broken or not (worker.killed or worker.retired):
             self._deaths += 1
@@ -458,6 +484,8 @@ class Pool:
             del self._dispatcher.holders[token]
         del self._workers[worker.pid]
         self._forget(worker)
+        self.shelf.give_up(worker.pid)
+        worker.lingering.clear()
         for token in started:
             if token in worker.stopping:
                 self._report(Ended(token, started=True))

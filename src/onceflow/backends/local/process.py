@@ -32,9 +32,11 @@ from onceflow.backends.local.messages import (
     Returned,
     Spawn,
     ToWorker,
+    Unused,
     Wanted,
     send,
 )
+from onceflow.backends.local.objects import Objects
 from onceflow.backends.local.output import Channel, Streams
 from onceflow.backends.local.progress import Reporter
 from onceflow.backends.local.reports import Stream
@@ -96,8 +98,9 @@ class _Worker:
         self._definitions: dict[str, bytes | None] = {}
         self.main = Main(self._ask)
         self._functions = Functions(self.main)
-        self._main_thread = MainThread(self._functions)
-        self._shared = Shared(self._functions, self._end_job, self._send_outcomes)
+        self._objects = Objects()
+        self._main_thread = MainThread(self._functions, self._objects)
+        self._shared = Shared(self._functions, self._objects, self._end_job, self._send_outcomes)
         self._is_copy = False
         """Whether this is a child that user code forked. It must not go on as if it were the worker."""
         os.register_at_fork(after_in_child=self._become_copy)
@@ -110,8 +113,9 @@ class _Worker:
             received = self._lane.receive()
             if received is None:
                 _leave()
-            batch, _ = received
+            batch, descriptors = received
             functions.add(batch)
+            self._objects.learn(batch, descriptors)
             waiting.extend(enumerate(batch.jobs, batch.first))
             sent = time.monotonic()
             size = 0
@@ -136,7 +140,7 @@ class _Worker:
                 if outcome.cancelled:
                     _flush_streams()  # the worker is about to be killed
                 self._outcomes.append(outcome)
-                size += sum(map(len, outcome.parts))
+                size += sum([len(part) for part in outcome.parts if isinstance(part, bytes)])
                 if size > FLUSH_BYTES or time.monotonic() - sent > FLUSH:
                     self._flush(self._lane.connection)
                     sent = time.monotonic()
@@ -175,10 +179,11 @@ class _Worker:
             received = self._side.receive()
             if received is None:
                 _leave()
-            message, _ = received
+            message, descriptors = received
             match message:
                 case Batch():
                     self._functions.add(message)
+                    self._objects.learn(message, descriptors)
                     for job in message.jobs:
                         self._shared.start(job)
                 case Recall(number):
@@ -187,6 +192,8 @@ class _Worker:
                     self._shared.cancel(token)
                 case Interrupt(token):
                     self._main_thread.stop(token)
+                case Unused():
+                    self._objects.learn(message, descriptors)
                 case Definition(name, payload):
                     self._definitions[name] = payload
                     answered = self._answers.pop(name, None)
@@ -210,8 +217,9 @@ class _Worker:
                 break
             if received is None:
                 _leave()
-            batch, _ = received
+            batch, descriptors = received
             self._functions.add(batch)
+            self._objects.learn(batch, descriptors)
             returned += [job.token for job in batch.jobs]
         self._flush(self._side.connection)
         self._send(Returned(number, returned))
@@ -227,17 +235,25 @@ class _Worker:
             self._send_outcomes(taken, connection)
 
     def _send_outcomes(self, outcomes: list[Outcome], connection: socket.socket | None = None) -> None:
+        way = connection or self._side.connection
+        message = Outcomes(outcomes)
         try:
-            self._send(Outcomes(outcomes), connection)
-        except (OSError, MemoryError) as error:  # there is no room for a large one
-            self._send(Outcomes([without_output(outcome, error) for outcome in outcomes]), connection)
+            try:
+                self._objects.send(way, message)
+            except (BrokenPipeError, ConnectionResetError):
+                raise
+            except (OSError, MemoryError) as error:  # there is no room for a large graph
+                message.outcomes = [without_output(outcome, error) for outcome in outcomes]
+                self._objects.send(way, message)
+        except (BrokenPipeError, ConnectionResetError):
+            _leave()
         if large:
             for outcome in outcomes:
                 large.pop(outcome.token, None)
 
-    def _send(self, message: Outcomes | Returned | Wanted, connection: socket.socket | None = None) -> None:
+    def _send(self, message: Returned | Wanted) -> None:
         try:
-            send(connection or self._side.connection, message)
+            send(self._side.connection, message)
         except (BrokenPipeError, ConnectionResetError):
             _leave()
 

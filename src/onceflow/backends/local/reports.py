@@ -3,9 +3,12 @@ ended or never started."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+
+from onceflow.data.objects import Object
 
 Stream = Literal["stdout", "stderr", "log"]
 
@@ -13,11 +16,11 @@ STANDARD: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """It returned. `parts` are pickled; times are seconds since the epoch; `worker` is a process id. `graph`: it
+    """It returned. `parts` are packed; times are seconds since the epoch; `worker` is a process id. `graph`: it
     returned a node, and the only part is the graph that leads to it."""
 
     token: int
-    parts: list[bytes]
+    parts: Sequence[bytes | Object]
     started: float
     ended: float
     worker: int

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceflow.backends.local.messages import PACKET, Batch, Job, Outcome
+from onceflow.data.places import Place
 from onceflow.errors import (
     FunctionNotLoaded,
     InvalidGraph,
@@ -20,17 +22,27 @@ from onceflow.errors import (
     UnpicklableOutput,
     WrongParts,
 )
-from onceflow.values import culprits, failures, functions, snapshot
+from onceflow.values import culprits, failures, functions, packing, snapshot
 from onceflow.values.context import annotated, running
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
+from onceflow.values.packing import Packed
+
+if TYPE_CHECKING:
+    from onceflow.backends.local.objects import Objects
 
 PERMANENT = (FunctionNotLoaded, InvalidGraph, SecretUnavailable, UnpicklableArgument, UnpicklableOutput, WrongParts)
 """Errors that trying again can never help against."""
 
 
+Load = Callable[[bytes | Place], Any]
+"""Gives the value of a part."""
+
+Leave = Callable[[Packed], bytes | Place]
+"""Puts a packed value where others find it. Raises `OSError` if there is no room."""
+
 large: dict[int, str] = {}
-"""Jobs whose outputs need shared memory, and how errors call them. Until they are sent."""
+"""Jobs that returned graphs which need more than a packet, and how errors call them. Until they are sent."""
 
 
 class Functions:
@@ -67,10 +79,13 @@ def function_of(job: Job, known: Functions) -> Callable[..., Any]:
         raise FunctionNotLoaded(job.task, "its function", f"{type(error).__name__}: {error}") from error
 
 
-def arguments_of(job: Job) -> tuple[Sequence[Any], dict[str, Any]]:
+def arguments_of(job: Job, load: Load) -> tuple[Sequence[Any], dict[str, Any]]:
     """Raises `FunctionNotLoaded`."""
     try:
-        inputs = [pickle.loads(value) for value in job.inputs]
+        inputs = [load(part) for part in job.inputs]
+        if job.spans:
+            inputs = _joined(inputs, job.spans)
+        output = inputs.pop() if job.has_output else None
         args: Sequence[Any]
         kwargs: dict[str, Any]
         if not inputs and not job.buffers:
@@ -85,19 +100,24 @@ def arguments_of(job: Job) -> tuple[Sequence[Any], dict[str, Any]]:
                 else:
                     kwargs[place] = inputs[number]
         if job.undo:
-            output = None if job.output is None else pickle.loads(job.output)
             return (args, kwargs, output, job.context["key"]), {}
     except Exception as error:
-        raise FunctionNotLoaded(job.task, _not_loaded(job), f"{type(error).__name__}: {error}") from error
+        raise FunctionNotLoaded(job.task, _not_loaded(job, load), f"{type(error).__name__}: {error}") from error
     return args, kwargs
 
 
-def _not_loaded(job: Job) -> str:
+def _joined(parts: Sequence[Any], spans: Sequence[int]) -> list[Any]:
+    rest = iter(parts)
+    return [next(rest) if span == 1 else tuple(itertools.islice(rest, span)) for span in spans]
+
+
+def _not_loaded(job: Job, load: Load) -> str:
     """What of its arguments cannot be loaded."""
     places = {number: place for place, number in job.holes}
-    for number, value in enumerate(job.inputs):
+    slots = [number for number, span in enumerate(job.spans or [1] * len(job.inputs)) for _ in range(span)]
+    for number, part in zip(slots, job.inputs, strict=True):
         try:
-            pickle.loads(value)
+            load(part)
         except Exception:
             place = places.get(number)
             if place is None:
@@ -124,24 +144,25 @@ def skipped(job: Job) -> Outcome:
     return Outcome(job.token, now, now, [], skipped=True)
 
 
-def execute(job: Job, known: Functions) -> Outcome:
+def execute(job: Job, known: Functions, objects: Objects) -> Outcome:
     """Runs a job in this thread. Whatever happens, there is an outcome."""
     started = time.time()
     try:
         function = function_of(job, known)
         started = time.time()  # the first call imports a module, which says nothing about how long calls take
-        args, kwargs = arguments_of(job)
+        args, kwargs = arguments_of(job, objects.load)
         before = running.set(job.context)
         try:
             result = function(*args, **kwargs)
         finally:
             running.reset(before)
-        return finished(job, started, result)
+        del args, kwargs  # what is not needed any more need not be mapped any more
+        return finished(job, started, result, objects.leave)
     except BaseException as error:  # also SystemExit and the like: user code does not end a worker by raising
         return failed(job, started, error)
 
 
-def finished(job: Job, started: float, result: Any) -> Outcome:
+def finished(job: Job, started: float, result: Any, leave: Leave) -> Outcome:
     """Raises one of `PERMANENT` if what the function returned cannot be sent."""
     ended = time.time()
     told = annotated.pop(job.token, None) if annotated else None
@@ -150,10 +171,11 @@ def finished(job: Job, started: float, result: Any) -> Outcome:
     if isinstance(result, Handle):  # a node: the function returned a graph (design 2.9)
         from onceflow.authoring.building import build_graph  # most workers never need it
 
-        return Outcome(
-            job.token, started, ended, [_pickle_part(job, 0, build_graph(result))], graph=True, annotations=told
-        )
-    return Outcome(job.token, started, ended, _pickle_parts(job, result), annotations=told)
+        graph = _pack_part(job, 0, build_graph(result)).joined()
+        if len(graph) > PACKET:
+            large[job.token] = job.task
+        return Outcome(job.token, started, ended, [graph], graph=True, annotations=told)
+    return Outcome(job.token, started, ended, _leave_parts(job, result, leave), annotations=told)
 
 
 def failed(job: Job, started: float, error: BaseException) -> Outcome:
@@ -170,29 +192,34 @@ def _is_permanent(job: Job, error: BaseException) -> bool:
     return not isinstance(error, retried)
 
 
-def _pickle_parts(job: Job, result: Any) -> list[bytes]:
-    """The parts of an output. Raises `WrongParts` or `UnpicklableOutput`."""
+def _leave_parts(job: Job, result: Any, leave: Leave) -> list[bytes | Place]:
+    """The parts of an output. Raises `WrongParts`, `UnpicklableOutput` or `OutputNotSent`."""
     if job.parts == 1:
-        return [_pickle_part(job, 0, result)]
+        return [_leave_part(job, 0, result, leave)]
     if not isinstance(result, tuple) or len(result) != job.parts:
         kind = type(result).__qualname__
         raise WrongParts(job.task, job.parts, f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {kind}")
-    return [_pickle_part(job, number, part) for number, part in enumerate(result)]
+    return [_leave_part(job, number, part, leave) for number, part in enumerate(result)]
 
 
-def _pickle_part(job: Job, number: int, part: Any) -> bytes:
+def _leave_part(job: Job, number: int, part: Any, leave: Leave) -> bytes | Place:
+    packed = _pack_part(job, number, part)
     try:
-        pickled = functions.dump(part)
+        return leave(packed)
+    except OSError as error:
+        raise OutputNotSent(job.task, packed.size, culprits.told(error)) from error
+
+
+def _pack_part(job: Job, number: int, part: Any) -> Packed:
+    try:
+        return packing.pack(part)
     except MemoryError:
         raise
     except Exception as error:
         root = f"output[{number}]" if job.parts > 1 else "output"
-        found = culprits.find([(root, part)], functions.dump, error)
+        found = culprits.find([(root, part)], packing.dump, error)
         path, value, reason = found or (root, part, culprits.told(error))
         raise UnpicklableOutput(job.task, path, type(value).__qualname__, reason) from error
-    if len(pickled) > PACKET:
-        large[job.token] = job.task
-    return pickled
 
 
 def without_output(outcome: Outcome, error: BaseException) -> Outcome:
@@ -200,6 +227,6 @@ def without_output(outcome: Outcome, error: BaseException) -> Outcome:
     task = large.pop(outcome.token, None)
     if task is None:
         return outcome
-    size = sum(map(len, outcome.parts))
+    size = sum([len(part) for part in outcome.parts if isinstance(part, bytes)])
     failure = failures.dump(OutputNotSent(task, size, culprits.told(error)), f"worker {os.getpid()}, {task}")
     return Outcome(outcome.token, outcome.started, outcome.ended, [], failure)

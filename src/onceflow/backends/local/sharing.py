@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from onceflow.backends.local.messages import Job, Outcome
+from onceflow.backends.local.objects import Objects
 from onceflow.backends.local.running import Functions, arguments_of, failed, finished, function_of
 from onceflow.backends.local.stopping import OtherThreads, stopped
 from onceflow.values.context import job_token, running
@@ -22,8 +23,15 @@ if TYPE_CHECKING:
 class Shared:
     """`end` is called for each job whose user code has ended, then `tell` sends outcomes; from any thread."""
 
-    def __init__(self, known: Functions, end: Callable[[int], None], tell: Callable[[list[Outcome]], None]) -> None:
+    def __init__(
+        self,
+        known: Functions,
+        objects: Objects,
+        end: Callable[[int], None],
+        tell: Callable[[list[Outcome]], None],
+    ) -> None:
         self._known = known
+        self._objects = objects
         self._end = end
         self._tell = tell
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -33,7 +41,7 @@ class Shared:
         """Tokens of those that were told to stop."""
         self._ended: list[Outcome] = []
         """Outcomes of this turn of the loop, to be sent together."""
-        self._threads = OtherThreads(known)
+        self._threads = OtherThreads(known, objects)
 
     def start(self, job: Job) -> None:
         if job.is_async:
@@ -81,10 +89,11 @@ class Shared:
         job_token.set(job.token)  # each task of the loop has a context of its own
         try:
             function = function_of(job, self._known)
-            args, kwargs = arguments_of(job)
+            args, kwargs = arguments_of(job, self._objects.load)
             running.set(job.context)
             result = await function(*args, **kwargs)
-            return finished(job, started, result)
+            del args, kwargs
+            return finished(job, started, result, self._objects.leave)
         except BaseException as error:
             if job.token in self._cancelled:
                 raise

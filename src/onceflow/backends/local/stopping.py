@@ -25,6 +25,7 @@ import threading
 import time
 
 from onceflow.backends.local.messages import Job, Outcome
+from onceflow.backends.local.objects import Objects
 from onceflow.backends.local.running import Functions, execute
 from onceflow.errors import Stopped
 from onceflow.values.context import job_token, running
@@ -36,8 +37,9 @@ SIGNAL = signal.SIGRTMAX - 2
 class MainThread:
     """The jobs of the lane. To be made in the main thread."""
 
-    def __init__(self, known: Functions) -> None:
+    def __init__(self, known: Functions, objects: Objects) -> None:
         self._known = known
+        self._objects = objects
         self._runs = 0
         """The token of the job that may be interrupted; 0 if there is none."""
         self._told: set[int] = set()
@@ -54,7 +56,7 @@ class MainThread:
             self._runs = token
             if self._told:
                 self._raise_if_told()
-            outcome = execute(job, self._known)
+            outcome = execute(job, self._known, self._objects)
             self._runs = 0
         except Stopped:
             running.set(None)
@@ -82,8 +84,9 @@ class MainThread:
 class OtherThreads:
     """Jobs that run in threads of their own."""
 
-    def __init__(self, known: Functions) -> None:
+    def __init__(self, known: Functions, objects: Objects) -> None:
         self._known = known
+        self._objects = objects
         self._lock = threading.Lock()
         self._idents: dict[int, int | None] = {}
         """Token → the thread that may be interrupted; None if it has not begun."""
@@ -103,7 +106,7 @@ class OtherThreads:
                 if token in self._told:
                     raise Stopped
                 self._idents[token] = threading.get_ident()
-            outcome = execute(job, self._known)
+            outcome = execute(job, self._known, self._objects)
         except Stopped:
             pass
         while not self._is_over(token):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from onceflow.backends.local.capture import Capture
 from onceflow.backends.local.messages import (
+    DESCRIPTORS,
     Batch,
     Cancel,
     Definition,
@@ -21,13 +22,19 @@ from onceflow.backends.local.messages import (
     Recall,
     Receiver,
     ToWorker,
+    Unused,
     close,
     send,
 )
 from onceflow.backends.local.reports import STANDARD
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.window import Load
+from onceflow.data.objects import Object, Shelf
+from onceflow.data.places import Place
 from onceflow.values.functions import Shipped
+
+MUCH = 1024 * 1024
+"""Bytes of memory that a worker is told of at once when it may be used again."""
 
 
 class Given:
@@ -74,7 +81,7 @@ class Worker:
         """When it was last asked; None once the lane was empty since."""
         self.answered = False
         """Whether it has answered that. From then on no further job of the lane starts."""
-        self.owed: list[Cancel | Definition | Interrupt | Recall] = []
+        self.owed: list[Cancel | Definition | Interrupt | Recall | Unused] = []
         """Messages that wait until the worker reads its side."""
         self.killed = False
         self.broken = False
@@ -84,6 +91,15 @@ class Worker:
         self._places = 0
         self._path = server.path
         self._knows: dict[Receiver[FromWorker], set[str]] = {self.lane: set(), self.side: set()}
+        self._segments: dict[Receiver[FromWorker], set[int]] = {self.lane: set(), self.side: set()}
+        """Whose descriptors it was sent, each way."""
+        self._freed: list[Place] = []
+        """Objects of its own that nobody needs any more. It does not know yet."""
+        self._forgotten: list[int] = []
+        """Segments that it may forget. It does not know yet."""
+        self.lingering: list[Object] = []
+        """What it has mapped beyond the jobs that read it."""
+        self._heard_number = 0
 
     @property
     def connections(self) -> tuple[socket.socket, socket.socket]:
@@ -130,17 +146,39 @@ class Worker:
         return next(iter(self.shared)) if len(self.shared) == 1 and not self.queue else 0
 
     def give(
-        self, given: list[tuple[Job, float]], shipped: dict[str, Shipped], path: list[str], *, share: bool = False
+        self,
+        given: list[tuple[Job, float]],
+        shipped: dict[str, Shipped],
+        path: list[str],
+        shelf: Shelf,
+        *,
+        share: bool = False,
     ) -> bool:
-        """Sends these jobs, each with its expected duration, and the functions they need. False, and nothing was sent,
-        if the worker lags behind or is gone."""
+        """Sends these jobs, each with its expected duration, and the functions and the segments they need. False, and
+        none of the jobs was sent, if the worker lags behind or is gone."""
         way = self.side if share else self.lane
         knows = self._knows[way]
         unknown = {job.function: shipped[job.function] for job, _ in given if job.function not in knows}
         changed = path if path is not self._path and path != self._path else None
         first = 0 if share else self._places + 1
-        if not self._send(way, Batch(list(unknown.values()), [job for job, _ in given], first, changed)):
+        batch = Batch(list(unknown.values()), [job for job, _ in given], first, changed)
+        segments = self._unknown_segments(way, batch.jobs)
+        descriptors: tuple[int, ...] = ()
+        if segments:
+            while len(segments) > DESCRIPTORS:
+                some, segments = segments[:DESCRIPTORS], segments[DESCRIPTORS:]
+                if not self._send(way, Batch([], [], segments=some), tuple(map(shelf.descriptor, some))):
+                    return False
+                self._segments[way].update(some)
+            batch.segments = segments
+            descriptors = tuple(map(shelf.descriptor, segments))
+        batch.freed, batch.forgotten = self._freed, self._forgotten
+        if not self._send(way, batch, descriptors):
             return False
+        if segments:
+            self._segments[way].update(segments)
+        if self._freed or self._forgotten:
+            self._freed, self._forgotten = [], []
         self._path = path
         knows.update(unknown)
         if share:
@@ -152,6 +190,40 @@ class Worker:
             self.load.add(expected)
         self._places += len(given)
         return True
+
+    def _unknown_segments(self, way: Receiver[FromWorker], jobs: list[Job]) -> list[int]:
+        known = self._segments[way]
+        return list(
+            {
+                part.segment: None
+                for job in jobs
+                for part in job.inputs
+                if type(part) is Place and part.segment not in known
+            }
+        )
+
+    def free(self, places: list[Place]) -> None:
+        """It may use this memory again. It is told with what it is sent next, or at once if that is much."""
+        self._freed += places
+        if sum([place.size for place in self._freed]) >= MUCH:
+            freed, forgotten = self._freed, self._forgotten
+            self._freed, self._forgotten = [], []
+            self.tell(Unused(freed, forgotten))
+
+    def forget(self, segments: list[int]) -> None:
+        """No place in these will be mentioned any more. It is told with what it is sent next."""
+        known = self._segments[self.lane] | self._segments[self.side]
+        self._forgotten += [segment for segment in segments if segment in known]
+        for told in self._segments.values():
+            told.difference_update(segments)
+
+    def note_lingering(self, number: int, lingering: list[tuple[int, int]], shelf: Shelf) -> None:
+        """What it says that it has mapped. Two messages may come in the wrong order."""
+        if number > self._heard_number:
+            self._heard_number = number
+            if lingering or self.lingering:
+                found = [shelf.find(segment, offset) for segment, offset in lingering]
+                self.lingering = [object for object in found if object is not None]
 
     def has_nothing_but(self, token: int) -> bool:
         """Whether nothing else runs here, or can start, when this job has been stopped. The lane has given back what
@@ -177,7 +249,7 @@ class Worker:
         self.answered = False
         self.tell(Recall(self.recalls))
 
-    def tell(self, message: Cancel | Definition | Interrupt | Recall) -> None:
+    def tell(self, message: Cancel | Definition | Interrupt | Recall | Unused) -> None:
         """Sends this, if not now then when the worker has caught up (`catch_up`)."""
         self.owed.append(message)
         self.catch_up()
@@ -191,12 +263,12 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):  # it has been reaped already
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
-    def remaining(self) -> Iterator[FromWorker]:
-        """What it sent before it ended."""
+    def remaining(self) -> Iterator[tuple[FromWorker, tuple[int, ...]]]:
+        """What it sent before it ended, with the descriptors that came with it."""
         for way in (self.lane, self.side):
             try:
                 while way.connection.fileno() >= 0 and (received := way.receive()) is not None:
-                    yield received[0]
+                    yield received
             except BlockingIOError:
                 pass
 
@@ -212,9 +284,9 @@ class Worker:
         self._page.close()
         os.close(self.pidfd)
 
-    def _send(self, way: Receiver[FromWorker], message: ToWorker) -> bool:
+    def _send(self, way: Receiver[FromWorker], message: ToWorker, descriptors: tuple[int, ...] = ()) -> bool:
         try:
-            send(way.connection, message)
+            send(way.connection, message, descriptors)
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
             return False
         return True

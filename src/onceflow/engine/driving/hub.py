@@ -23,8 +23,10 @@ from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.core import events
 from onceflow.core.commands import Command
 from onceflow.core.run import Run, attempt_name
+from onceflow.data.objects import Object
 from onceflow.driver import history
 from onceflow.driver.driver import Driver
+from onceflow.driver.outputs import Part
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.cancelling import CANCEL, Cancelling
 from onceflow.engine.driving import workers
@@ -420,7 +422,7 @@ class Hub(ABC):
             self._workers.stop(driver, attempt)
 
     @abstractmethod
-    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None: ...
+    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str], None]) -> None: ...
 
     def wake(self, driver: Driver) -> None:
         self._dirty[driver] = None
@@ -472,14 +474,15 @@ class Store:
         self._run = run
 
     def read(self, reference: str) -> bytes:
+        """A blob."""
         return self._home.blobs.read(reference)
 
     def delete(self, reference: str) -> None:
         self._home.blobs.delete(reference)
 
-    def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], bytes]:
+    def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], Part]:
         with self._home.journal.load(self._run) as loaded:
-            return history.find_values(loaded.entries, parts, self.read)
+            return history.find_values(loaded.entries, parts)
 
 
 def _ignore(outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from onceflow.backends.local.reports import Statistics as PoolStatistics
+from onceflow.data.objects import Object
 from onceflow.driver.driver import Driver
 from onceflow.engine import deaths
 from onceflow.engine.driving.hub import Hub, Redirected, interrupted
@@ -75,6 +76,7 @@ class LocalHub(Hub):
             preload=self._settings.preload,
             environment={"ONCEFLOW_HOME": str(self._directory.path)},  # a task that looks at runs finds them
             loop=self._threaded,
+            open_blob=self._directory.blobs.open,
             answer=self._answered,
             tell_progress=self._tell_progress,
             printing=self._printing,
@@ -125,7 +127,7 @@ class LocalHub(Hub):
             self._savers.shutdown()
         self._answering.close()
 
-    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
+    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str], None]) -> None:
         if self._savers is None:
             from concurrent.futures import ThreadPoolExecutor  # many runs have no large values
 
@@ -133,10 +135,13 @@ class LocalHub(Hub):
         author = Author(driver.id, driver.run.epoch, self._directory.engine)
         self._savers.submit(self._write, driver, author, name, value, then)
 
-    def _write(self, driver: Driver, author: Author, name: str, value: bytes, then: Callable[[str], None]) -> None:
+    def _write(
+        self, driver: Driver, author: Author, name: str, value: bytes | Object, then: Callable[[str], None]
+    ) -> None:
         """In a saver's thread."""
         try:
-            reference = self._directory.blobs.write(author, name, [value])
+            content = value if isinstance(value, bytes) else value.map()
+            reference = self._directory.blobs.write(author, name, [content])
         except OnceflowError as error:
             failure = error
             self._threaded.post(lambda: driver.interrupt(failure))

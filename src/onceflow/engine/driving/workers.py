@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from onceflow.authoring.calls import Call
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Progressed, Raised, Report, Statistics
 from onceflow.core.run import attempt_name
+from onceflow.data.objects import Object
+from onceflow.data.places import Place
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
+from onceflow.driver.outputs import Blob
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.driving.foresight import Foresight
 from onceflow.engine.driving.insight import Look, Progress
@@ -23,7 +27,7 @@ from onceflow.engine.driving.loop import Loop
 from onceflow.engine.logs import recording
 from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
-from onceflow.errors import OnceflowError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
+from onceflow.errors import OnceflowError, StorageError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
 from onceflow.values import failures, functions
 
 RECENT = 0.1
@@ -89,6 +93,7 @@ class Workers:
         preload: Sequence[str],
         environment: Mapping[str, str],
         loop: Loop,
+        open_blob: Callable[[str], BinaryIO],
         answer: Answer,
         tell_progress: TellProgress,
         printing: Printing | None,
@@ -118,6 +123,9 @@ class Workers:
         self._recent: dict[Any, str] = {}
         """Functions of modules that were shipped by any driver since `_recent_since`, and their hashes."""
         self._recent_since = 0.0
+        self._open_blob = open_blob
+        self._opened: dict[int, list[Object]] = {}
+        """Token → blobs that were opened for the job."""
         self._pool = Pool(
             folder,
             size,
@@ -143,6 +151,9 @@ class Workers:
         self._by_attempt[driver, work.attempt] = token
         try:
             job = self._job(token, driver, work)
+        except StorageError:
+            self._take(token)
+            raise
         except Exception as error:
             problem: OnceflowError = UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}")
             problem.__cause__ = error
@@ -264,7 +275,16 @@ class Workers:
         self._foresight.close()
 
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
-        return make_job(token, self._ship(driver, work.call, work.undo), driver, work)
+        inputs = [part if isinstance(part, bytes) else self._place(token, part) for part in work.inputs]
+        return make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs)
+
+    def _place(self, token: int, part: Object | Blob) -> Place:
+        """Where a worker finds an input of this job."""
+        if isinstance(part, Blob):
+            with self._open_blob(part.reference) as file:
+                part = self._pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
+            self._opened.setdefault(token, []).append(part)
+        return part.place
 
     def _ship(self, driver: Driver, call: Call, undo: bool) -> str:
         known = self._shipped.setdefault(driver, {})
@@ -327,6 +347,7 @@ class Workers:
         self._answer(driver, work, report)
 
     def _ended_unasked(self, token: int) -> None:
+        self._opened.pop(token, None)
         if self._printing is not None:
             self._printing.end(token)
         self._foresight.ended(token)
@@ -360,6 +381,8 @@ class Workers:
         self._timed_out.pop(token, None)
         self._ran_ahead.discard(token)
         self._told.discard(token)
+        if self._opened:
+            self._opened.pop(token, None)
         if self._printing is not None and self._printing.rests:
             self._printing.end(token)
         driver, work = self._jobs.pop(token)
@@ -367,8 +390,9 @@ class Workers:
         return driver, work
 
 
-def make_job(token: int, function: str, driver: Driver, work: Work) -> Job:
-    """An attempt as a job. `function` is the hash under which its function was shipped."""
+def make_job(token: int, function: str, driver: Driver, work: Work, inputs: Sequence[bytes | Place]) -> Job:
+    """An attempt as a job. `function` is the hash under which its function was shipped, `inputs` are where those of the
+    work are found."""
     call: Call = work.call
     template = call.template
     settings = call.settings
@@ -385,7 +409,7 @@ def make_job(token: int, function: str, driver: Driver, work: Work) -> Job:
         function,
         work.node,
         template.pickled(),
-        work.inputs,
+        list(inputs),
         list(template.holes),
         [bytes(buffer) for buffer in template.buffers] if template.buffers else [],
         work.parts,
@@ -393,10 +417,11 @@ def make_job(token: int, function: str, driver: Driver, work: Work) -> Job:
         settings.threads and not work.undo,
         context,
         undo=work.undo,
-        output=work.output,
+        has_output=work.has_output,
         retried=None if work.undo else call.retried,
         cpus=None if work.undo else settings.cpus,
         memory=0 if work.undo else settings.memory,
+        spans=list(work.spans),
     )
 
 
@@ -404,7 +429,7 @@ def deliver(driver: Driver, work: Work, report: Report) -> None:
     """Tell a driver what became of its work."""
     match report:
         case Finished(_, parts, started, ended, worker, graph, annotations):
-            size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+            size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])
             driver.measurements.add(work, measuring.FINISHED, started, ended, worker, size)
             driver.finished(work, parts, graph, annotations)
         case Raised(_, failure, permanent, started, ended, worker):

@@ -58,7 +58,7 @@ class Reading:
             raise NoOutput(run, found.id, "it is saved, but something before it may have to run again and change it")
         wanted = {(found.id, part) for part in range(found.node.parts)}
         with self._home.journal.load(run) as loaded:
-            values = find_values(loaded.entries, wanted, self._home.blobs.read)
+            values = find_values(loaded.entries, wanted)
         return tuple([values[key] for key in sorted(wanted)])
 
     def _load(self, run: str) -> tuple[Run, History, RunRow]:

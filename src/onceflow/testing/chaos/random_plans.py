@@ -13,9 +13,9 @@ import msgspec
 
 from onceflow.core.graph import Graph, Node
 from onceflow.core.state import OnFailure
-from onceflow.driver.outputs import SMALL
 from onceflow.testing.chaos.plans import FOREVER, Plan, Step
 from onceflow.testing.simulation.scenarios import random_graph
+from onceflow.values.packing import SMALL
 
 
 def random_plan(random: Random) -> Plan:

@@ -18,6 +18,7 @@ from onceflow.backends.local import running
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
 from onceflow.core.run import attempt_name
+from onceflow.data.places import Place
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.default import use
@@ -27,7 +28,8 @@ from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
 from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.faults import Fault, Faults, When
 from onceflow.testing.kit.record import Attempt, Outcome, Record
-from onceflow.values import context, failures
+from onceflow.values import context, failures, packing
+from onceflow.values.packing import Packed
 
 if TYPE_CHECKING:
     from onceflow.testing.kit.coroutines import Coroutines
@@ -277,10 +279,11 @@ class Crew:
         job: Job | None = None
         try:
             job = self._job(assignment)
-            args, kwargs = running.arguments_of(job)
+            args, kwargs = running.arguments_of(job, _load)
             result = self._inside(assignment, job, args, kwargs)
-            outcome = running.finished(job, started, result)
-            return Finished(job.token, outcome.parts, started, self._clock.now, 0, outcome.graph, outcome.annotations)
+            outcome = running.finished(job, started, result, Packed.joined)
+            parts = [part for part in outcome.parts if isinstance(part, bytes)]
+            return Finished(job.token, parts, started, self._clock.now, 0, outcome.graph, outcome.annotations)
         except KeyboardInterrupt:  # whoever sits at the keyboard means the test, not the task
             raise
         except BaseException as error:
@@ -300,7 +303,8 @@ class Crew:
     def _job(self, assignment: Assignment) -> Job:
         work = assignment.work
         try:
-            return make_job(assignment.token, "", assignment.driver, work)
+            inputs = [self._stage.read(part) for part in work.inputs]
+            return make_job(assignment.token, "", assignment.driver, work, inputs)
         except Exception as error:
             raise UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}") from error
 
@@ -350,6 +354,11 @@ def sleep_in_task(crew: Crew, seconds: float) -> None:
     """Raises `Stopped` if the attempt is told to stop meanwhile."""
     if not crew.wait(seconds):
         raise Stopped
+
+
+def _load(part: bytes | Place) -> Any:
+    assert isinstance(part, bytes)  # nothing is shared here
+    return packing.unpack(part)
 
 
 def _outcome(report: Report) -> Outcome:

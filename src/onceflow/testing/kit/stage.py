@@ -20,8 +20,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from onceflow.backends.local.reports import Report
+from onceflow.data.objects import Object
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
+from onceflow.driver.outputs import Part
 from onceflow.driver.work import Work
 from onceflow.engine.cancelling import Cancelling
 from onceflow.engine.driving.hub import Hub
@@ -142,7 +144,13 @@ class Stage(Hub):
         self._names[driver.id, work.node] = work.task
         super().start(driver, work)
 
-    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
+    def read(self, part: Part) -> bytes:
+        """For the crew: an input."""
+        assert not isinstance(part, Object)  # nothing is shared here
+        return part if isinstance(part, bytes) else self._kept.blobs.read(part.reference)
+
+    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str], None]) -> None:
+        assert isinstance(value, bytes)
         author = Author(driver.id, driver.run.epoch, self._kept.engine)
         reference = self._kept.blobs.write(author, name, [value])
         self._soon.append(lambda: self._tell(driver, lambda: then(reference)))

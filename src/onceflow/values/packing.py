@@ -1,0 +1,162 @@
+"""Packing: an output as bytes that others can map.
+
+What pickle sets aside as buffers (the memory of a numpy array, an Arrow column, whatever has the buffer protocol) is
+not copied into the pickle but laid out behind it, so that who has the bytes mapped builds upon them without a copy:
+
+    "onceflow"  number of buffers, size of the pickle, sizes of the buffers  pickle  buffer  buffer …
+
+Pickle and buffers begin at multiples of 64, counted from the beginning. A value without buffers is a plain pickle, and
+nothing else. Both can be told apart by their first byte.
+
+What is built upon buffers is read-only, whatever its size: others may be reading the same memory.
+
+A *handle* in the value (`values.handles`) is set aside as well: its number stands in the pickle, and whoever unpacks it
+says what goes there.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+from onceflow.values import snapshot
+from onceflow.values.functions import is_named
+from onceflow.values.handles import Handle
+from onceflow.values.snapshot import PROTOCOL, Chunks
+
+Buffer = bytes | bytearray | memoryview | pickle.PickleBuffer
+
+SMALL = 64 * 1024
+"""Bytes of the largest value that travels in messages and stands in the journal itself (design 4)."""
+
+MAGIC = b"onceflow"
+ALIGNMENT = 64
+_HEAD = struct.Struct("<8sQQ")
+_ZEROS = bytes(ALIGNMENT)
+
+SetAside = Callable[[Handle], int]
+"""Takes note of a handle that a value holds, and says which number stands for it."""
+
+
+class Packed:
+    """A value as a sequence of buffers, some of which are still the value's own memory."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self, chunks: Sequence[bytes], buffers: Sequence[pickle.PickleBuffer]) -> None:
+        self.pieces: list[Buffer] = list(chunks)
+        """What has to be written, one after the other."""
+        self.size = sum(map(len, chunks))
+        """Bytes that this takes."""
+        if buffers:
+            self._lay_out(buffers)
+
+    def _lay_out(self, buffers: Sequence[pickle.PickleBuffer]) -> None:
+        chunks, pickled = self.pieces, self.size
+        views = [buffer.raw() for buffer in buffers]
+        head = _HEAD.pack(MAGIC, len(views), pickled)
+        sizes = struct.pack(f"<{len(views)}Q", *[view.nbytes for view in views])
+        self.pieces, self.size = [], 0
+        groups: list[Sequence[Buffer]] = [[head, sizes], chunks]
+        groups += [[view] for view in views]
+        for group in groups:
+            missing = -self.size % ALIGNMENT
+            if missing:
+                self.pieces.append(_ZEROS[:missing])
+            self.pieces += group
+            self.size += missing + sum([memoryview(piece).nbytes for piece in group])
+
+    def joined(self) -> bytes:
+        """In one piece, which is a copy unless it is one already."""
+        first = self.pieces[0]
+        return first if len(self.pieces) == 1 and isinstance(first, bytes) else b"".join(self.pieces)
+
+
+def pack(value: object, set_aside: SetAside | None = None) -> Packed:
+    """Raises whatever pickling the value raises. Without `set_aside` handles are pickled as they see fit."""
+    file = Chunks()
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        _Plain(file, buffers, set_aside).dump(value)
+    except (_NotPlain, pickle.PicklingError, AttributeError, TypeError):
+        file = Chunks()
+        buffers = []
+        _pickle_thoroughly(value, file, buffers, set_aside)
+    return Packed(file.chunks, buffers)
+
+
+def unpack(packed: bytes | memoryview, handles: Sequence[Any] = (), *, ours: bool = False) -> Any:
+    """The value. `handles[n]` goes where the n-th handle was. What is built upon buffers is not copied, and keeps
+    `packed` alive. `ours`: nobody else reads this memory, and what is built upon it may be changed."""
+    if packed[0] != MAGIC[0]:
+        return snapshot.load(bytes(packed), handles) if handles else pickle.loads(packed)
+    view = memoryview(bytearray(packed) if ours and isinstance(packed, bytes) else packed)
+    _, count, pickled = _HEAD.unpack_from(view)
+    sizes = struct.unpack_from(f"<{count}Q", view, _HEAD.size)
+    start = _aligned(_HEAD.size + 8 * count)
+    end = start + pickled
+    buffers = []
+    place = end
+    for size in sizes:
+        place = _aligned(place)
+        buffer = view[place : place + size]
+        buffers.append(buffer if ours else buffer.toreadonly())
+        place += size
+    if handles:
+        return snapshot.load(bytes(view[start:end]), handles, buffers)
+    return pickle.loads(view[start:end], buffers=buffers)
+
+
+def dump(value: object) -> bytes:
+    """A plain pickle, in one piece. Raises whatever pickling the value raises."""
+    file = Chunks()
+    try:
+        _Plain(file, None, None).dump(value)
+    except (_NotPlain, pickle.PicklingError, AttributeError, TypeError):
+        file = Chunks()
+        _pickle_thoroughly(value, file, None, None)
+    return file.chunks[0] if len(file.chunks) == 1 else b"".join(file.chunks)
+
+
+def _aligned(place: int) -> int:
+    return place + -place % ALIGNMENT
+
+
+class _NotPlain(Exception):
+    """The plain pickler met something that has to go by value."""
+
+
+class _Plain(pickle.Pickler):
+    def __init__(self, file: Chunks, buffers: list[pickle.PickleBuffer] | None, set_aside: SetAside | None) -> None:
+        super().__init__(file, PROTOCOL, buffer_callback=None if buffers is None else buffers.append)
+        self._set_aside = set_aside
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, (type, FunctionType)):
+            if value.__module__ == "__main__" and not is_named(value):
+                raise _NotPlain
+        elif self._set_aside is not None and isinstance(value, Handle):
+            return snapshot.placeholder, (self._set_aside(value),)
+        return NotImplemented
+
+
+def _pickle_thoroughly(
+    value: object, file: Chunks, buffers: list[pickle.PickleBuffer] | None, set_aside: SetAside | None
+) -> None:
+    import cloudpickle  # slow to import, seldom needed
+
+    class Thorough(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
+                raise pickle.PicklingError("an open file belongs to this process")
+            if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__" and is_named(value):
+                return value.__qualname__
+            if set_aside is not None and isinstance(value, Handle):
+                return snapshot.placeholder, (set_aside(value),)
+            return super().reducer_override(value)
+
+    Thorough(file, PROTOCOL, buffer_callback=None if buffers is None else buffers.append).dump(value)
