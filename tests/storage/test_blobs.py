@@ -73,7 +73,7 @@ def test_a_system_that_writes_only_some_bytes_at_once_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blobs = Blobs(tmp_path)
-    monkeypatch.setattr(os, "writev", lambda descriptor, views: os.write(descriptor, b"".join(views)[:5]))
+    monkeypatch.setattr(os, "pwritev", lambda file, views, offset: os.pwrite(file, b"".join(views)[:5], offset))
 
     reference = blobs.write(AUTHOR, "node", [b"abc", b"defghij", b"k", b"lmnop"])
 
@@ -127,7 +127,9 @@ def test_a_mapped_blob_stays_readable_when_its_run_is_deleted(tmp_path: Path) ->
     assert blobs.read(blobs.write(AUTHOR, "again", [b"1"])) == b"1"
 
 
-@pytest.mark.parametrize(("call", "number"), [("writev", errno.ENOSPC), ("fsync", errno.EDQUOT), ("rename", errno.EIO)])
+@pytest.mark.parametrize(
+    ("call", "number"), [("pwritev", errno.ENOSPC), ("fsync", errno.EDQUOT), ("rename", errno.EIO)]
+)
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
     blobs = Blobs(tmp_path)
     kept = blobs.write(AUTHOR, "kept", [b"1"])

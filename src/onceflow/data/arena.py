@@ -25,7 +25,7 @@ from onceflow.data import memory
 from onceflow.data.memory import Writable
 from onceflow.data.places import Place, whole_pages
 from onceflow.data.regions import Regions
-from onceflow.storage.blobs import MOST_BUFFERS, Buffer, flat
+from onceflow.values.buffers import Buffer, flat, write_all
 
 LARGE = 2 * 1024 * 1024
 """Bytes from which on an object has a segment of its own."""
@@ -230,7 +230,7 @@ class Arena:
         descriptor = memory.anonymous_file("onceflow-object")
         try:
             os.ftruncate(descriptor, whole_pages(size))
-            _write(descriptor, views)
+            write_all(descriptor, views)
             mapped = Writable(descriptor, whole_pages(size))
             memory.seal(descriptor)
         except BaseException:
@@ -267,15 +267,3 @@ def _fill(memory: Writable, offset: int, views: list[memoryview]) -> None:
             chunk = view[start : start + CHUNK]
             memory.view[offset : offset + chunk.nbytes] = chunk
             offset += chunk.nbytes
-
-
-def _write(descriptor: int, views: list[memoryview]) -> None:
-    offset = first = 0
-    while first < len(views):
-        written = os.pwritev(descriptor, views[first : first + MOST_BUFFERS], offset)
-        offset += written
-        while first < len(views) and written >= views[first].nbytes:
-            written -= views[first].nbytes
-            first += 1
-        if written:
-            views[first] = views[first][written:]

@@ -17,7 +17,7 @@ import mmap
 import os
 import pickle
 import resource
-import tempfile
+import sys
 
 from onceflow.data.places import whole_pages
 
@@ -46,6 +46,8 @@ def anonymous_file(name: str) -> int:
     """A descriptor of memory that exists as long as somebody has it. `name` is what the kernel shows."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    import tempfile  # slow to import, and not needed on Linux
+
     descriptor, path = tempfile.mkstemp(prefix=f"{name}-")
     os.unlink(path)
     return descriptor
@@ -129,9 +131,11 @@ def _map(descriptor: int, offset: int, size: int, protection: int) -> int:
     return address
 
 
-def raise_descriptor_limit() -> None:
-    """This process may have as many descriptors as the system allows it. Not for a user's process: there may be code in
-    it that goes through all possible descriptors, or that uses `select`."""
+def raise_descriptor_limit() -> int:
+    """This process may have as many descriptors as the system allows it; returns how many. Not for a user's process:
+    there may be code in it that goes through all possible descriptors, or that uses `select`."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # macOS takes no number beyond its own limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import pickle
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,18 +22,14 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from onceflow.errors import StorageDamaged
-from onceflow.storage import failures
-
-Buffer = bytes | bytearray | memoryview | pickle.PickleBuffer
+from onceflow.storage import direct, failures
+from onceflow.values.buffers import Buffer, flat, write_all
 
 TEMPORARY = "~"
 """Names of files that are being written start so."""
 
 LONGEST_NAME = 120
 """Characters. File systems take 255 bytes, with everything that is put before the name."""
-
-MOST_BUFFERS = os.sysconf("SC_IOV_MAX")
-"""In one system call."""
 
 MOST_SYNCED = 10_000
 """Folders that are remembered. Forgetting costs one more sync a folder."""
@@ -91,7 +86,10 @@ class Blobs:
             descriptor = self._create(temporary)
             try:
                 try:
-                    _write_all(descriptor, views)
+                    if len(views) == 1 and size >= direct.LEAST:
+                        direct.write(descriptor, views[0])
+                    else:
+                        write_all(descriptor, views)
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
@@ -201,17 +199,6 @@ class Blobs:
                     raise
 
 
-def _write_all(descriptor: int, views: list[memoryview]) -> None:
-    first = 0
-    while first < len(views):
-        written = os.writev(descriptor, views[first : first + MOST_BUFFERS])
-        while first < len(views) and written >= views[first].nbytes:
-            written -= views[first].nbytes
-            first += 1
-        if written:
-            views[first] = views[first][written:]
-
-
 def _sync(folder: Path) -> None:
     """Makes the names in the folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -219,14 +206,6 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def flat(buffer: Buffer) -> memoryview:
-    """Its bytes, one after the other."""
-    if isinstance(buffer, pickle.PickleBuffer):
-        return buffer.raw()
-    view = memoryview(buffer)
-    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def as_bytes(buffer: Buffer) -> bytes:

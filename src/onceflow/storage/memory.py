@@ -15,7 +15,7 @@ from pathlib import Path
 
 from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged
 from onceflow.storage.applying import Application, Known, Rows
-from onceflow.storage.blobs import Author, Buffer, File, as_bytes
+from onceflow.storage.blobs import Author, File, as_bytes
 from onceflow.storage.journal import (
     Answer,
     Command,
@@ -28,6 +28,7 @@ from onceflow.storage.journal import (
     RunRow,
     Statistics,
 )
+from onceflow.values.buffers import Buffer
 from onceflow.values.metadata import decode as decode_metadata
 from onceflow.values.metadata import fits
 

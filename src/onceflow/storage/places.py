@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from onceflow.storage.blobs import Author, Buffer, File
+from onceflow.storage.blobs import Author, File
 from onceflow.storage.journal import Journal
+from onceflow.values.buffers import Buffer
 
 
 class Values(Protocol):

@@ -1,4 +1,5 @@
-"""The fork server: a process that forks workers, reaps them and tells the pool of both.
+"""The fork server: a process that forks workers, reaps them and tells the pool of both. It also forks the porter, which
+belongs to the engine and not to the pool: it ends with the engine, and whether it lives is seen at its socket.
 
 It is single-threaded and never runs user code, so forking is safe, and a worker begins with everything loaded in memory
 that it shares with its siblings. It never blocks: it waits for requests, for the end of a worker and for the end of
@@ -31,6 +32,7 @@ import traceback
 from onceflow.backends.local import output, process
 from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, pair, send
 from onceflow.backends.local.reports import STANDARD
+from onceflow.data.porter.starting import Start
 
 PAGE = mmap.PAGESIZE
 
@@ -58,7 +60,7 @@ def main(control: int, lock: int, engine: int, preload: list[str]) -> None:
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, the pages that it shares with its siblings
     with connection:
-        _Server(connection, watched).serve(missing)
+        _Server(connection, watched, lock).serve(missing)
 
 
 def _preload(modules: list[str]) -> list[tuple[str, str]]:
@@ -72,12 +74,15 @@ def _preload(modules: list[str]) -> list[tuple[str, str]]:
 
 
 class _Server:
-    def __init__(self, connection: socket.socket, engine: int) -> None:
+    def __init__(self, connection: socket.socket, engine: int, lock: int) -> None:
         self._connection = connection
-        self._requests: Receiver[Spawn] = Receiver(connection, Spawn)
+        self._lock = lock
+        self._requests: Receiver[Spawn | Start] = Receiver(connection, Spawn | Start)
         self._engine = engine
         self._workers: dict[int, int] = {}
         """pidfd → process id. None of them has been reaped, so the ids are theirs."""
+        self._porters: dict[int, int] = {}
+        """Likewise."""
         self._ended: list[int] = []
         """Process ids of workers that have ended. They are reaped when nothing of them is left."""
         self._left: dict[int, tuple[int, float]] = {}
@@ -107,15 +112,43 @@ class _Server:
         for descriptor, _ in self._poll.poll(100 if self._ended else None):
             if descriptor in self._workers:
                 self._bury(descriptor)
+            elif descriptor in self._porters:
+                self._poll.unregister(descriptor)
+                os.waitpid(self._porters.pop(descriptor), 0)
+                os.close(descriptor)
             elif descriptor in self._left:
                 self._poll.unregister(descriptor)
                 os.waitpid(self._left.pop(descriptor)[0], 0)
                 os.close(descriptor)
             elif descriptor == self._engine or (received := self._requests.receive()) is None:
                 return False
+            elif isinstance(received[0], Start):
+                self._fork_porter(received[0], received[1])
             else:
                 self._fork(received[0])
         return True
+
+    def _fork_porter(self, start: Start, descriptors: tuple[int, ...]) -> None:
+        connection = socket.socket(fileno=descriptors[0])
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setpgid(0, 0)
+                os.close(self._lock)  # what it proves is that no user code runs
+                for descriptor in (*self._workers, *self._porters, *self._left):
+                    os.close(descriptor)
+                self._connection.close()
+                from onceflow.data.porter import process as porter  # seldom needed
+
+                porter.run(connection, start, self._engine)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(70)
+        connection.close()
+        pidfd = os.pidfd_open(pid)
+        self._porters[pidfd] = pid
+        self._poll.register(pidfd, select.POLLIN)
 
     def _fork(self, wish: Spawn) -> None:
         lane, workers_lane = pair()
@@ -158,7 +191,7 @@ class _Server:
             os._exit(0)
         for connection in (self._connection, *not_mine):
             connection.close()
-        for descriptor in (self._engine, *self._workers, *self._left):
+        for descriptor in (self._engine, *self._workers, *self._porters, *self._left):
             os.close(descriptor)
         if "numpy.random" in sys.modules:  # preloaded: else all workers would draw the same numbers
             sys.modules["numpy.random"].seed()
@@ -177,7 +210,8 @@ class _Server:
         and exit statuses. Among several at once nobody asks whose it was."""
         if not self._ended:
             return []
-        known = {*self._workers.values(), *self._ended, *[pid for pid, _ in self._left.values()], *self._not_ours}
+        left = [pid for pid, _ in self._left.values()]
+        known = {*self._workers.values(), *self._porters.values(), *self._ended, *left, *self._not_ours}
         now = time.monotonic()
         for pid in _children():
             if pid not in known:

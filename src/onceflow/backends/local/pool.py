@@ -54,6 +54,7 @@ from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.window import LONG
 from onceflow.backends.local.workers import Worker
 from onceflow.data.objects import Shelf
+from onceflow.data.porter.starting import Start
 from onceflow.errors import WorkersUnavailable
 from onceflow.values import functions
 from onceflow.values.functions import Shipped
@@ -155,6 +156,12 @@ class Pool:
                 worker.retired = True
             if self._preload:
                 self._open_server()  # a fork of the present one would begin with the older state
+
+    def start_porter(self, start: Start, connection: socket.socket) -> None:
+        """Has a porter started at this end of a socket. It does not belong to the pool, and outlives it."""
+        if self._failure is not None:
+            raise self._failure
+        self._servers[-1].start_porter(start, connection)
 
     def start(self, job: Job) -> None:
         """Its function must have been shipped, its token be larger than those before."""

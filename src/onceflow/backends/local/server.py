@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from onceflow.backends.local import locks
 from onceflow.backends.local.messages import FromServer, Receiver, Spawn, close, pair, send
+from onceflow.data.porter.starting import Start
 
 _PROGRAM = """
 import sys
@@ -62,6 +64,11 @@ class Server:
         self.starting += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is about to be noticed
             send(self.connection, wish)
+
+    def start_porter(self, start: Start, connection: socket.socket) -> None:
+        """A porter at this end of a socket. If it does not come to life, the other end is closed."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            send(self.connection, start, (connection.fileno(),))
 
     def receive(self) -> tuple[FromServer, tuple[int, ...]] | None:
         """The next message and its descriptors; None if the server is gone. Raises `BlockingIOError` if there is
