@@ -24,11 +24,10 @@ from types import FunctionType
 from typing import Any
 
 from onceflow.values import snapshot
+from onceflow.values.buffers import Buffer
 from onceflow.values.functions import is_named
 from onceflow.values.handles import Handle
 from onceflow.values.snapshot import PROTOCOL, Chunks
-
-Buffer = bytes | bytearray | memoryview | pickle.PickleBuffer
 
 SMALL = 64 * 1024
 """Bytes of the largest value that travels in messages and stands in the journal itself (design 4)."""
