@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from onceflow.data import arena as arenas
-from onceflow.data.arena import LARGE, SLAB, Arena, NoRoom
+from onceflow.data.arena import FEW, LARGE, MEDIUM, SLAB, Arena, NoRoom
 from onceflow.data.mapping import Segments
 from onceflow.data.places import PAGE, Place
 
@@ -101,9 +101,25 @@ def test_small_objects_share_a_segment(pair: Pair) -> None:
 
 
 def test_when_a_slab_is_full_another_one_is_made(pair: Pair) -> None:
-    places = [pair.put(b"x" * (LARGE - 1)) for _ in range(SLAB // LARGE + 1)]
+    places = [pair.put(b"x" * (MEDIUM - 1)) for _ in range(SLAB // MEDIUM + 1)]
 
     assert len({place.segment for place in places}) == 2
+
+
+def test_medium_objects_share_slabs_when_they_are_many(pair: Pair) -> None:
+    places = [pair.put(bytes([number]) * MEDIUM) for number in range(FEW + 20)]
+
+    assert len({place.segment for place in places}) == FEW + 1
+    for number, place in enumerate(places):
+        assert pair.segments.map(place) == bytes([number]) * MEDIUM
+
+
+def test_of_equal_memory_that_which_was_freed_last_is_used_again(pair: Pair) -> None:
+    places = [pair.put(b"x" * (4 * MB)) for _ in range(3)]
+    for place in places:
+        pair.arena.free(place)
+
+    assert pair.put(b"y" * (4 * MB)).segment == places[2].segment
 
 
 def test_memory_of_a_small_object_is_used_again(pair: Pair) -> None:
@@ -129,6 +145,32 @@ def test_memory_of_a_large_object_is_used_again_if_not_too_much_is_wasted(pair: 
     assert fitting.segment == first.segment
     assert pair.segments.map(small) == b"b" * (3 * MB)
     assert pair.segments.map(fitting) == b"c" * (5 * MB)
+
+
+def test_a_large_object_that_is_a_little_larger_finds_room_in_the_memory_of_another(pair: Pair) -> None:
+    first = pair.put(b"a" * (8 * MB))
+    pair.arena.free(first)
+
+    larger = pair.put(b"b" * (9 * MB))
+
+    assert larger.segment == first.segment
+    assert pair.segments.map(larger) == b"b" * (9 * MB)
+    assert pair.arena.statistics().used == 9 * MB
+
+
+def test_what_was_freed_last_is_kept_even_if_it_is_beyond_the_limit() -> None:
+    pair = Pair(spare=MB)
+    first = pair.put(b"a" * (8 * MB))
+    pair.arena.free(first)
+    pair.arena.trim(now=0.0)
+
+    assert pair.put(b"b" * (8 * MB)).segment == first.segment
+
+    pair.arena.free(first)
+    pair.arena.put([b"b" * (20 * MB)])
+    assert pair.arena.closed() == [first.segment]
+    pair.segments.close()
+    pair.arena.close()
 
 
 def test_segments_have_numbers_from_the_base_on(pair: Pair) -> None:
@@ -170,6 +212,7 @@ def test_a_segment_that_nobody_was_told_of_leaves_without_a_word() -> None:
 
     arena.trim(0.0)
     arena.trim(arenas.IDLE)
+    arena.close()
 
     assert arena.new() == arena.closed() == []
     assert len(os.listdir("/proc/self/fd")) == before

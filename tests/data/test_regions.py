@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -49,6 +50,20 @@ def test_what_is_managed_can_grow() -> None:
     regions.extend(PAGE, PAGE)
 
     assert regions.take(2 * PAGE) == 0
+
+
+@pytest.mark.parametrize("offset", [0, PAGE, 2 * PAGE])
+def test_what_is_free_cannot_be_given_back(offset: int) -> None:
+    regions = Regions(4 * PAGE)
+    regions.take(PAGE)
+    regions.take(PAGE)
+    regions.give(0, PAGE)
+
+    with pytest.raises(AssertionError):
+        regions.give(offset, 2 * PAGE)
+
+    assert regions.taken == PAGE
+    assert regions.take(2 * PAGE) == 2 * PAGE
 
 
 @given(some.lists(some.one_of(some.integers(1, 5 * PAGE), some.integers(-20, -1)), max_size=60))

@@ -1,12 +1,15 @@
 """The memory of a worker for the objects that it makes.
 
-Objects under 1 MB share slabs; a larger one has a segment of its own. Memory that is fresh is dear: the kernel has to
-find each page, and to map it on first use. So a large object is written with `pwrite`, which maps nothing; and what is
-freed is used again, through a mapping that was made before the segment was sealed, in a quarter of the time.
+Small objects share slabs, because each segment needs a descriptor; a large one has a segment of its own, and so have
+medium ones as long as there are few. Memory that is fresh is dear: the kernel has to find each page, and to map it on
+first use. So a segment of its own is first written with `pwrite`, which maps nothing and takes half as long as the same
+in a slab; and what is freed is used again, through a mapping that was made before the segment was sealed, in a quarter
+of the time. (It is mapped page by page when it is used again for the first time. To do so in the background before has
+been tried: it gets in the way of whoever works meanwhile.)
 
 Only the engine knows whether an object is still needed, and read: it says so (`free`). From then on this memory may
-have other contents at any moment. Memory that nobody wants is given back by closing the whole segment, which is dear
-as well: it is left to `trim`, for when there is time.
+have other contents at any moment. Memory that nobody wants is given back by closing whole segments (`trim`), in the
+background (`chores`), because that is dear as well.
 
 Others hear of segments through `new` and `closed`.
 """
@@ -17,11 +20,12 @@ import errno
 import itertools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from onceflow.data import memory
+from onceflow.data.chores import Chores
 from onceflow.data.memory import Writable
 from onceflow.data.places import Place, whole_pages
 from onceflow.data.regions import Regions
@@ -33,11 +37,17 @@ LARGE = 2 * 1024 * 1024
 SLAB = 16 * 1024 * 1024
 """Bytes of a segment that objects share."""
 
-STEP = 1024 * 1024
-"""Bytes of a slab that are mapped at once."""
+MEDIUM = 512 * 1024
+"""Bytes from which on an object has a segment of its own if there are few."""
 
-CHUNK = 4 * 1024 * 1024
-"""Bytes that are copied at once. Between two chunks other threads have their turn."""
+FEW = 32
+"""Segments."""
+
+GROWTH = 256 * 1024
+"""Bytes by which the mapped part of a slab grows."""
+
+STEP = 4 * 1024 * 1024
+"""Bytes that are copied at once. Between two steps other threads have their turn."""
 
 SPARE = 256 * 1024 * 1024
 """Bytes of freed memory that are kept for later objects."""
@@ -82,7 +92,8 @@ class _Segment:
 class Arena:
     """Makes and frees objects. Thread-safe.
 
-    Segments are numbered from `base` on. Of the memory that is freed, at most `spare` bytes are kept.
+    Segments are numbered from `base` on. Of the memory that is freed, `spare` bytes are kept, or what was freed last if
+    that is more.
     """
 
     def __init__(self, base: int, *, spare: int = SPARE) -> None:
@@ -91,19 +102,21 @@ class Arena:
         self._lock = threading.Lock()
         self._slabs: dict[int, _Segment] = {}
         self._own: dict[int, _Segment] = {}
-        """Segments of one large object each."""
+        """Segments of one object each."""
         self._free: dict[int, _Segment] = {}
-        """Segments for a large object that have none, the oldest first."""
+        """Segments for one object that have none, the oldest first."""
         self._new: dict[int, int] = {}
         self._closed: list[int] = []
         self._objects = 0
+        self._chores = Chores()
+        """They close segments."""
 
     def put(self, pieces: Sequence[Buffer]) -> Place:
         """Writes the pieces one after the other. They are visible to whoever maps the place. Raises `NoRoom`."""
         views = [view for piece in pieces if (view := flat(piece)).nbytes]
         size = sum([view.nbytes for view in views])
         try:
-            place = self._put_large(views, size) if size >= LARGE else self._put_small(views, size)
+            place = self._put_apart(views, size) if self._is_apart(size) else self._put_in_slab(views, size)
         except OSError as error:
             if error.errno in _NO_ROOM:
                 raise NoRoom(error.errno, f"no room for an object of {size} bytes: {error.strerror}") from error
@@ -115,12 +128,12 @@ class Arena:
     def free(self, place: Place) -> None:
         """Nobody reads this object any more, nor will: its memory may be used again."""
         with self._lock:
-            self._objects -= 1
             slab = self._slabs.get(place.segment)
             if slab is not None:
                 slab.regions.give(place.offset, place.size)
-                return
-            self._free[place.segment] = self._own.pop(place.segment)
+            else:
+                self._free[place.segment] = self._own.pop(place.segment)
+            self._objects -= 1
 
     def new(self) -> list[tuple[int, int]]:
         """Segments that were made since the last time, and their descriptors, which the caller has to close."""
@@ -137,19 +150,19 @@ class Arena:
     def trim(self, now: float) -> None:
         """Gives back what is beyond the limit, and what has not been used for a while. `now` is in seconds."""
         with self._lock:
-            empty = {**self._free, **{number: slab for number, slab in self._slabs.items() if not slab.regions.taken}}
-            excess = sum([segment.held for segment in empty.values()]) - self._spare
-            let_go = []
-            for segment in empty.values():
+            empty = [*[slab for slab in self._slabs.values() if not slab.regions.taken], *self._free.values()]
+            let_go: list[_Segment] = []
+            kept: list[_Segment] = []
+            for segment in empty:
                 if segment.seen is None:
                     segment.seen = now
-                if excess > 0 or now - segment.seen >= IDLE:
+                (let_go if now - segment.seen >= IDLE else kept).append(segment)
+            excess = sum([segment.held for segment in kept]) - self._spare
+            for segment in kept[:-1]:
+                if excess > 0:
                     excess -= segment.held
                     let_go.append(segment)
-            for segment in let_go:
-                self._remove(segment.number)
-        for segment in let_go:
-            segment.memory.close()
+            self._give_back(let_go)
 
     def statistics(self) -> Statistics:
         with self._lock:
@@ -162,13 +175,14 @@ class Arena:
     def close(self) -> None:
         """Gives back everything. Those who have mapped objects keep them."""
         with self._lock:
-            everything = [*self._slabs.values(), *self._own.values(), *self._free.values()]
-            for segment in everything:
-                self._remove(segment.number)
-        for segment in everything:
-            segment.memory.close()
+            self._give_back([*self._slabs.values(), *self._own.values(), *self._free.values()])
+        self._chores.wait()
 
-    def _put_small(self, views: list[memoryview], size: int) -> Place:
+    def _is_apart(self, size: int) -> bool:
+        """Whether an object gets a segment of its own."""
+        return size >= LARGE or (size >= MEDIUM and len(self._own) + len(self._free) < FEW)
+
+    def _put_in_slab(self, views: list[memoryview], size: int) -> Place:
         with self._lock:
             for slab in self._slabs.values():
                 offset = slab.regions.take(size)
@@ -180,7 +194,7 @@ class Arena:
                 assert offset is not None
             slab.seen = None
         try:
-            self._prepare(slab, offset + size)
+            _prepare(slab, (offset + size + GROWTH - 1) // GROWTH * GROWTH)
         except OSError:
             with self._lock:
                 slab.regions.give(offset, size)
@@ -202,18 +216,19 @@ class Arena:
         self._new[slab.number] = descriptor
         return slab
 
-    def _put_large(self, views: list[memoryview], size: int) -> Place:
+    def _put_apart(self, views: list[memoryview], size: int) -> Place:
         with self._lock:
             segment = self._fitting(size)
-            if segment is not None:
+            if segment is None:  # what was only kept because it was freed last would stand in the way
+                self._give_back([kept for kept in self._free.values() if kept.held > self._spare])
+            else:
                 del self._free[segment.number]
                 self._own[segment.number] = segment
                 segment.seen = None
         if segment is None:
-            segment = self._make_large(views, size)
-            return Place(segment.number, 0, size)
+            return Place(self._make_own(views, size).number, 0, size)
         try:
-            self._prepare(segment, size)
+            _prepare(segment, whole_pages(size))
         except OSError:
             with self._lock:
                 self._free[segment.number] = self._own.pop(segment.number)
@@ -222,48 +237,53 @@ class Arena:
         return Place(segment.number, 0, size)
 
     def _fitting(self, size: int) -> _Segment | None:
-        """The smallest one that is free and large enough, but for one of which more than half would be wasted."""
-        fitting = [segment for segment in self._free.values() if size <= segment.memory.size <= 2 * size]
-        return min(fitting, key=lambda segment: segment.memory.size, default=None)
+        """The smallest one that is free and large enough, but for one of which more than half would be wasted. Among
+        equals the one that was freed last: it may still be in the processor's cache."""
+        free = reversed(self._free.values())
+        fitting = [segment for segment in free if segment.memory.size >= size and segment.held <= 2 * size]
+        return min(fitting, key=lambda segment: segment.held, default=None)
 
-    def _make_large(self, views: list[memoryview], size: int) -> _Segment:
+    def _make_own(self, views: list[memoryview], size: int) -> _Segment:
+        room = whole_pages(size + size // 8)  # for one that is a little larger; what is not written takes no memory
         descriptor = memory.anonymous_file("onceflow-object")
         try:
-            os.ftruncate(descriptor, whole_pages(size))
+            os.ftruncate(descriptor, room)
             write_all(descriptor, views)
-            mapped = Writable(descriptor, whole_pages(size))
+            mapped = Writable(descriptor, room)
             memory.seal(descriptor)
         except BaseException:
             os.close(descriptor)
             raise
-        segment = _Segment(next(self._numbers), mapped, mapped.size)
+        segment = _Segment(next(self._numbers), mapped, whole_pages(size))
         with self._lock:
             self._own[segment.number] = segment
             self._new[segment.number] = descriptor
         return segment
 
-    def _prepare(self, segment: _Segment, end: int) -> None:
-        """Maps it up to there. Another thread may do the same meanwhile, which is harmless."""
-        mapped = segment.mapped
-        if end > mapped:
-            end = min(segment.memory.size, (end + STEP - 1) // STEP * STEP)
-            segment.memory.populate(mapped, end - mapped)
-            segment.mapped = max(end, segment.mapped)
-            segment.held = max(end, segment.held)
+    def _give_back(self, segments: Iterable[_Segment]) -> None:
+        for segment in list(segments):
+            for kind in (self._slabs, self._own, self._free):
+                kind.pop(segment.number, None)
+            descriptor = self._new.pop(segment.number, None)
+            if descriptor is None:
+                self._closed.append(segment.number)
+            else:
+                os.close(descriptor)
+            self._chores.add(segment.memory.close)
 
-    def _remove(self, number: int) -> None:
-        for segments in (self._slabs, self._own, self._free):
-            segments.pop(number, None)
-        descriptor = self._new.pop(number, None)
-        if descriptor is None:
-            self._closed.append(number)
-        else:
-            os.close(descriptor)
+
+def _prepare(segment: _Segment, end: int) -> None:
+    """Maps it up to there. Another thread may do the same meanwhile, which is harmless."""
+    start = segment.mapped
+    if start < end:
+        segment.memory.populate(start, end - start)
+        segment.held = max(end, segment.held)
+        segment.mapped = max(end, segment.mapped)
 
 
 def _fill(memory: Writable, offset: int, views: list[memoryview]) -> None:
     for view in views:
-        for start in range(0, view.nbytes, CHUNK):
-            chunk = view[start : start + CHUNK]
-            memory.view[offset : offset + chunk.nbytes] = chunk
-            offset += chunk.nbytes
+        for start in range(0, view.nbytes, STEP):
+            step = view[start : start + STEP]
+            memory.view[offset : offset + step.nbytes] = step
+            offset += step.nbytes

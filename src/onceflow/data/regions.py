@@ -46,13 +46,18 @@ class Regions:
     def give(self, offset: int, size: int) -> None:
         """This region, which was taken, is free again."""
         size = whole_pages(size)
-        self.taken -= size
         place = bisect.bisect_left(self._starts, offset)
-        if place < len(self._starts) and self._starts[place] == offset + size:
-            size += self._lengths.pop(self._starts.pop(place))
-        if place and self._starts[place - 1] + self._lengths[self._starts[place - 1]] == offset:
-            offset = self._starts[place - 1]
-            size += self._lengths[offset]
+        before = self._starts[place - 1] if place else None
+        after = self._starts[place] if place < len(self._starts) else None
+        assert before is None or before + self._lengths[before] <= offset, "it is free already"
+        assert after is None or offset + size <= after, "it is free already"
+        self.taken -= size
+        if after == offset + size:
+            size += self._lengths.pop(after)
+            del self._starts[place]
+        if before is not None and before + self._lengths[before] == offset:
+            offset = before
+            size += self._lengths[before]
         else:
             self._starts.insert(place, offset)
         self._lengths[offset] = size
