@@ -9,6 +9,8 @@ from typing import Any
 from onceflow import Retry, task
 from onceflow.authoring.building import build_graph
 from onceflow.core.run import Run
+from onceflow.data.objects import Object, Shelf
+from onceflow.data.places import Place
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
 from onceflow.errors import OnceflowError
@@ -26,7 +28,7 @@ class FakeHost:
         """What was foreseen last, and the nodes of it."""
         self.batches: list[Sequence[Request]] = []
         self.committed = 0
-        self.saves: list[tuple[str, bytes, Callable[[str], None]]] = []
+        self.saves: list[tuple[str, bytes, Callable[[str | None], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.blobs: dict[str, bytes] = {}
         self.deleted: list[str] = []
@@ -46,7 +48,7 @@ class FakeHost:
     def stop(self, driver: Driver, attempt: int) -> None:
         self.stopped.append(attempt)
 
-    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str], None]) -> None:
+    def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str | None], None]) -> None:
         self.saves.append((name, value, then))
 
     def wake(self, driver: Driver) -> None:
@@ -103,6 +105,11 @@ class FakeHost:
         return next(work for work in reversed(self.started) if work.node == node)
 
 
+def large() -> Object:
+    """A value in shared memory, as far as a driver is concerned."""
+    return Object(Shelf(), Place(1, 0, 1_000_000))
+
+
 class Drive:
     """A driver of the graph that leads to a node."""
 
@@ -123,6 +130,14 @@ class Drive:
     def finish(self, node: str, *values: object) -> None:
         work = self.host.running(node)
         self.driver.finished(work, [pickle.dumps(value) for value in values], False)
+        self.host.flush()
+
+    def finish_with(self, node: str, *parts: bytes | Object) -> None:
+        self.driver.finished(self.host.running(node), parts, False)
+        self.host.flush()
+
+    def lose(self, *objects: Object) -> None:
+        self.driver.lost(set(objects))
         self.host.flush()
 
     def undo(self, node: str) -> None:
@@ -146,6 +161,12 @@ class Drive:
         _, value, then = self.host.saves.pop(0)
         self.host.blobs[reference] = value
         then(reference)
+        self.host.flush()
+
+    def forget_save(self) -> None:
+        """What the next blob was to hold is no more."""
+        _, _, then = self.host.saves.pop(0)
+        then(None)
         self.host.flush()
 
     def interrupt(self, error: OnceflowError) -> None:

@@ -23,7 +23,7 @@ from onceflow.data.places import Place
 class Object:
     """A packed value (`values.packing`) in shared memory."""
 
-    __slots__ = ("__weakref__", "_shelf", "offset", "segment", "size")
+    __slots__ = ("__weakref__", "_shelf", "lost", "offset", "segment", "size")
 
     def __init__(self, shelf: Shelf, place: Place) -> None:
         self._shelf = shelf
@@ -31,6 +31,8 @@ class Object:
         self.offset = place.offset
         self.size = place.size
         """Bytes."""
+        self.lost = False
+        """Whether it is no more, although somebody holds it."""
 
     @property
     def place(self) -> Place:

@@ -14,7 +14,7 @@ A driver belongs to one thread and has no I/O of its own: everything goes throug
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Literal
 
 import msgspec
@@ -64,6 +64,16 @@ class _Held(msgspec.Struct):
     needs: list[Value]
     """For each slot, the parts of what is read."""
     output: Value | None = None
+
+    def survives(self, objects: Set[Object], replaced: Mapping[Object, Blob]) -> bool:
+        """Whether it can be carried out although these objects are no more."""
+        for value in self.needs if self.output is None else [*self.needs, self.output]:
+            for number, part in enumerate(value):
+                if isinstance(part, Object) and part in objects:
+                    if part not in replaced:
+                        return False
+                    value[number] = replaced[part]
+        return True
 
 
 class Driver:
@@ -226,6 +236,22 @@ class Driver:
             self._note_raised(work, self._out_of_time(work.node, work.call.settings.total_timeout), permanent=True)
         else:
             self.tell(events.Ended(work.node, work.attempt))
+
+    def lost(self, objects: Set[Object]) -> None:
+        """These are no more, and with them the outputs that were in them. What was started with them is answered as
+        ever; what is about to start is not started."""
+        if self.over:
+            return
+        gone, replaced = self._outputs.lose(objects, self._saved_blob)
+        if gone:
+            self._events.append(events.Lost(tuple(gone)))
+        for held in [held for held in self._held if not held.survives(objects, replaced)]:
+            assert isinstance(held.command, (commands.Start, commands.Undo))
+            self._held.remove(held)
+            self._private.discard(held.command.attempt)
+            self._events.append(events.Ended(held.command.node, held.command.attempt))
+        if self._events and not self._busy:
+            self._work_off(())
 
     def committed(self) -> None:
         """The next batch is durable."""
@@ -536,10 +562,14 @@ class Driver:
             self._events.append(events.Saved(node, part, attempt))
             return
 
-        def then(reference: str) -> None:
+        def then(reference: str | None) -> None:
             self._writing -= 1
             if self.over:
                 return  # nobody will ever name it: it is collected as an orphan
+            if reference is None:
+                assert isinstance(value, Object)
+                self.lost({value})
+                return
             self._saving[node, part, attempt] = reference
             self.tell(events.Saved(node, part, attempt))
             if self._saving.pop((node, part, attempt), None) is not None:
@@ -568,6 +598,12 @@ class Driver:
             return
         failure = self.raised_last.get(command.failed[0]) if command.failed else None
         self._end(Ending(command.status, (), command.failed, command.kept, command.uncertain, failure))
+
+    def _saved_blob(self, node: str, part: int, attempt: int) -> Blob | None:
+        for blob in self._blobs.get(node, ()):
+            if blob.part == part and blob.attempt == attempt:
+                return Blob(blob.reference)
+        return None
 
     def _saved_output(self, row: Row) -> tuple[Part, ...]:
         """As everybody will find it who asks for it, now or later."""

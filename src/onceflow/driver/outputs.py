@@ -6,7 +6,7 @@ values belong to the user's code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 
 import msgspec
 
@@ -74,6 +74,27 @@ class Outputs:
         held = self._parts.get(node)
         if held is not None and held[0] <= through:
             del self._parts[node]
+
+    def lose(
+        self, objects: Set[Object], saved: Callable[[str, int, int], Blob | None]
+    ) -> tuple[list[tuple[str, int]], dict[Object, Blob]]:
+        """These objects are no more. `saved` finds what was saved of a node's part and attempt, and takes its place.
+        Returns the parts that cannot be read any more, and which blobs took the place of which objects."""
+        gone: list[tuple[str, int]] = []
+        replaced: dict[Object, Blob] = {}
+        for node, (attempt, parts) in self._parts.items():
+            for number, part in enumerate(parts):
+                if isinstance(part, Object) and part in objects:
+                    blob = parts[number] = saved(node, number, attempt)
+                    if blob is None:
+                        gone.append((node, number))
+                    else:
+                        replaced[part] = blob
+        for node, private in list(self._private.items()):
+            if any(isinstance(part, Object) and part in objects for part in private):
+                del self._private[node]
+                gone += [(node, number) for number in range(len(private))]
+        return gone, replaced
 
     def __contains__(self, node: str) -> bool:
         return node in self._parts

@@ -58,8 +58,9 @@ class Host(Protocol):
     def stop(self, driver: Driver, attempt: int) -> None:
         """End an attempt that was started. Answered by `Driver.ended`, or by another answer that was quicker."""
 
-    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str], None]) -> None:
-        """Write a blob, then call `then` with its reference. If it cannot be written, `Driver.interrupt`."""
+    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
+        """Write a blob, then call `then` with its reference, or with None if the object was lost before. If it cannot
+        be written, `Driver.interrupt`."""
 
     def wake(self, driver: Driver) -> None:
         """Call `Driver.flush` soon."""

@@ -200,6 +200,10 @@ class Pool:
         """The tokens of all jobs that workers run now."""
         return [token for worker in self._workers.values() for token in worker.running]
 
+    def is_queued(self, token: int) -> bool:
+        """Whether no worker has this job."""
+        return token not in self._dispatcher.holders
+
     def lacks_room(self, token: int) -> bool:
         """Whether this job waits for cpus or memory (`admission`), not for a worker that has nothing to do."""
         job = self._dispatcher.find_needy(token)

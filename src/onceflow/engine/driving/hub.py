@@ -13,7 +13,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -288,6 +288,11 @@ class Hub(ABC):
             _tell_report(completion, work, report)
         self._tell(driver, lambda: workers.deliver(driver, work, report))
 
+    def _lost(self, objects: Set[Object]) -> None:
+        """These are no more, whoever holds them."""
+        for driver, _ in list(self._active.values()):
+            self._tell(driver, lambda driver=driver: driver.lost(objects))  # type: ignore[misc]
+
     def _tell_progress(self, driver: Driver, work: Work, progress: Progress) -> None:
         completion = self._completions.get(driver)
         if completion is not None and completion.feeds:
@@ -422,7 +427,7 @@ class Hub(ABC):
             self._workers.stop(driver, attempt)
 
     @abstractmethod
-    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str], None]) -> None: ...
+    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None: ...
 
     def wake(self, driver: Driver) -> None:
         self._dirty[driver] = None

@@ -79,6 +79,7 @@ class LocalHub(Hub):
             open_blob=self._directory.blobs.open,
             answer=self._answered,
             tell_progress=self._tell_progress,
+            lost=self._lost,
             printing=self._printing,
             log_level=level_number(self._settings.log_level),
             recording=self._recording,
@@ -127,7 +128,7 @@ class LocalHub(Hub):
             self._savers.shutdown()
         self._answering.close()
 
-    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str], None]) -> None:
+    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         if self._savers is None:
             from concurrent.futures import ThreadPoolExecutor  # many runs have no large values
 
@@ -136,7 +137,7 @@ class LocalHub(Hub):
         self._savers.submit(self._write, driver, author, name, value, then)
 
     def _write(
-        self, driver: Driver, author: Author, name: str, value: bytes | Object, then: Callable[[str], None]
+        self, driver: Driver, author: Author, name: str, value: bytes | Object, then: Callable[[str | None], None]
     ) -> None:
         """In a saver's thread."""
         try:

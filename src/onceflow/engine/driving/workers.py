@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -78,11 +78,15 @@ class Crew(Protocol):
     def close(self) -> None: ...
 
 
+class _Lost(Exception):
+    """What a job is to read is no more."""
+
+
 class Workers:
     """The pool of an engine, started with the first job. `answer` is called for everything that was started, once.
 
     Without `printing`, workers write to where this process does. Else it gets what they print, and what they log from
-    `log_level` on. `recording` is told what happens to attempts.
+    `log_level` on. `recording` is told what happens to attempts, and `lost` which objects are no more.
     """
 
     def __init__(
@@ -96,12 +100,14 @@ class Workers:
         open_blob: Callable[[str], BinaryIO],
         answer: Answer,
         tell_progress: TellProgress,
+        lost: Callable[[Set[Object]], None],
         printing: Printing | None,
         log_level: int,
         recording: Recording,
     ) -> None:
         self._answer = answer
         self._tell_progress = tell_progress
+        self._tell_lost = lost
         self._loop = loop
         self._printing = printing
         self._recording = recording
@@ -154,6 +160,9 @@ class Workers:
         except StorageError:
             self._take(token)
             raise
+        except _Lost:
+            self._loop.post(lambda: self._reported(Ended(token, started=False)))
+            return
         except Exception as error:
             problem: OnceflowError = UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}")
             problem.__cause__ = error
@@ -166,6 +175,17 @@ class Workers:
         timeout = work.call.settings.timeout
         if timeout is not None and not work.undo:
             self._limit(token, timeout)
+
+    def lose(self, objects: Collection[Object]) -> None:
+        """These are no more. What was to read them and has not reached a worker is answered as ended, after those who
+        hold them have been told."""
+        lost = frozenset(objects)
+        for object in lost:
+            object.lost = True
+        self._tell_lost(lost)
+        for token, (_, work) in list(self._jobs.items()):
+            if self._pool.is_queued(token) and any(isinstance(part, Object) and part in lost for part in work.inputs):
+                self._pool.stop(token)
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         """Have these follow what was just started, as far as that pays."""
@@ -284,6 +304,8 @@ class Workers:
             with self._open_blob(part.reference) as file:
                 part = self._pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
             self._opened.setdefault(token, []).append(part)
+        if part.lost:
+            raise _Lost
         return part.place
 
     def _ship(self, driver: Driver, call: Call, undo: bool) -> str:

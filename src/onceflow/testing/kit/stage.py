@@ -149,7 +149,7 @@ class Stage(Hub):
         assert not isinstance(part, Object)  # nothing is shared here
         return part if isinstance(part, bytes) else self._kept.blobs.read(part.reference)
 
-    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str], None]) -> None:
+    def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         assert isinstance(value, bytes)
         author = Author(driver.id, driver.run.epoch, self._kept.engine)
         reference = self._kept.blobs.write(author, name, [value])
