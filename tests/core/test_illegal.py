@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from onceflow.core import events
+from onceflow.core.refs import RefPart
 from onceflow.core.rows import Row
 from onceflow.errors import IllegalEvent
 from tests.core.building import Drive, graph
@@ -37,6 +38,10 @@ def in_the_middle():
     return drive
 
 
+def finished_c(drive, *refs):
+    return events.Finished("c", drive.running["c"], refs=refs)
+
+
 NEVER = 1 << 60
 ILLEGAL = {
     "an attempt that was never started finished": lambda d: events.Finished("a", NEVER),
@@ -55,7 +60,10 @@ ILLEGAL = {
     "a part that does not exist was saved": lambda d: events.Saved("a", 2, d.attempts["a"][0]),
     "a part before the first was saved": lambda d: events.Saved("a", -1, d.attempts["a"][0]),
     "a part that does not exist could not be saved": lambda d: events.SaveFailed("a", 2, d.attempts["a"][0]),
-    "a part that does not exist was lost": lambda d: events.Lost((("b", 0), ("a", 2))),
+    "a part before the first was lost": lambda d: events.Lost((("b", 0), ("a", -1))),
+    "a ref is in a part that does not exist": lambda d: finished_c(d, RefPart(0b10)),
+    "a ref comes from a node that is not read": lambda d: finished_c(d, RefPart(1, ("k", 0))),
+    "a ref comes from a part before the first": lambda d: finished_c(d, RefPart(1, ("b", -1))),
     "an undo that is not parked is to be retried": lambda d: events.RetryUndo("u"),
     "an undo of nothing is to be retried": lambda d: events.RetryUndo("q"),
     "a run that is not stopped gives up": lambda d: events.GiveUp(),
@@ -111,6 +119,7 @@ LATE = {
     "lost after it was saved": lambda d: events.Lost((("a", 0),)),
     "a node of a graph that is gone": lambda d: events.Finished("b/x", d.attempts["a"][0]),
     "nothing was lost": lambda d: events.Lost(),
+    "a ref was lost that an earlier attempt returned": lambda d: events.Lost((("a", 2), ("b", 5))),
 }
 
 

@@ -179,7 +179,8 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     for row in topological(run.rows):
         if row not in left:
             continue
-        edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in row.parents if not p.retired]
+        reads = [(p, mask & p.node.every_part) for p, mask in row.parents if not p.retired]
+        edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in reads]
         add(row.node, row.id, edges, row.checkpoint)
         if row is expander:
             first = len(nodes)

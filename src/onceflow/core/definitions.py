@@ -4,9 +4,10 @@ This is the judge of `Run`, which keeps the same states incrementally. Nothing h
 answer is computed from the bare facts by naive iteration, in the words of the design. `Run` asks it in validate mode,
 and the simulation asks it after every step.
 
-A `Shape` is what does not change while tasks run: members, edges, options. `Facts` is what does. Sets of members are
-bit masks over the shape's topological order (`Members`), because the simulation asks these questions millions of times;
-the parts of one output are a bit mask as well, as in `graph.Edge`. `shape.names(members)` turns a set into ids.
+A `Shape` is what does not change while tasks run: members, edges, options. `Facts` is what does, also the refs that
+outputs hold: to the law each is one more part of the output (`refs`). Sets of members are bit masks over the shape's
+topological order (`Members`), because the simulation asks these questions millions of times; the parts of one output
+are a bit mask as well, as in `graph.Edge`. `shape.names(members)` turns a set into ids.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from onceflow.core.effects import Effect
+from onceflow.core.refs import RefPart
 
 Members = int
 """A set of members: bit n stands for the n-th in the shape's order."""
@@ -22,7 +24,8 @@ Members = int
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One node as the law sees it. `parents` maps ids to the parts that are read; 0 is a control-only edge."""
+    """One node as the law sees it. `parents` maps ids to the declared parts that are read; 0 is a control-only
+    edge."""
 
     id: str
     parents: Mapping[str, int]
@@ -108,22 +111,65 @@ class Facts:
     """The parts that are in memory somewhere."""
     saved: list[int] = field(default_factory=list)
     """The parts that are saved."""
+    refs: dict[int, Mapping[int, RefPart]] = field(default_factory=dict)
+    """Position → the refs in the output, by part. A member that has none, or of which nothing is known after a crash,
+    is not here."""
 
     def __post_init__(self) -> None:
         self.memory = self.memory or [0] * len(self.shape.members)
         self.saved = self.saved or [0] * len(self.shape.members)
 
+    def every_part(self, x: int) -> int:
+        """2.7: the declared parts, and each ref in the output."""
+        parts = self.shape.every_part[x]
+        for part in self.refs.get(x, ()):
+            parts |= 1 << part
+        return parts
+
+    def reads(self, x: int) -> Iterator[tuple[int, int]]:
+        """2.7: the parents of x and what it reads of each. Whoever reads a declared part reads the refs it holds."""
+        for parent, declared in self.shape.edges[x]:
+            parts = declared
+            for part, ref in self.refs.get(parent, _NO_REFS).items():
+                if ref.holders & declared:
+                    parts |= 1 << part
+            yield parent, parts
+
     def is_saved(self, x: int) -> bool:
-        """Saved as a whole."""
-        return self.saved[x] == self.shape.every_part[x] or bool(self.recorded >> x & 1)
+        """Saved as a whole, including every reference in it."""
+        return self.saved[x] == self.every_part(x) or bool(self.recorded >> x & 1)
 
     def available(self, x: int) -> int:
-        """The parts that can be read now."""
-        return self.memory[x] | self.saved[x]
+        """The parts that can be read now. 2.7: a ref that came in shares the object with its origin."""
+        parts = self.memory[x] | self.saved[x]
+        for part in self.refs.get(x, ()):
+            at: tuple[int, int] | None = (x, part)
+            while at is not None and not (self.memory[at[0]] | self.saved[at[0]]) >> at[1] & 1:
+                at = self.origin(*at)
+            parts |= (at is not None) << part
+        return parts
+
+    def origin(self, x: int, part: int) -> tuple[int, int] | None:
+        """2.7: the member and its part through which this ref came in. None if x made it; or if that cannot be found
+        any more, because the graph of the parent is gone, or nothing is known of what the parent returned."""
+        ref = self.refs.get(x, _NO_REFS).get(part)
+        if ref is None or ref.origin is None:
+            return None
+        parent = self.shape.position.get(ref.origin[0])
+        if parent is None or not self.every_part(parent) >> ref.origin[1] & 1:
+            return None
+        return parent, ref.origin[1]
+
+    def maker(self, x: int, part: int) -> int:
+        """2.5(a): who has to run again if this part of x is lost: its producer; for a ref the task that created it."""
+        while (origin := self.origin(x, part)) is not None:
+            x, part = origin
+        return x
 
     def with_everything_unsaved_lost(self) -> Facts:
         """The facts after the worst possible loss."""
-        return Facts(self.shape, self.done, self.visible, self.begun, self.recorded, [0] * len(self.memory), self.saved)
+        nothing = [0] * len(self.memory)
+        return Facts(self.shape, self.done, self.visible, self.begun, self.recorded, nothing, self.saved, self.refs)
 
 
 def settled(facts: Facts) -> Members:
@@ -167,7 +213,7 @@ def why_not_start(facts: Facts, node: str) -> str | None:
     shape = facts.shape
     x = shape.position[node]
     member = shape.members[x]
-    for parent, parts in shape.edges[x]:
+    for parent, parts in facts.reads(x):
         if parts & ~facts.available(parent):
             return f"the output of {shape.members[parent].id} is not available"
         if not parts and not facts.done >> parent & 1:
@@ -212,25 +258,32 @@ def blocked(shape: Shape) -> Members:
 
 
 def rerun(facts: Facts, failed: Members) -> Members:
-    """2.5: the least set R that contains the failed tasks and (a) the producer of every unavailable input of a member,
-    (b) all descendants of every non-repeatable member that had been visible, (c) every `checkpoint=True` node that is
-    not settled and whose output was lost before it was saved."""
+    """2.5: the least set R that contains the failed tasks and (a) the producer of every unavailable input, and the
+    creator of every unavailable ref, of a member, (b) all descendants of every non-repeatable member that had been
+    visible, (c) every `checkpoint=True` node that is not settled and whose output was lost before it was saved (if
+    that is a ref that came in, its creator)."""
     shape = facts.shape
     again = failed
     for x in each(shape.checkpoint & facts.done & ~settled(facts)):
-        if facts.available(x) != shape.every_part[x]:
-            again |= 1 << x
+        again |= _makers(facts, x, facts.every_part(x))
     while True:
         grown = again
         for x in each(again):
-            for parent, parts in shape.edges[x]:
-                if parts & ~facts.available(parent):
-                    grown |= 1 << parent
+            for parent, parts in facts.reads(x):
+                grown |= _makers(facts, parent, parts)
             if facts.visible & ~shape.repeatable & 1 << x:
                 grown |= shape.descendants[x]
         if grown == again:
             return again
         again = grown
+
+
+def _makers(facts: Facts, x: int, parts: int) -> Members:
+    """Who has to run again for these parts of x, as far as they are not available."""
+    found = 0
+    for part in each(parts & ~facts.available(x)):
+        found |= 1 << facts.maker(x, part)
+    return found
 
 
 def undone_by(facts: Facts, again: Members) -> Members:
@@ -287,6 +340,9 @@ def each(members: Members) -> Iterator[int]:
         lowest = members & -members
         yield lowest.bit_length() - 1
         members ^= lowest
+
+
+_NO_REFS: Mapping[int, RefPart] = {}
 
 
 def _ancestors_of(shape: Shape, members: Members) -> Members:

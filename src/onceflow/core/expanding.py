@@ -38,9 +38,10 @@ class Expanding(Starting):
         for row, node in zip(rows, graph.nodes, strict=True):
             for parent, mask in node.edges:
                 link(rows[parent], row, mask)
-            link(expander, row, 1)
+            link(expander, row, expander.with_refs(1))
         expander.nested = Nested(graph, rows, sink)
-        expander.every_part = 1  # what it returned, and what is saved, is the graph
+        refs = expander.every_part & ~expander.node.every_part
+        expander.every_part = 1 | refs  # what it returned, and what is saved, is the graph
         if expander is self._sink:
             self._sink = sink
 
@@ -100,9 +101,11 @@ def _hand_over(giver: Row, taker: Row) -> None:
     """The giver's consumers read the taker instead, which has not run."""
     taker.consumers, giver.consumers = giver.consumers, []
     taker.unsettled, giver.unsettled = giver.unsettled, 0
-    for consumer, mask, position in taker.consumers:
+    for index, (consumer, mask, position) in enumerate(taker.consumers):
         if not consumer.retired:
-            consumer.parents[position] = (taker, mask)
             consumer.missing += giver.gives(mask)
+            mask &= giver.node.every_part  # the refs that the giver holds are not the taker's
+            taker.consumers[index] = (consumer, mask, position)
+            consumer.parents[position] = (taker, mask)
             consumer.unquiet += giver.quiet
             consumer.irreproducible += giver.reproducible

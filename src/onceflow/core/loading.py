@@ -70,15 +70,8 @@ class Loading(Stopping):
                 row = self.rows[node]
                 row.begun = True
                 row.carried = carried
-            case records.Saved(node, part, attempt, graph):
-                row = self.rows[node]
-                if graph is not None:
-                    self._expand(row, graph)
-                    self._replay_doom()
-                row.saved |= 1 << part
-                row.repeatable = row.node.options.repeatable
-                row.attempt = attempt
-                row.failures = 0
+            case records.Saved():
+                self._replay_save(record)
             case records.Done(node):
                 row = self.rows[node]
                 row.saved = row.every_part
@@ -113,6 +106,19 @@ class Loading(Stopping):
             case records.Resumed():
                 self._forget_stop()
 
+    def _replay_save(self, record: records.Saved) -> None:
+        row = self.rows[record.node]
+        if record.graph is not None and row.nested is None:
+            self._expand(row, record.graph)
+            self._replay_doom()
+        if record.refs or (row.refs is not None and record.attempt != row.attempt):
+            self._describe(row, record.refs, told=True)
+        row.saved |= 1 << record.part
+        if row.saved & row.node.every_part:  # otherwise it is not yet known whether it returned a graph
+            row.repeatable = row.node.options.repeatable
+        row.attempt = record.attempt
+        row.failures = 0
+
     def _known(self, nodes: Iterable[str]) -> list[Row]:
         """Their rows, without those of a graph whose expander was not saved: a crash forgets them altogether."""
         return [self.rows[node] for node in nodes if node in self.rows]
@@ -125,6 +131,8 @@ class Loading(Stopping):
     def _replay_drop(self, rows: list[Row]) -> None:
         self._to_be_dropped.clear()
         for row in rows:
+            if row.refs is not None:
+                self._set_refs(row, None)
             row.saved = row.attempt = row.failures = 0
             row.repeatable = row.node.options.repeatable
             row.doomed = False
@@ -166,7 +174,7 @@ class Loading(Stopping):
                 self._cover_above(row)
         done = [row for row in order if row.state == "done"]
         for row in done:
-            self._gain(row, row.saved, first_time=True)
+            self._gain(row, row.saved | self._shared(row, row.every_part), first_time=True)
             if row.fully_saved:
                 self._set_reproducible(row)
         for row in done:
@@ -182,9 +190,16 @@ class Loading(Stopping):
         if self._stopping is None:
             for row in self.rows.values():
                 self._note_loss(row)
+                if row.refs is not None:
+                    self._save_the_rest(row)
             if not self._recovering:
                 self._resume_starts()
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
+
+    def _save_the_rest(self, row: Row) -> None:
+        """What is not saved of an output may be there all the same: refs whose origin is saved."""
+        if row.checkpoint and row.state == "done" and not row.doomed and row.available == row.every_part:
+            self._ask_to_save(row)
 
     def _continue_undos(self) -> None:
         for row in self._recovering:
@@ -211,4 +226,4 @@ def _infer_done(order: list[Row]) -> None:
         if row.saved or any(consumer.begun or consumer.state == "done" for consumer, _, _ in row.consumers):
             row.state = "done"
             row.visible = True
-            row.inferred = not row.saved
+            row.inferred = not row.saved & row.node.every_part

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from onceflow.core import commands, records
-from onceflow.core.expanding import Expanding
 from onceflow.core.graph import Graph
+from onceflow.core.refs import RefPart
 from onceflow.core.rows import Nested, Row
+from onceflow.core.sharing import Sharing, bits
 
 
-class Outputs(Expanding):
+class Outputs(Sharing):
     """Keeps `available`, `saved`, `visible` of every row and what follows for those that read it."""
 
-    def _become_done(self, row: Row, graph: Graph | None, small: bool) -> None:
+    def _become_done(self, row: Row, graph: Graph | None, small: bool, refs: tuple[RefPart, ...] = ()) -> None:
         """The current attempt returned."""
         row.state = "done"
         row.small = small
@@ -28,7 +29,14 @@ class Outputs(Expanding):
                 self._expand_again(row, graph)
             self._record_expansion(row)
         row.visible = True
-        self._gain(row, row.every_part, first_time)
+        if refs or row.refs is not None:
+            self._describe(row, refs)
+            self._gain(row, row.saved | self._made(row) | self._shared(row, row.every_part), first_time)
+            self._suspects.append(row)
+        else:
+            self._gain(row, row.every_part, first_time)
+        if not first_time:
+            self._share(row)
         if row.saved != row.every_part:
             if row.checkpoint:
                 self._ask_to_save(row)
@@ -58,6 +66,31 @@ class Outputs(Expanding):
                 if consumer.missing == 0:
                     ready.append(consumer)
 
+    def _share(self, row: Row) -> None:
+        """What this row has again, those have again that passed it on. If it has no longer what they passed on, they
+        may have to run themselves."""
+        givers = [row]
+        while givers:
+            for consumer, _, _ in givers.pop().consumers:
+                lost = 0 if consumer.refs is None or consumer.released else consumer.every_part & ~consumer.available
+                if not lost:
+                    continue
+                self._suspects.append(consumer)
+                regained = self._shared(consumer, lost)
+                if regained:
+                    self._gain(consumer, regained, first_time=False)
+                    givers.append(consumer)
+                    if consumer.checkpoint and consumer.state == "done" and not consumer.doomed:
+                        self._ask_to_save(consumer)
+
+    def _lose_parts(self, lost: dict[Row, int]) -> None:
+        """One failure took these parts from memory."""
+        for row, parts in lost.items():
+            kept = self._still_shared(row, parts, lost)
+            self._lose(row, parts & ~kept)
+            for part in bits(kept & row.saving):  # the save that read the lost copy may never be answered
+                self._emit(commands.Save(row.id, part, row.attempt))
+
     def _lose(self, row: Row, parts: int) -> None:
         """These parts are in memory no more. What is saved stays available."""
         before = row.available
@@ -75,22 +108,22 @@ class Outputs(Expanding):
     def _note_loss(self, row: Row) -> None:
         """If the row was done and is lost: is it needed again? It is if a consumer has yet to read it, or if it was
         to be saved and may still be dropped."""
-        if (
-            row.state == "done"
-            and row.available != row.every_part
-            and (
-                (row.checkpoint and not row.settled and not row.foreign)
-                or any(mask & ~row.available and consumer.state == "waiting" for consumer, mask, _ in row.consumers)
-            )
-        ):
-            self._seeds[row] = None
+        if row.state != "done" or row.available == row.every_part:
+            return
+        needed = 0
+        if row.checkpoint and not row.settled and not row.foreign:
+            needed = row.every_part
+        else:
+            for consumer, mask, _ in row.consumers:
+                if consumer.state == "waiting":
+                    needed |= mask
+        self._seeds.update(dict.fromkeys(self._makers_of_lost(row, needed)))
 
     def _needs_inputs(self, row: Row) -> None:
         """The row is to run (again): what it reads and is lost must be made again."""
         if row.missing:
             for parent, mask in row.parents:
-                if parent.state == "done" and mask & ~parent.available:
-                    self._seeds[parent] = None
+                self._seeds.update(dict.fromkeys(self._makers_of_lost(parent, mask)))
         else:
             self._ready.append(row)
 
@@ -102,19 +135,23 @@ class Outputs(Expanding):
             assert expander.nested is not None
             expander.nested.held.append(row)
             return
-        wanted = row.every_part & row.available & ~row.saved
-        row.saving = wanted
-        for part in range(wanted.bit_length()):
-            if wanted >> part & 1:
-                self._saving += 1
-                self._emit(commands.Save(row.id, part, row.attempt))
+        wanted = row.every_part & row.available & ~row.saved & ~row.saving
+        row.saving |= wanted
+        for part in bits(wanted):
+            self._saving += 1
+            self._emit(commands.Save(row.id, part, row.attempt))
 
     def _become_saved(self, row: Row, part: int) -> None:
         row.saving &= ~(1 << part)
         self._saving -= 1
         row.saved |= 1 << part
         nested = row.nested
-        self._append(records.Saved(row.id, part, row.attempt, nested.graph if nested is not None else None))
+        graph = nested.graph if nested is not None and part == 0 else None
+        if row.refs is None or row.refs.told:
+            self._append(records.Saved(row.id, part, row.attempt, graph))
+        else:
+            row.refs.told = True
+            self._append(records.Saved(row.id, part, row.attempt, graph, row.refs.parts))
         if row.saved == row.every_part:
             if nested is not None:
                 self._let_nested_begin(nested)
@@ -127,8 +164,3 @@ class Outputs(Expanding):
             if row.state == "done" and not row.doomed and not row.saving and not row.released:
                 self._ask_to_save(row)
         self._ready.extend(row for row in nested.rows if row.missing == 0)
-
-    def _forget_saves(self, row: Row, parts: int) -> None:
-        """Answers to these saves will be late."""
-        self._saving -= (row.saving & parts).bit_count()
-        row.saving &= ~parts

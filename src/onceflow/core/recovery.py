@@ -2,7 +2,7 @@
 
 The set R is the least set that contains what is needed again (`_seeds`) and
 
-(a) the producer of every unavailable input of a member;
+(a) the producer of every unavailable input, and the maker of every unavailable ref, of a member (`sharing`);
 (b) all descendants of every member that is not repeatable and had been visible: such members and their descendants are
     **tainted**, their outputs, effects and saves belong to a past that is no longer true.
 
@@ -62,7 +62,8 @@ class Recovery(Undoing):
             if row in tainted:
                 continue
             if row not in again:
-                stack.extend((parent, None) for parent, mask in row.parents if _lost(parent, mask))
+                for parent, mask in row.parents:
+                    stack.extend((maker, None) for maker in self._makers_of_lost(parent, mask))
             if cause is None:
                 again[row] = None
                 continue
@@ -77,7 +78,7 @@ class Recovery(Undoing):
             return
         for row in rows:
             self._end_attempt(row)
-        if self._recovering or any(row.saved or row.effect == "undoable" for row in rows):
+        if self._recovering or any(row.effect == "undoable" or _has_saves(row) for row in rows):
             self._begin_recovery(rows)
         else:
             self._drop(rows)
@@ -147,6 +148,8 @@ class Recovery(Undoing):
 
     def _reset(self, row: Row) -> None:
         """As if it had never run, except that what is irrevocable stays begun: it runs again with the same inputs."""
+        if row.refs is not None:
+            self._set_refs(row, None)
         for consumer, mask, _ in row.consumers:
             if row.gives(mask):
                 consumer.missing += 1
@@ -169,5 +172,6 @@ def readable_attempt(row: Row) -> int | None:
     return row.attempt if row.attempt and row.state == "done" and row.readable == row.every_part else None
 
 
-def _lost(parent: Row, mask: int) -> bool:
-    return bool(mask & ~parent.available) and parent.state == "done"
+def _has_saves(row: Row) -> bool:
+    """Does the journal have anything of it?"""
+    return bool(row.saved) or (row.refs is not None and row.refs.replaced)

@@ -9,6 +9,7 @@ import msgspec
 
 from onceflow.core.effects import Effect
 from onceflow.core.graph import Graph, Node
+from onceflow.core.refs import RefPart
 
 State = Literal["waiting", "running", "backoff", "failed", "done"]
 """`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for
@@ -28,9 +29,9 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     repeatable: bool
     checkpoint: bool
     every_part: int
-    """Mask of all parts of the output."""
+    """Mask of all parts of the output: the declared ones and, once it is done, the refs it holds."""
     parents: list[tuple[Row, int]] = []
-    """(parent, mask of the parts read); mask 0: control only."""
+    """(parent, mask of the parts read, with the refs that they hold); mask 0: control only."""
     consumers: list[tuple[Row, int, int]] = []
     """(consumer, mask, position of this row among the consumer's parents)."""
 
@@ -48,6 +49,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     saved: int = 0
     saving: int = 0
     """Mask of the parts whose save was asked for and is not answered."""
+    refs: Refs | None = None
+    """The refs in the output; None if it holds none, or if it is not known."""
     small: bool = False
     begun: bool = False
     """A *begun* record counts: the effect may be there."""
@@ -109,6 +112,15 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         """Something has happened to it since it was new or last dropped."""
         return self.state != "waiting" or self.visible or self.begun
 
+    @property
+    def declared(self) -> int:
+        """Mask of the parts that are values. What a task returned that returned a graph is one part, the graph."""
+        return 1 if self.nested is not None else self.node.every_part
+
+    def with_refs(self, mask: int) -> int:
+        """These declared parts and the refs that they hold."""
+        return mask if self.refs is None else mask | self.refs.held_by(mask) << self.node.parts
+
     def gives(self, mask: int) -> bool:
         """Is what an edge with this mask reads there?"""
         return self.visible if mask == 0 else not mask & ~self.available
@@ -128,6 +140,27 @@ def new_row(id: str, node: Node) -> Row:
         checkpoint=options.checkpoint,
         every_part=node.every_part,
     )
+
+
+class Refs:
+    """The refs in the output of a row (design 2.7)."""
+
+    __slots__ = ("parts", "replaced", "told")
+
+    def __init__(self, parts: tuple[RefPart, ...], *, told: bool, replaced: bool) -> None:
+        self.parts = parts
+        self.told = told
+        """The journal has this description, together with a save of the attempt."""
+        self.replaced = replaced
+        """The journal has saves of an output with other refs, which count no more."""
+
+    def held_by(self, declared: int) -> int:
+        """Mask over `parts` of those that these declared parts hold."""
+        held = 0
+        for number, ref in enumerate(self.parts):
+            if ref.holders & declared:
+                held |= 1 << number
+        return held
 
 
 class Mark:

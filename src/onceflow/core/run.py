@@ -4,7 +4,8 @@
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
-    state → settling → retiring → starting → expanding → outputs → undoing → recovery → stopping → loading → run
+    state → settling → retiring → starting → expanding → sharing → outputs → undoing → recovery → stopping → loading
+    → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -19,6 +20,7 @@ from onceflow.core import commands, events, records
 from onceflow.core.check import find_nested_problem
 from onceflow.core.graph import Graph
 from onceflow.core.loading import Loading
+from onceflow.core.refs import RefPart
 from onceflow.core.rows import Effort, Row, Undo
 from onceflow.core.settling import settling
 from onceflow.core.state import EPOCH_BITS, OnFailure
@@ -141,12 +143,22 @@ class Run(Loading):
         row = self._current(event.node, event.attempt)
         if row is None:
             return
+        if event.refs:
+            self._judge_refs(row, event.refs)
         error = self._problem_with(row, event.graph)
         if error is None:
-            self._become_done(row, event.graph, event.small)
+            self._become_done(row, event.graph, event.small, event.refs)
         else:
             self._emit(commands.Refuse(row.id, row.attempt, error))
             self._attempt_raised(row, permanent=True)
+
+    def _judge_refs(self, row: Row, refs: tuple[RefPart, ...]) -> None:
+        parents = {parent.id for parent, mask in row.parents if mask}
+        for ref in refs:
+            if ref.holders & ~row.node.every_part:
+                raise IllegalEvent(f"a ref is in a part that {row.id!r} does not have")
+            if ref.origin is not None and (ref.origin[0] not in parents or ref.origin[1] < 0):
+                raise IllegalEvent(f"{row.id!r} returned a ref from {ref.origin[0]!r}, which it does not read")
 
     def _rebuilt_privately(self, row: Row, effort: Effort, graph: Graph | None) -> None:
         error = self._problem_with(row, graph)
@@ -193,16 +205,18 @@ class Run(Loading):
 
     def _lost(self, event: events.Lost) -> None:
         rows = [(self._row(node, attempt), attempt) for node, attempt in event.attempts]
-        outputs = [(self.rows.get(node), part) for node, part in event.outputs]
-        for row, part in outputs:
-            if row is not None and not 0 <= part < row.node.parts:
-                raise IllegalEvent(f"{row.id!r} has no part {part}")
+        lost: dict[Row, int] = {}
+        for node, part in event.outputs:
+            if part < 0:
+                raise IllegalEvent(f"{node!r} has no part {part}")
+            row = self.rows.get(node)
+            if row is not None:
+                lost[row] = lost.get(row, 0) | 1 << part
         if self.final is not None:
             return
-        for row, part in outputs:
-            if row is not None and not row.retired:
-                self._rebuilt.pop(row, None)
-                self._lose(row, 1 << part)
+        for row in lost:
+            self._rebuilt.pop(row, None)
+        self._lose_parts(lost)
         for row, attempt in rows:
             if row is not None:
                 self._lose_attempt(row, attempt)
@@ -233,7 +247,7 @@ class Run(Loading):
         row = self._row(node, attempt)
         if row is None or self.final is not None or row.attempt != attempt:
             return None
-        if not 0 <= part < row.node.parts:
+        if part < 0 or not row.every_part >> part & 1:
             raise IllegalEvent(f"{node!r} has no part {part}")
         return row if row.saving >> part & 1 else None
 
@@ -331,6 +345,8 @@ class Run(Loading):
             row.state = "done"
             row.visible = True
             self._gain(row, row.every_part, first_time)
+            if not first_time:
+                self._share(row)
         elif row.visible:
             self._lose(row, row.every_part)
         if event.quiet and not row.quiet:

@@ -18,18 +18,18 @@ def facts_of(run: Run) -> definitions.Facts:
     members = [
         definitions.Member(
             id=row.id,
-            parents={parent.id: mask for parent, mask in row.parents},
+            parents={parent.id: mask & parent.node.every_part for parent, mask in row.parents},
             effect=row.effect,
             deterministic=row.repeatable or row.effect == "undoable",
             checkpoint=row.checkpoint,
-            parts=row.every_part.bit_length(),
+            parts=row.declared.bit_length(),
             expander=row.expander.id if row.expander is not None and not row.expander.retired else None,
         )
         for row in rows
     ]
     for row in forgotten:  # settled, and so is everything that reads it: a stand-in that is read and saved once more
         readers = {row.id: 1} | {parent.id: 1 for parent in rows if any(c is row for c, _, _ in parent.consumers)}
-        parts = row.every_part.bit_length()
+        parts = row.every_part.bit_length()  # whatever refs it held
         members.append(definitions.Member(row.id, {}, deterministic=row.reproducible, parts=parts))
         members.append(definitions.Member(f"after {row.id}", readers))
     shape = definitions.Shape(members)
@@ -42,6 +42,8 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.begun |= bit * row.begun
         facts.memory[x] = row.available
         facts.saved[x] = row.saved
+        if row.refs is not None:
+            facts.refs[x] = dict(enumerate(row.refs.parts, row.node.parts))
     for row in forgotten:
         x = shape.position[f"after {row.id}"]
         facts.done |= 1 << x
@@ -70,6 +72,10 @@ def validate(run: Run) -> None:
         _same(run, row, "unquiet", row.unquiet, sum(not parent.quiet for parent, _ in row.parents))
         _same(run, row, "unsettled", row.unsettled, sum(not consumer.settled for consumer, _, _ in row.consumers))
         if not row.settled and not row.doomed:
+            x = shape.position[row.id]
+            reads = {shape.members[parent].id: parts for parent, parts in facts.reads(x)}
+            _same(run, row, "what it reads", {parent.id: mask for parent, mask in row.parents}, reads)
+            _same(run, row, "available", row.available, facts.available(x))
             _same(run, row, "reproducible", row.reproducible, bool(reproducible & bit))
             _same(run, row, "irreproducible", row.irreproducible, sum(not p.reproducible for p, _ in row.parents))
             _same(run, row, "missing", row.missing, sum(not parent.gives(mask) for parent, mask in row.parents))

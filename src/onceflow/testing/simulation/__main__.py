@@ -22,8 +22,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--rule", choices=tuple(RULES), default="right", help="when irrevocable tasks may start")
     parser.add_argument("--validate", action="store_true", help="compare every state with its definition; slow")
+    parser.add_argument("--without-refs", action="store_true", help="no task returns a reference")
     arguments = parser.parse_args()
-    settings = Settings(arguments.rule, arguments.validate)
+    settings = Settings(arguments.rule, arguments.validate, refs=not arguments.without_refs)
     console = Console()
     try:
         if arguments.seed is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onceflow.core.graph import Graph, Node
+from onceflow.core.refs import RefPart
 
 Value = int
 Inputs = Mapping[tuple[str, int], Value]
@@ -42,7 +43,10 @@ class Attempt:
     known_ended: bool = False
     """The run was told that it ended."""
     output: tuple[Value, ...] | None = None
+    """The declared parts, then what is behind the refs."""
     graph: Graph | None = None
+    refs: Mapping[int, RefPart] = field(default_factory=dict)
+    """The refs in the output, by part."""
     undoes: Attempt | None = None
     reported: bool = False
     """Finished, Raised or the like was delivered for it."""
@@ -57,6 +61,15 @@ class Attempt:
         """May still change the world outside."""
         return self.state in ("running", "stopping", "silent")
 
+    @property
+    def every_part(self) -> int:
+        """The mask of all parts of its output."""
+        return self.task.every_part | sum(1 << part for part in self.refs)
+
+    def with_refs(self, parts: int) -> int:
+        """These declared parts of its output, and the refs that they hold."""
+        return parts | sum(1 << part for part, ref in self.refs.items() if ref.holders & parts)
+
     def end(self) -> None:
         """From here on nothing of it happens."""
         self.state = "ended"
@@ -67,16 +80,21 @@ class Attempt:
 
 @dataclass(slots=True)
 class Values:
-    """Computes outputs, and which graph an expander returns (the same one for the same inputs if deterministic)."""
+    """Computes outputs, and which graph and refs a task returns (the same for the same inputs if deterministic)."""
 
     fresh: int = 0
     chosen: dict[tuple[str, int], int] = field(default_factory=dict)
+    refs: dict[tuple[str, int], tuple[RefPart, ...]] = field(default_factory=dict)
 
     def compute(self, attempt: Attempt) -> tuple[Value, ...]:
-        """The output of the attempt, part by part."""
+        """The output of the attempt, part by part. Behind a ref that came in is what was behind it before."""
         nonce = 0
         if not attempt.task.options.deterministic:
             self.fresh += 1
             nonce = self.fresh
         seen = hash((attempt.node, tuple(attempt.inputs.items()), nonce))
-        return tuple(hash((seen, part)) for part in range(attempt.task.parts))
+        declared = tuple(hash((seen, part)) for part in range(attempt.task.parts))
+        return declared + tuple(
+            hash((seen, part)) if ref.origin is None else attempt.inputs[ref.origin]
+            for part, ref in attempt.refs.items()
+        )

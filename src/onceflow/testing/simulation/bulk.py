@@ -45,6 +45,8 @@ class Settings:
 
     rule: Rule = "right"
     validate: bool = False
+    refs: bool = True
+    """Do tasks return refs?"""
 
     @property
     def letter(self) -> bool:
@@ -91,7 +93,12 @@ def play(seed: int, settings: Settings = RIGHT) -> Outcome:
 def play_graph(graph: Graph, random: Random, settings: Settings = RIGHT, seed: int | None = None) -> Outcome:
     """One schedule of a graph. Raises `Caught`, also if the run itself raised something."""
     simulation = Simulation(
-        graph, random, letter=settings.letter, run_class=RULES[settings.rule], validate=settings.validate
+        graph,
+        random,
+        letter=settings.letter,
+        run_class=RULES[settings.rule],
+        validate=settings.validate,
+        refs=settings.refs,
     )
     try:
         return simulation.run()
@@ -105,7 +112,8 @@ def _tell(simulation: Simulation, seed: int | None, settings: Settings) -> str:
     lines.append(simulation.driver.story.text())
     if seed is not None:
         rule = "" if settings.rule == "right" else f" --rule {settings.rule}"
-        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}"]
+        refs = "" if settings.refs else " --without-refs"
+        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}{refs}"]
     return "\n".join(lines)
 
 

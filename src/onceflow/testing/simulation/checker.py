@@ -103,7 +103,12 @@ class Checker:
             finished = driver.attempts.get((command.node, command.finished))
             if finished is None or finished.output is None or finished is not undo.undoes:
                 raise Violation(f"{undo!r} is to see the output of attempt {command.finished}, not of {undo.undoes!r}")
-        elif driver.rows[command.node].version is undo.undoes and facts.available(x) == shape.every_part[x]:
+        elif (
+            undo.undoes is not None
+            and driver.rows[command.node].version is undo.undoes
+            and facts.available(x) == facts.every_part(x)
+            and not any(ref.origin for ref in undo.undoes.refs.values())  # the row that has it may be forgotten
+        ):
             raise Violation(f"{undo!r} is not given the output of {undo.undoes!r}, although that is available")
 
     # Records
@@ -160,10 +165,13 @@ class Checker:
             raise Violation(f"{record}, but the bytes are not there")
         if row.version is not attempt and not attempt.task.options.repeatable:
             raise Violation(f"{record}, but the present output is that of {row.version!r}")
-        if row.version.output != attempt.output or record.graph is not attempt.graph:
+        if row.version.output != attempt.output or record.graph is not (None if record.part else attempt.graph):
             raise Violation(f"{record} is not the present output")
+        told = {} if driver.appended.told.get(node) is attempt else attempt.refs
+        if record.refs != tuple(told.values()):
+            raise Violation(f"{record} should tell of {told}")
         expander = driver.structure.member(node).expander
-        if expander is not None and not driver.appended.saved.get(expander):
+        if expander is not None and not driver.facts().is_saved(driver.structure.shape.position[expander]):
             raise Violation(f"{record}, but the graph that {expander} returned is not saved")
 
     def _judge_recovery(self, driver: Driver, nodes: set[str]) -> None:

@@ -16,9 +16,10 @@ from typing import Literal
 from onceflow.core import commands, events, records
 from onceflow.core.definitions import Facts, each
 from onceflow.core.graph import Graph
+from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
-from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Values
+from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Value, Values
 from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.facts import deduce_versions, facts_of, members_of_recovery, what_a_crash_leaves
 from onceflow.testing.simulation.reading import Entry, Reading
@@ -130,10 +131,11 @@ class Driver:
             self.checker.judge_effect(self, attempt)
             self.world.apply(attempt)
 
-    def finish(self, attempt: Attempt, graph: Graph | None, small: bool) -> None:
+    def finish(self, attempt: Attempt, graph: Graph | None, small: bool, refs: tuple[RefPart, ...] = ()) -> None:
         """The attempt returns."""
-        attempt.output = self.values.compute(attempt)
         attempt.graph = graph
+        attempt.refs = dict(enumerate(refs, attempt.task.parts))
+        attempt.output = self.values.compute(attempt)
         counts = self._counts(attempt)
         self._report(attempt)
         row = self.rows.get(attempt.node)
@@ -143,11 +145,14 @@ class Driver:
                 if graph is not None:
                     self._expand(attempt.node, graph)
             elif graph is None or self._expand(attempt.node, graph):
-                row.version = attempt
-                row.memory = attempt.task.every_part
+                row.void()
+                row.version, row.refs = attempt, attempt.refs
+                made = sum(1 << part for part, ref in attempt.refs.items() if ref.origin is None)
+                row.memory = attempt.task.every_part | made
+                self._share()
             else:
                 self.refusing = attempt
-        self.deliver(events.Finished(attempt.node, attempt.number, graph, small))
+        self.deliver(events.Finished(attempt.node, attempt.number, graph, small, refs))
         if self.refusing is not None:
             raise Violation(f"the graph that {attempt!r} returned was not refused")
 
@@ -174,7 +179,9 @@ class Driver:
         for node, part in parts:
             row = self.rows[node]
             row.memory &= ~(1 << part)
+            row.shared.pop(part, None)
             row.private = None
+        self._share()
         for attempt in attempts:
             attempt.state = "silent"
         self.deliver(events.Lost(tuple(parts), tuple((a.node, a.number) for a in attempts)))
@@ -209,7 +216,8 @@ class Driver:
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
         self.structure, versions = what_a_crash_leaves(self.graph, self.durable)
         self.forgotten = self.structure.graphs.keys() - self.durable.graphs.keys()
-        self.rows = {id: Row(versions[id]) for id in self.structure.nodes}
+        self.rows = {id: Row(versions[id], refs=self.durable.refs.get(id, {})) for id in self.structure.nodes}
+        self._share()
         self.epoch += 1
         stragglers = tuple((attempt.node, attempt.number) for attempt in self.active)
         self.story.tell("load", stragglers)
@@ -295,7 +303,7 @@ class Driver:
         if not command.private:
             row.current = attempt
             if row.version is not None and not attempt.task.options.repeatable:
-                row.version, row.memory = None, 0
+                row.void()
                 self._contract({command.node})
         if command.durable:
             self.waiting.append(Waiting(command, len(self.journal), attempt))
@@ -332,7 +340,7 @@ class Driver:
         row = self.rows[command.node]
         if attempt is None or attempt.output is None:
             raise Violation(f"{command} is about an attempt without output")
-        if not row.memory >> command.part & 1 or row.version is not attempt:
+        if not row.memory >> command.part & 1 or row.version is None or row.version.output != attempt.output:
             raise Violation(f"{command}, but that is not in memory")
         self.saves.append(Saving(command.part, attempt))
 
@@ -344,6 +352,7 @@ class Driver:
             row.private = None
             return
         row.memory = 0
+        row.shared.clear()
         saved = self.appended.saved.get(command.node, {})
         for waiting in self.waiting:
             attempt = waiting.attempt
@@ -364,7 +373,8 @@ class Driver:
         self.checker.judge_undo(self, command, undo)
         if command.node not in self.appended.recovering:
             row = self.rows[command.node]
-            row.version, row.memory, row.current = None, 0, None
+            row.void()
+            row.current = None
             self._contract({command.node})
         return undo
 
@@ -406,9 +416,9 @@ class Driver:
         member = self.structure.member(attempt.node) if attempt.node in self.rows else None
         if member is None:
             return None
-        for parent, parts in member.parents.items():
+        for parent, declared in member.parents.items():
             source = self._source(parent, attempt.kind)
-            for part in each(parts):
+            for part in each(declared if source is None else source.with_refs(declared)):
                 if source is None or source.output is None or not self._available(parent, part, source):
                     return None
                 inputs[parent, part] = source.output[part]
@@ -418,7 +428,44 @@ class Driver:
         row = self.rows[node]
         if source is row.private:
             return True
-        return bool(row.memory >> part & 1) or part in self.appended.saved.get(node, {})
+        if row.memory >> part & 1:
+            assert source.output is not None
+            if row.shared.get(part, source.output[part]) != source.output[part]:
+                raise Violation(f"behind ref {part} of {source!r} is what another task returned")
+            return True
+        return part in self.appended.saved.get(node, {})
+
+    def _share(self) -> None:
+        """2.7: a ref that came in has the object of its origin, if it has none of its own."""
+        for member in self.structure.shape.members:
+            row = self.rows[member.id]
+            for part, ref in row.refs.items():
+                if ref.origin is None or row.memory >> part & 1 or part in self.appended.saved.get(member.id, {}):
+                    continue
+                value = self._behind(*ref.origin)
+                if value is not None:
+                    row.memory |= 1 << part
+                    row.shared[part] = value
+
+    def made_as(self, node: str, part: int) -> events.Part:
+        """The part as which the object behind this one was made, as far as it can be followed."""
+        row = self.rows.get(node)
+        ref = row.refs.get(part) if row is not None else None
+        while ref is not None and ref.origin is not None and ref.origin[0] in self.rows:
+            node, part = ref.origin
+            ref = self.rows[node].refs.get(part)
+        return node, part
+
+    def _behind(self, node: str, part: int) -> Value | None:
+        """The value of a part as far as it is there."""
+        row = self.rows.get(node)
+        if row is None or row.version is None:
+            return None
+        if part in row.shared:
+            return row.shared[part]
+        saved = self.appended.saved.get(node, {}).get(part)
+        source = row.version if row.memory >> part & 1 else saved
+        return source.output[part] if source is not None and source.output is not None else None
 
     def undo_inputs(self, begun: Attempt) -> Inputs | None:
         """The inputs of an attempt as its undo can find them: in the record, in memory, saved or rebuilt."""
@@ -491,12 +538,13 @@ class Driver:
     def facts(self) -> Facts:
         """What is true now, everything appended counted as committed."""
         versions = {id: row.version for id, row in self.rows.items()}
-        return facts_of(self.structure, self.appended, versions, [row.memory for row in self.rows_in_order()])
+        refs = {id: row.refs for id, row in self.rows.items()}
+        return facts_of(self.structure, self.appended, versions, [row.memory for row in self.rows_in_order()], refs)
 
     def facts_after_crash(self) -> Facts:
         """What would be true if the engine crashed now and all attempts with it."""
         structure, versions = what_a_crash_leaves(self.graph, self.durable, self.structure)
-        return facts_of(structure, self.durable, versions, [0] * len(versions))
+        return facts_of(structure, self.durable, versions, [0] * len(versions), self.durable.refs)
 
     def rows_in_order(self) -> list[Row]:
         """The rows in the order of the structure's shape."""

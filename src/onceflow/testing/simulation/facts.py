@@ -7,14 +7,23 @@ journal: what was in a nested graph that nobody saved is true even if it must be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from onceflow.core.definitions import Facts, Members, each
 from onceflow.core.graph import Graph
+from onceflow.core.refs import RefPart
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.reading import Reading
 from onceflow.testing.simulation.structure import Structure
 
 
-def facts_of(structure: Structure, reading: Reading, versions: dict[str, Attempt | None], memory: list[int]) -> Facts:
+def facts_of(
+    structure: Structure,
+    reading: Reading,
+    versions: dict[str, Attempt | None],
+    memory: list[int],
+    refs: Mapping[str, Mapping[int, RefPart]],
+) -> Facts:
     """The members that are being recovered count as dropped already; their effects stay until they are undone."""
     shape = structure.shape
     facts = Facts(shape, memory=memory, saved=[0] * len(memory))
@@ -29,6 +38,8 @@ def facts_of(structure: Structure, reading: Reading, versions: dict[str, Attempt
         version = versions[node]
         if version is not None:
             facts.done |= bit
+            if refs.get(node):
+                facts.refs[x] = refs[node]
             if node in reading.recorded:
                 facts.recorded |= bit
         repeatable = shape.repeatable & bit
@@ -48,7 +59,7 @@ def members_of_recovery(structure: Structure, reading: Reading) -> Members:
     members = shape.set_of(reading.recovering & structure.nodes.keys())
     changing = members & ~shape.repeatable
     for x, member in enumerate(shape.members):
-        if member.expander is not None and shape.ancestors[x] & changing and member.expander not in reading.saved:
+        if member.expander is not None and shape.ancestors[x] & changing and member.expander not in reading.graphs:
             members |= 1 << x
     return members
 

@@ -6,8 +6,11 @@ a crash would leave.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from onceflow.core import records
 from onceflow.core.graph import Graph
+from onceflow.core.refs import RefPart
 from onceflow.testing.simulation.attempts import Attempt
 
 Entry = tuple[records.Record, Attempt | None]
@@ -19,6 +22,10 @@ class Reading:
 
     def __init__(self) -> None:
         self.saved: dict[str, dict[int, Attempt]] = {}
+        self.refs: dict[str, Mapping[int, RefPart]] = {}
+        """Node → the refs in its saved output."""
+        self.told: dict[str, Attempt] = {}
+        """Node → the attempt whose save was read last. The first one told the refs."""
         self.recorded: dict[str, Attempt] = {}
         self.begun: dict[str, Attempt] = {}
         """The last begun attempt; of an undoable task only until it is undone, of an irrevocable one for ever."""
@@ -35,6 +42,7 @@ class Reading:
         """An independent reading of the same entries."""
         other = Reading()
         other.saved = {node: dict(parts) for node, parts in self.saved.items()}
+        other.refs, other.told = dict(self.refs), dict(self.told)
         other.recorded = dict(self.recorded)
         other.begun = dict(self.begun)
         other.recovering = self.recovering
@@ -89,10 +97,15 @@ class Reading:
         if not attempt.task.options.repeatable and any(other is not attempt for other in parts.values()):
             parts.clear()
         parts[record.part] = attempt
+        if self.told.get(record.node) is not attempt:
+            self.told[record.node] = attempt
+            self.refs[record.node] = dict(enumerate(record.refs, attempt.task.parts))
         if record.graph is not None:
             self.graphs[record.node] = record.graph
 
     def _drop(self, node: str) -> None:
         self.saved.pop(node, None)
+        self.refs.pop(node, None)
+        self.told.pop(node, None)
         self.recorded.pop(node, None)
         self.graphs.pop(node, None)

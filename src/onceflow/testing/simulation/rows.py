@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from onceflow.core import commands
-from onceflow.testing.simulation.attempts import Attempt
+from onceflow.core.refs import RefPart
+from onceflow.testing.simulation.attempts import Attempt, Value
 
 
 @dataclass(slots=True)
@@ -16,10 +18,18 @@ class Row:
     """The attempt whose output is the node's present one; None if it has none."""
     memory: int = 0
     """The parts of that output that are in memory."""
+    refs: Mapping[int, RefPart] = field(default_factory=dict)
+    """The refs in that output, by part, as far as the run can know them."""
+    shared: dict[int, Value] = field(default_factory=dict)
+    """What is behind the refs whose object is that of their origin."""
     private: Attempt | None = None
     """The attempt that rebuilt the output for undos, while that is in memory."""
     current: Attempt | None = None
     """The latest attempt whose end would count."""
+
+    def void(self) -> None:
+        """It has no output any more."""
+        self.version, self.memory, self.refs, self.shared = None, 0, {}, {}
 
     @property
     def runs_again(self) -> bool:

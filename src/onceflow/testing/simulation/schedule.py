@@ -17,10 +17,12 @@ from typing import TypeVar
 from onceflow.core import commands, events
 from onceflow.core.definitions import each
 from onceflow.core.graph import Graph
+from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.driver import Driver, OnFailure
+from onceflow.testing.simulation.referring import Referring
 from onceflow.testing.simulation.rows import Saving
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.world import Violation
@@ -57,6 +59,7 @@ class Simulation:
         letter: bool = True,
         run_class: type[Run] = Run,
         validate: bool = False,
+        refs: bool = True,
     ) -> None:
         self.random = random
         on_failure: OnFailure = "undo" if random.random() < 0.4 else "keep"
@@ -73,6 +76,7 @@ class Simulation:
         self._remembered: list[events.Event] = []
         self._parked_when_loaded = False
         self._gave_up = False
+        self._referring = Referring(random) if refs else None
 
     def run(self) -> Outcome:
         """From the beginning to the end."""
@@ -194,9 +198,10 @@ class Simulation:
         if attempt.kind == "undo":
             self._finish_undo(attempt)
             return
-        graph = self._graph_of(attempt)
-        self._remember(events.Finished(attempt.node, attempt.number, graph))
-        self.driver.finish(attempt, graph, small=self.random.random() < 0.5)
+        graph = attempt.graph = self._graph_of(attempt)
+        refs = self._refs_of(attempt)
+        self._remember(events.Finished(attempt.node, attempt.number, graph, refs=refs))
+        self.driver.finish(attempt, graph, self.random.random() < 0.5, refs)
 
     def _finish_undo(self, undo: Attempt) -> None:
         """In some schedules undos raise again and again, until a person is needed."""
@@ -218,6 +223,17 @@ class Simulation:
             choice = self.driver.values.chosen.setdefault(key, choice)
         graph: Graph | None = alternatives[choice]
         return graph
+
+    def _refs_of(self, attempt: Attempt) -> tuple[RefPart, ...]:
+        """As with the graphs; a task that is not deterministic may return other refs each time."""
+        if self._referring is None:
+            return ()
+        if not attempt.task.options.deterministic:
+            return self._referring.pick(attempt)
+        key = (attempt.node, hash(tuple(attempt.inputs.items())))
+        if key not in self.driver.values.refs:
+            self.driver.values.refs[key] = self._referring.pick(attempt)
+        return self.driver.values.refs[key]
 
     def _end(self, attempt: Attempt) -> None:
         """A stopped or lost attempt ends: usually by proof, sometimes it turns out to have been quicker."""
@@ -285,6 +301,8 @@ class Simulation:
             self._cancel,
             self._nonsense,
         ]
+        if self._referring is not None:
+            faults += [self._lose_object, self._lose_object]
         first = self.random.randrange(len(faults))
         for fault in faults[first:] + faults[:first]:
             step = fault()
@@ -322,7 +340,7 @@ class Simulation:
         return [
             (node, part)
             for node, row in self.driver.rows.items()
-            for part in each(row.memory | (row.private.task.every_part if row.private else 0))
+            for part in each(row.memory | (row.private.every_part if row.private else 0))
         ]
 
     def _lose_output(self) -> Step | None:
@@ -330,6 +348,14 @@ class Simulation:
         if not parts:
             return None
         return self._lose([self._pick(parts)], [])
+
+    def _lose_object(self) -> Step | None:
+        """One object is lost to all that share it."""
+        by_object: dict[events.Part, list[events.Part]] = {}
+        for part in self._in_memory():
+            by_object.setdefault(self.driver.made_as(*part), []).append(part)
+        shared = [parts for parts in by_object.values() if len(parts) > 1]
+        return self._lose(self._pick(shared), []) if shared else None
 
     def _lose_worker(self) -> Step | None:
         parts = [part for part in self._in_memory() if self.random.random() < 0.5]

@@ -1,0 +1,49 @@
+"""Which refs an attempt returns: some that it makes, some that came in, in some of its declared parts.
+
+A task may pass on any ref it was given, and any input as a ref (`onceflow.ref`), together with the refs behind it. So
+refs travel through many nodes, into nested graphs and out of them, and the same one comes back on several ways.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from onceflow.core.refs import RefPart
+from onceflow.testing.simulation.attempts import Attempt
+
+MOST_MADE = 2
+MOST = 6
+"""Refs in one output, about: what stands behind a ref comes along."""
+
+
+class Referring:
+    """Picks refs. Every schedule has its own taste: how many are made, passed on, and passed as inputs."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._makes = random.choice((0.0, 0.2, 0.6))
+        self._passes = random.choice((0.2, 0.5, 0.9))
+        self._refers = random.choice((0.0, 0.1, 0.3))
+
+    def pick(self, attempt: Attempt) -> tuple[RefPart, ...]:
+        """The refs in the output of an attempt that is about to finish."""
+        random = self._random
+        made = [RefPart(self._holders(attempt)) for _ in range(MOST_MADE) if random.random() < self._makes]
+        came_in: dict[tuple[str, int], int] = {}
+        for parent, part in attempt.inputs:
+            version = attempt.versions[parent]
+            if random.random() < (self._passes if part in version.refs else self._refers):
+                holders = self._holders(attempt)
+                behind = version.with_refs(1 << part) if part not in version.refs else 1 << part
+                for inner in range(behind.bit_length()):
+                    if behind >> inner & 1:
+                        came_in[parent, inner] = came_in.get((parent, inner), 0) | holders
+            if len(made) + len(came_in) >= MOST:
+                break
+        return (*made, *(RefPart(holders, origin) for origin, holders in came_in.items()))
+
+    def _holders(self, attempt: Attempt) -> int:
+        """Usually one declared part; a graph is part 0."""
+        if attempt.graph is not None or attempt.task.parts == 1:
+            return 1
+        return 1 + self._random.randrange(attempt.task.every_part)
