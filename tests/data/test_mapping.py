@@ -181,3 +181,14 @@ del arena, segments
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_memory_does_not_grow_with_the_number_of_objects(arena: Arena, segments: Segments) -> None:
+    for step in range(400):
+        place = put(arena, segments, bytes([step % 256]) * (MB + step % 7 * 100_000))
+        assert segments.map(place)[MB - 1] == step % 256
+        assert segments.dropped() == [(place.segment, place.offset)]
+        arena.free(place)
+
+    assert arena.statistics().spare < 8 * MB
+    assert segments.statistics().mapped < 8 * MB

@@ -14,6 +14,7 @@ the lock. It is noted; whoever has the lock sees to it when done, and if nobody 
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
@@ -23,6 +24,7 @@ from collections.abc import Iterable
 import msgspec
 
 from onceflow.data import memory
+from onceflow.data.chores import Chores
 from onceflow.data.memory import Room
 from onceflow.data.places import Place, whole_pages
 
@@ -77,35 +79,40 @@ class Segments:
         self._read: Counter[Spot] = Counter()
         self._dropped: list[Spot] = []
         self._mapped = 0
+        self._chores = Chores()
 
     def add(self, segment: int, descriptor: int) -> None:
         """The descriptor belongs to this object from now on. A segment that is known already stays as it is."""
-        try:
-            if segment in self:
+        with self._lock:
+            if segment not in self and not memory.is_sealed(descriptor):
+                self._files[segment] = descriptor
                 return
-            with self._lock:
-                if memory.is_sealed(descriptor):
+            try:
+                if segment not in self:
                     size = os.fstat(descriptor).st_size
                     self._mappings[segment] = self._map(descriptor, 0, size, kept=True)
-                else:
-                    self._files[segment] = os.dup(descriptor)
-        finally:
-            os.close(descriptor)
-            self._settle()
+            finally:
+                os.close(descriptor)
+        self._settle()
 
     def __contains__(self, segment: int) -> bool:
         return segment in self._mappings or segment in self._files
 
     def forget(self, segments: Iterable[int]) -> None:
-        """Those that are not known are no matter."""
+        """Those that are not known are no matter. What nobody reads is unmapped in the background."""
+        unused = []
         with self._lock:
             for segment in segments:
                 mapping = self._mappings.pop(segment, None)
                 if mapping is not None:
                     mapping.kept = False
-                    self._unmap_if_unused(mapping)
+                    if not mapping.views:
+                        unused.append(mapping)
+                        self._mapped -= mapping.size
                 elif segment in self._files:
                     os.close(self._files.pop(segment))
+        if unused:
+            self._chores.add(functools.partial(_unmap, unused))
         self._settle()
 
     def map(self, place: Place) -> memoryview:
@@ -119,6 +126,7 @@ class Segments:
             else:
                 size = whole_pages(place.size)
                 mapping = self._map(self._files[place.segment], place.offset, size, kept=False)
+                memory.read_ahead(mapping.address, size)
                 room = memory.room(mapping.address, place.size)
             watch = _Watch(room, _note)
             watch.segments = self
@@ -152,16 +160,12 @@ class Segments:
     def close(self) -> None:
         """Forgets all segments."""
         self.forget([*self._mappings, *self._files])
+        self._chores.wait()
 
     def _map(self, descriptor: int, offset: int, size: int, *, kept: bool) -> _Mapping:
         mapping = _Mapping(memory.map_readable(descriptor, offset, size), size, kept=kept)
         self._mapped += size
         return mapping
-
-    def _unmap_if_unused(self, mapping: _Mapping) -> None:
-        if not mapping.views and not mapping.kept:
-            memory.unmap(mapping.address, mapping.size)
-            self._mapped -= mapping.size
 
     def _settle(self) -> None:
         while self._gone and self._lock.acquire(blocking=False):
@@ -174,11 +178,18 @@ class Segments:
     def _see_to(self, watch: _Watch) -> None:
         del _watches[id(watch)]
         watch.mapping.views -= 1
-        self._unmap_if_unused(watch.mapping)
+        if not watch.mapping.views and not watch.mapping.kept:
+            self._mapped -= watch.mapping.size
+            _unmap([watch.mapping])
         self._read[watch.spot] -= 1
         if not self._read[watch.spot]:
             del self._read[watch.spot]
             self._dropped.append(watch.spot)
+
+
+def _unmap(mappings: Iterable[_Mapping]) -> None:
+    for mapping in mappings:
+        memory.unmap(mapping.address, mapping.size)
 
 
 def _note(watch: weakref.ref[Room]) -> None:

@@ -84,6 +84,11 @@ def map_readable(descriptor: int, offset: int, size: int) -> int:
     return _map(descriptor, offset, size, mmap.PROT_READ)
 
 
+def read_ahead(address: int, size: int) -> None:
+    """All of it will be needed soon. (It comes from a disk.)"""
+    _library.madvise(address, size, mmap.MADV_WILLNEED)
+
+
 def unmap(address: int, size: int) -> None:
     _library.munmap(address, size)
 
