@@ -14,6 +14,7 @@ import errno
 import os
 import socket
 from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -27,9 +28,8 @@ LARGEST = 192 * 1024
 DESCRIPTORS = 128
 """How many a packet may carry. The kernel allows 253."""
 
-_CLOSE_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)  # members of an enum are slow to combine
+CLOSE_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)  # members of an enum are slow to combine
 _INTEGER = array.array("i").itemsize
-_ANCILLARY = socket.CMSG_SPACE(DESCRIPTORS * _INTEGER)
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -43,8 +43,30 @@ class Message(Protocol):
 T = TypeVar("T", bound=Message)
 
 
+Ancillary = tuple[int, int, "bytes | array.array[int]"]
+"""What is sent beside a packet, as the socket module has it."""
+
+
 def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def room_for(descriptors: int) -> int:
+    """The bytes that so many of them need beside a packet."""
+    return socket.CMSG_SPACE(descriptors * _INTEGER)
+
+
+def beside(descriptors: Sequence[int]) -> Ancillary:
+    """What sends them along."""
+    return socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors)
+
+
+def found_beside(ancillary: Iterable[Ancillary]) -> array.array[int]:
+    """The descriptors that came along."""
+    descriptors = array.array("i")
+    for _, _, data in ancillary:
+        descriptors.frombytes(data[: len(data) - len(data) % _INTEGER])
+    return descriptors
 
 
 class Outgoing:
@@ -69,8 +91,7 @@ class Outgoing:
             body = b"".join([_header(count), *[self._waiting[place][0] for place in range(count)]])
             try:
                 if descriptors:
-                    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
-                    self._connection.sendmsg([body], [rights])
+                    self._connection.sendmsg([body], [beside(descriptors)])
                 else:
                     self._connection.send(body)
             except BlockingIOError:
@@ -132,13 +153,10 @@ class Incoming(Generic[T]):
             size, ancillary = self._receive()
         if not size:
             return None
-        numbers = array.array("i")
-        for _, _, data in ancillary:
-            numbers.frombytes(data[: len(data) - len(data) % _INTEGER])
-        descriptors = iter(numbers)
+        descriptors = iter(found_beside(ancillary))
         messages: list[T] = self._decode(self._view[:size])
         return [(message, next(descriptors, None) if message.described else None) for message in messages]
 
     def _receive(self) -> tuple[int, list[tuple[int, int, bytes]]]:
-        size, ancillary, _, _ = self._connection.recvmsg_into([self._buffer], _ANCILLARY, _CLOSE_ON_EXEC)
+        size, ancillary, _, _ = self._connection.recvmsg_into([self._buffer], room_for(DESCRIPTORS), CLOSE_ON_EXEC)
         return size, ancillary

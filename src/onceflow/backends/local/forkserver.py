@@ -30,8 +30,9 @@ import time
 import traceback
 
 from onceflow.backends.local import output, process
-from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, pair, send
+from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, send
 from onceflow.backends.local.reports import STANDARD
+from onceflow.data.packets import pair
 from onceflow.data.porter.starting import Start
 
 PAGE = mmap.PAGESIZE

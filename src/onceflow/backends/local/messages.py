@@ -9,7 +9,6 @@ carries the descriptor of its segment if the receiver does not have it yet (`onc
 
 from __future__ import annotations
 
-import array
 import contextlib
 import mmap
 import os
@@ -18,6 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from onceflow.data import packets
 from onceflow.data.places import Place
 from onceflow.values.functions import Shipped
 
@@ -253,7 +253,7 @@ def send(connection: socket.socket, message: Any, descriptors: tuple[int, ...] =
     body = encode(message)
     if len(body) <= PACKET:
         if descriptors:
-            connection.sendmsg([body], [_rights(descriptors)])
+            connection.sendmsg([body], [packets.beside(descriptors)])
         else:
             connection.send(body)
         return
@@ -262,7 +262,7 @@ def send(connection: socket.socket, message: Any, descriptors: tuple[int, ...] =
         view = memoryview(body)
         while view:
             view = view[os.write(memory, view) :]
-        connection.sendmsg([b"\0"], [_rights((memory, *descriptors))])
+        connection.sendmsg([b"\0"], [packets.beside((memory, *descriptors))])
     finally:
         os.close(memory)
 
@@ -280,7 +280,7 @@ class Receiver(Generic[T]):
 
     def receive(self, flags: int = 0) -> tuple[T, tuple[int, ...]] | None:
         """The next message and the descriptors that came with it; None if the other end is closed."""
-        flags |= _CLOSE_ON_EXEC
+        flags |= packets.CLOSE_ON_EXEC
         try:
             size, ancillary, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY, flags)
         except ConnectionResetError:
@@ -290,9 +290,7 @@ class Receiver(Generic[T]):
             return None
         if not ancillary:
             return self._decode(self._view[:size]), ()
-        descriptors = array.array("i")
-        for _, _, data in ancillary:
-            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+        descriptors = packets.found_beside(ancillary)
         if size > 1:
             return self._decode(self._view[:size]), tuple(descriptors)
         memory, *rest = descriptors
@@ -303,12 +301,7 @@ class Receiver(Generic[T]):
             os.close(memory)
 
 
-_CLOSE_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)  # members of an enum are slow to combine
-_ANCILLARY = socket.CMSG_SPACE((DESCRIPTORS + 1) * array.array("i").itemsize)
-
-
-def _rights(descriptors: tuple[int, ...]) -> tuple[int, int, array.array[int]]:
-    return socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors)
+_ANCILLARY = packets.room_for(DESCRIPTORS + 1)
 
 
 def close(connection: socket.socket) -> None:
@@ -316,7 +309,3 @@ def close(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):  # the other end was quicker
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
-
-
-def pair() -> tuple[socket.socket, socket.socket]:
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from onceflow.backends.local import locks
-from onceflow.backends.local.messages import FromServer, Receiver, Spawn, close, pair, send
+from onceflow.backends.local.messages import FromServer, Receiver, Spawn, close, send
+from onceflow.data.packets import pair
 from onceflow.data.porter.starting import Start
 
 _PROGRAM = """
