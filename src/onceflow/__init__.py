@@ -9,7 +9,10 @@ from onceflow.authoring.workflows import Workflow, workflow
 from onceflow.core.graph import Graph
 from onceflow.errors import (
     AmbiguousRun,
+    BadSnapshot,
     BrokenPromise,
+    CodeChanged,
+    DurableSyntaxError,
     EngineClosed,
     ExceptionLost,
     FunctionNotLoaded,
@@ -25,6 +28,7 @@ from onceflow.errors import (
     NotANode,
     NotDeterministic,
     NotInTask,
+    NotPersistable,
     NoValueYet,
     OnceflowError,
     OutputNotSent,
@@ -59,6 +63,10 @@ from onceflow.values.secrets import Secret
 from onceflow.values.tracking import track
 
 if TYPE_CHECKING:
+    from onceflow.authoring.fibers.decorating import fiber
+    from onceflow.authoring.fibers.describing import FrameInfo
+    from onceflow.authoring.fibers.ops import Op
+    from onceflow.authoring.fibers.running import Fiber
     from onceflow.engine.default import (
         cancel,
         configure,
@@ -97,12 +105,17 @@ __all__ = [
     "AmbiguousRun",
     "AsyncTask",
     "AttemptInfo",
+    "BadSnapshot",
     "BrokenPromise",
+    "CodeChanged",
+    "DurableSyntaxError",
     "Engine",
     "EngineClosed",
     "Estimate",
     "Event",
     "ExceptionLost",
+    "Fiber",
+    "FrameInfo",
     "FunctionNotLoaded",
     "Graph",
     "IllegalEvent",
@@ -119,7 +132,9 @@ __all__ = [
     "NotANode",
     "NotDeterministic",
     "NotInTask",
+    "NotPersistable",
     "OnceflowError",
+    "Op",
     "OutputNotSent",
     "Progress",
     "Retry",
@@ -163,6 +178,7 @@ __all__ = [
     "current",
     "delete",
     "estimate",
+    "fiber",
     "find",
     "get_output",
     "info",
@@ -183,6 +199,14 @@ __all__ = [
     "track",
     "workflow",
 ]
+
+_IN_FIBERS = {
+    "Fiber": "running",
+    "FrameInfo": "describing",
+    "Op": "ops",
+    "fiber": "decorating",
+}
+"""Name → module. Imported when first used: few programs have fibers, and the transformer is large."""
 
 _IN_ENGINE = {
     "AttemptInfo": "looking.past",
@@ -222,13 +246,17 @@ _IN_ENGINE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _IN_ENGINE:
+    if name in _IN_ENGINE:
+        module = f"onceflow.engine.{_IN_ENGINE[name]}"
+    elif name in _IN_FIBERS:
+        module = f"onceflow.authoring.fibers.{_IN_FIBERS[name]}"
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    value = globals()[name] = getattr(importlib.import_module(f"onceflow.engine.{_IN_ENGINE[name]}"), name)
+    value = globals()[name] = getattr(importlib.import_module(module), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_IN_ENGINE})
+    return sorted({*globals(), *_IN_ENGINE, *_IN_FIBERS})

@@ -500,3 +500,42 @@ class WorkerDied(OnceflowError):
 
 class EngineClosed(OnceflowError):
     """Raised when something is asked of an engine that is closed or has failed."""
+
+
+class DurableSyntaxError(OnceflowError):
+    """Raised when a function cannot be made durable. `file` and `line` say where, `problem` what is not supported."""
+
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        self.file = file
+        self.line = line
+        self.problem = problem
+        super().__init__(f"{file}:{line}: {problem}")
+
+
+class NotPersistable(OnceflowError, TypeError):
+    """Raised when a fiber cannot be saved where it waits. `function`, `file` and `line` say where that is, `what` which
+    of its values is to blame. The fiber itself is unharmed."""
+
+    def __init__(self, text: str, *, function: str = "", file: str = "", line: int = 0, what: str = "") -> None:
+        self.function = function
+        self.file = file
+        self.line = line
+        self.what = what
+        super().__init__(f"cannot save fiber: {text}")
+
+
+class CodeChanged(OnceflowError):
+    """Raised when a saved fiber stands in code that is not there any more. `ref` names the function, `saved` and
+    `loaded` are the versions, `verdict` says why the fiber cannot go on in the new code."""
+
+    def __init__(self, ref: str, saved: str, loaded: str | None, verdict: str) -> None:
+        self.ref = ref
+        self.saved = saved
+        self.loaded = loaded
+        self.verdict = verdict
+        now = f"the loaded version is {loaded}" if loaded else "there is no such function any more"
+        super().__init__(f"fiber was parked in {ref} version {saved}, {now}: {verdict}")
+
+
+class BadSnapshot(OnceflowError, ValueError):
+    """Raised when bytes are not a snapshot of a fiber, or not one that may be loaded here."""

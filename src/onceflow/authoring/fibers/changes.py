@@ -1,0 +1,150 @@
+"""Code that changes while fibers are parked in it.
+
+**pin** finishes a fiber in the code in which it began: the stored source is compiled again, inside the module as it
+is now (helpers that it calls are the new ones). **move** lets it go on at the corresponding place of the new code.
+**fail** leaves it alone.
+
+Two places correspond if the suspended expressions have the same text (or the same label) and stand in the same
+constructs that hold state: loops, `with`, handlers, `finally`. `if` and `try` hold none, so putting a place into one
+keeps it. The lists of places of both versions are aligned as the lines of two texts are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from onceflow.authoring.fibers import definitions
+from onceflow.authoring.fibers.definitions import Definition
+from onceflow.authoring.fibers.points import Point, Version
+from onceflow.errors import CodeChanged
+
+Verdict = Literal["moved", "check", "lost"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """What becomes of fibers that are parked at one point."""
+
+    point: Point
+    """In the old code."""
+    verdict: Verdict
+    target: Point | None = None
+    """In the new code."""
+    missing: tuple[str, ...] = ()
+    """Variables that the new code may read there and the old code did not keep."""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        place = f"line {self.point.line}: {self.point.text}"
+        if self.verdict == "lost":
+            return f"{place} → lost: {self.reason}"
+        assert self.target is not None
+        goal = f"{place} → line {self.target.line}"
+        return f"{goal}, check: missing {list(self.missing)}" if self.missing else f"{goal}, moved"
+
+
+def report(old: Version, new: Version) -> list[Move]:
+    """For every point of the old code: can a fiber that is parked there go on in the new code, and where?"""
+    return [_judge(point, old, new, _aligned(old, new)) for point in old.points]
+
+
+def _judge(point: Point, old: Version, new: Version, aligned: dict[int, int]) -> Move:
+    number = aligned.get(point.number)
+    if number is None:
+        return Move(point, "lost", reason=_why_lost(point, new))
+    target = new.points[number - 1]
+    if [role for role, _ in point.hidden] != [role for role, _ in target.hidden]:
+        return Move(point, "lost", reason="it stands in other constructs that hold state")
+    if len(point.temporaries) != len(target.temporaries):
+        return Move(point, "lost", reason="it is now part of another expression, which holds other intermediate values")
+    missing = tuple(sorted(target.live - point.live))
+    return Move(point, "check" if missing else "moved", target, missing)
+
+
+def _why_lost(point: Point, new: Version) -> str:
+    same = [other for other in new.points if _text(other) == _text(point)]
+    if not same:
+        return "it is gone or its expression was edited (a label would keep it)"
+    if all(other.shape != point.shape for other in same):
+        then, now = " in ".join(point.shape[::-1]) or "nothing", " in ".join(same[0].shape[::-1]) or "nothing"
+        return f"it was inside {then} and is now inside {now}"
+    return "its order among the other awaits has changed"
+
+
+def _text(point: Point) -> str:
+    return f"label {point.label}" if point.label is not None else point.text
+
+
+def _aligned(old: Version, new: Version) -> dict[int, int]:
+    before = [(_text(point), point.shape) for point in old.points]
+    after = [(_text(point), point.shape) for point in new.points]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    return {
+        block.a + offset + 1: block.b + offset + 1
+        for block in matcher.get_matching_blocks()
+        for offset in range(block.size)
+    }
+
+
+class Moving:
+    """A frame on its way into newer code."""
+
+    def __init__(self, definition: Definition, old: Version, move: Move) -> None:
+        self._definition = definition
+        self._old = old
+        self._move = move
+
+    def supplied(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The variables that the new code needs besides. Raises CodeChanged if nobody has them."""
+        migrate = self._definition.policy.migrate
+        supplied = dict(migrate(dict(variables))) if migrate else {}
+        missing = sorted({*self._move.missing} - {*variables} - {*supplied})
+        if missing:
+            raise CodeChanged(
+                self._old.ref,
+                self._old.version,
+                self._definition.version.version,
+                f"check: missing {missing} at line {self._move.target.line if self._move.target else 0}; give "
+                "@fiber(migrate=...) a function that supplies them",
+            )
+        return supplied
+
+
+def resolve(ref: str, version: str, number: int) -> tuple[Definition, int, Moving | None]:
+    """Where a saved frame goes on: definition and number of the point there. Raises CodeChanged."""
+    now = definitions.current(ref)
+    if now is None:
+        raise CodeChanged(ref, version, None, "it was removed or renamed (@fiber(name=...) keeps an old name)")
+    if now.version.version == version:
+        return now, number, None
+    if number <= 0 and now.policy.on_change == "move":
+        return now, number, None
+    if now.policy.on_change == "pin":
+        before = definitions.pinned(ref, version, now)
+        if before is None:
+            raise CodeChanged(
+                ref,
+                version,
+                now.version.version,
+                "pin needs the old source, which was not registered (register_version)",
+            )
+        return before, number, None
+    return _moved(now, version, number)
+
+
+def _moved(now: Definition, version: str, number: int) -> tuple[Definition, int, Moving | None]:
+    ref = now.ref
+    if now.policy.on_change == "fail":
+        raise CodeChanged(ref, version, now.version.version, "on_change='fail' keeps it where it is")
+    old = definitions.older(ref, version)
+    if old is None:
+        raise CodeChanged(
+            ref, version, now.version.version, "move needs the old points, which were not registered (register_version)"
+        )
+    move = _judge(old.points[number - 1], old, now.version, _aligned(old, now.version))
+    if move.target is None:
+        raise CodeChanged(ref, version, now.version.version, f"lost: {move.reason}")
+    return now, move.target.number, Moving(now, old, move)

@@ -1,0 +1,296 @@
+"""From the source of a durable function to its code: the live function, the resuming one, and the table of points."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from types import CodeType
+from typing import NamedTuple
+
+from onceflow.authoring.fibers import guards, hashing, nodes, refusing, scopes, sources
+from onceflow.authoring.fibers.guards import GOAL, SAVED, Guards
+from onceflow.authoring.fibers.liveness import Liveness
+from onceflow.authoring.fibers.lowering import Lowering
+from onceflow.authoring.fibers.nodes import Suspend, name, placed
+from onceflow.authoring.fibers.points import Point
+
+CELLS = "_F_cells"
+"""A function whose closure holds the captured variables, so that their cells can be found."""
+MAKER = "_F_make"
+MARK = 1_000_000
+"""More lines than any source has."""
+INNER = "_F_function"
+"""Not the function's own name, which must remain a global for it."""
+VALUES = "_F_w"
+
+
+class Compiled(NamedTuple):
+    """What is made of one source."""
+
+    live: CodeType
+    resuming: CodeType
+    points: tuple[Point, ...]
+    parameters: tuple[str, ...]
+    variables: tuple[str, ...]
+    """All of the user's, as they are called in a frame."""
+    captured: tuple[str, ...]
+    inner: dict[int, list[CodeType]]
+    """The functions that are defined inside, by their number in source order. The live and the resuming function have
+    each their own."""
+
+
+class Source(NamedTuple):
+    node: nodes.Function
+    qualname: str
+    file: str
+    flags: int
+
+
+class Compiler:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        node = source.node
+        refusing.check(node, source.qualname, source.file)
+        self._classes = source.qualname.split(".")[:-1]
+        body = _Hiding().of(hashing.without_docstring(node.body)) or [ast.copy_location(ast.Pass(), node)]
+        before = scopes.names_of(node.args, body)
+        self._lowered = Lowering(source.file, before).function(body)
+        self._suspensions = guards.number(self._lowered)
+        self._names = scopes.names_of(node.args, self._lowered)
+        own = [id for id in self._names.bound if not id.startswith(nodes.PREFIX)]
+        self.variables = tuple(sorted(map(self._mangle, own)))
+        self.captured = tuple(sorted(map(self._mangle, self._names.captured)))
+        self._points = self._all_points()
+        self.inner: dict[int, list[CodeType]] = {}
+        self._functions = _inner_functions(node)
+
+    def compile(self) -> Compiled:
+        live, resuming = self._live(), self._resuming()
+        return Compiled(
+            live,
+            resuming,
+            self._points,
+            self._names.parameters,
+            self.variables,
+            self.captured,
+            self.inner,
+        )
+
+    def _mangle(self, id: str) -> str:
+        """Private names of a class are spelled otherwise in its methods."""
+        kind = self._classes[-1].lstrip("_") if self._classes else ""
+        private = id.startswith("__") and not id.endswith("__") and kind
+        return f"_{kind}{id}" if private else id
+
+    def _all_points(self) -> tuple[Point, ...]:
+        liveness = Liveness(self._lowered)
+        return tuple(
+            self._point(suspension, liveness.at.get(suspension.number, frozenset())) for suspension in self._suspensions
+        )
+
+    def _point(self, node: Suspend, live: frozenset[str]) -> Point:
+        kinds = [around.kind for around in node.around]
+        last = max((index for index, kind in enumerate(kinds) if kind == "finally"), default=-1)
+        hidden = tuple(
+            pair
+            for index, around in enumerate(node.around)
+            if not around.pending or index < last
+            for pair in around.hidden
+        )
+        roles = {variable for _, variable in hidden}
+        temporaries = [id for id in live if id.startswith(nodes.PREFIX) and id != nodes.RUNTIME and id not in roles]
+        bound = self._names.bound
+        users = bound if self._names.reads_all else live & bound | self._names.captured & bound
+        return Point(
+            node.number,
+            node.lineno,
+            node.col_offset,
+            node.text,
+            node.label,
+            tuple(kinds),
+            hidden,
+            tuple(sorted(set(temporaries) - self._names.captured, key=_age)),
+            frozenset(self._mangle(id) for id in users if not id.startswith(nodes.PREFIX)),
+        )
+
+    def _live(self) -> CodeType:
+        """The function with the user's parameters. Its defaults are those that the user's function has."""
+        generator = Guards(resuming=False, mangle=self._mangle)
+        body = generator.block(self._lowered)
+        arguments = copy.copy(self.source.node.args)
+        arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
+        arguments.kw_defaults = [default and ast.Constant(None) for default in arguments.kw_defaults]
+        return self._code(arguments, [*self._prologue(generator.uses_dead), *body], [])
+
+    def _resuming(self) -> CodeType:
+        generator = Guards(resuming=True, mangle=self._mangle)
+        lowered = _Super(self._names.parameters).of(self._lowered)
+        body = generator.block(lowered)
+        captured = sorted(self._names.captured)
+        start: list[ast.stmt] = [ast.Nonlocal(captured)] if captured else []
+        start.append(nodes.assign(VALUES, ast.Attribute(name(SAVED), "variables", ast.Load())))
+        start += [self._restore(id) for id in self._restored()]
+        start.append(nodes.assign(VALUES, None))
+        empty = ast.Expr(nodes.call(nodes.helper("take"), name(SAVED), ast.Constant(0)))
+        start.append(ast.If(nodes.negated(name(GOAL)), [empty], []))
+        arguments = _arguments(GOAL, SAVED)
+        first = self._first()
+        return self._code(arguments, [*placed(start, first), *self._prologue(generator.uses_dead), *body], captured)
+
+    def _restored(self) -> list[str]:
+        """What a snapshot can bring: the user's variables, and what points hold besides."""
+        own = {id for id in self._names.bound if not id.startswith(nodes.PREFIX)}
+        for point in self._points:
+            own.update(variable for _, variable in point.hidden)
+            own.update(point.temporaries)
+        return sorted(own - self._names.captured)
+
+    def _restore(self, id: str) -> ast.stmt:
+        text = ast.Constant(self._mangle(id))
+        value = ast.Subscript(name(VALUES), text, ast.Load())
+        return ast.If(ast.Compare(text, [ast.In()], [name(VALUES)]), [nodes.assign(id, value)], [])
+
+    def _prologue(self, uses_dead: bool) -> list[ast.stmt]:
+        lines: list[ast.stmt] = []
+        if self._names.captured:
+            values = ast.Tuple([name(id) for id in sorted(self._names.captured)], ast.Load())
+            inner = ast.arguments([], [], ast.arg(CELLS), [], [], None, [])
+            lines.append(nodes.assign(CELLS, ast.Lambda(inner, values)))
+        if uses_dead:
+            lines.append(nodes.assign(guards.DEAD, False))
+        return placed(lines, self._first())
+
+    def _first(self) -> ast.AST:
+        return self._lowered[0] if self._lowered else self.source.node
+
+    def _code(self, arguments: ast.arguments, body: list[ast.stmt], captured: list[str]) -> CodeType:
+        node = self.source.node
+        function = type(node)(INNER, arguments, body, [], None)
+        placed([function], node)
+        code = self._compiled(function, captured)
+        if self._functions:
+            for index, inner in identify(code, self._compiled(self._marked(function), captured)):
+                self.inner.setdefault(index, []).append(inner)
+        return code
+
+    def _compiled(self, function: nodes.Function, captured: list[str]) -> CodeType:
+        node = self.source.node
+        maker = ast.FunctionDef(MAKER, _arguments(nodes.RUNTIME, *captured), [function], [], None)
+        tree = sources.in_classes(ast.copy_location(maker, node), f"{'.'.join([*self._classes, MAKER])}")
+        module = sources.compile_tree(tree, self.source.file, self.source.flags)
+        code = sources.find_code(module, [*self._classes, MAKER, INNER])
+        return _requalified(code, code.co_qualname, self.source.qualname).replace(co_name=node.name)
+
+    def _marked(self, function: nodes.Function) -> nodes.Function:
+        """The same function, in which the line of each inner function tells its number."""
+        copied = copy.deepcopy(function)
+        for node in ast.walk(copied):
+            if isinstance(node, (*nodes.FUNCTIONS, ast.Lambda)) and not _holds_cells(node):
+                index = self._functions.get((node.lineno, node.col_offset))
+                if index is not None:
+                    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+                    first = decorators[0] if decorators else node
+                    first.lineno = first.end_lineno = (index + 1) * MARK
+                    first.end_col_offset = first.col_offset + 1
+        return copied
+
+
+def _inner_functions(function: nodes.Function) -> dict[tuple[int, int], int]:
+    """Where functions are defined inside, and their numbers in source order."""
+    places = sorted(
+        (node.lineno, node.col_offset)
+        for node in ast.walk(function)
+        if isinstance(node, (*nodes.FUNCTIONS, ast.Lambda)) and node is not function
+    )
+    return {place: index for index, place in enumerate(places)}
+
+
+def _age(id: str) -> tuple[int, str]:
+    """Temporaries are numbered as they are made."""
+    digits = "".join(character if character.isdigit() else " " for character in id).split()
+    return int(digits[0]), id
+
+
+def _arguments(*names: str) -> ast.arguments:
+    return ast.arguments([], [ast.arg(one) for one in names], None, [], [], None, [])
+
+
+def _requalified(code: CodeType, old: str, new: str) -> CodeType:
+    constants = tuple(
+        _requalified(constant, old, new) if isinstance(constant, CodeType) else constant for constant in code.co_consts
+    )
+    return code.replace(co_qualname=new + code.co_qualname.removeprefix(old), co_consts=constants)
+
+
+def _holds_cells(node: ast.AST) -> bool:
+    return isinstance(node, ast.Lambda) and node.args.vararg is not None and node.args.vararg.arg == CELLS
+
+
+def identify(code: CodeType, marked: CodeType) -> Iterator[tuple[int, CodeType]]:
+    """The numbers of the functions in `code`, told by the same code with marks. Both have them in the same order;
+    functions that are alike in everything may share one code object, and then it does not matter which of them."""
+    left = _inner_codes(code)
+    for twin in _inner_codes(marked):
+        alike = [inner for inner in left if _likeness(inner) == _likeness(twin)]
+        if not alike:
+            alike = [inner for inner in _inner_codes(code) if _likeness(inner) == _likeness(twin)]
+        else:
+            left.remove(alike[0])
+        if twin.co_firstlineno >= MARK:
+            yield twin.co_firstlineno // MARK - 1, alike[0]
+        yield from identify(alike[0], twin)
+
+
+def _inner_codes(code: CodeType) -> list[CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _likeness(code: CodeType) -> tuple[object, ...]:
+    plain = [repr(constant) for constant in code.co_consts if not isinstance(constant, CodeType)]
+    return code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, tuple(plain)
+
+
+class _OwnScope(ast.NodeTransformer):
+    """Leaves inner functions and classes alone."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def of(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        return [self.visit(copy.deepcopy(statement)) for statement in body]
+
+
+class _Hiding(_OwnScope):
+    """`locals()`, `vars()` and `dir()` do not show what the transformer has added."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and not node.args and not node.keywords:
+            if node.func.id in ("locals", "vars"):
+                return ast.copy_location(nodes.placed_expr(nodes.call(nodes.helper("visible"), node), node), node)
+            if node.func.id == "dir":
+                return ast.copy_location(nodes.placed_expr(nodes.call(nodes.helper("visible_names"), node), node), node)
+        return node
+
+
+class _Super(_OwnScope):
+    """`super()` finds its object as the first parameter, which the resuming function does not have."""
+
+    def __init__(self, parameters: tuple[str, ...]) -> None:
+        self._parameters = parameters
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args and self._parameters:
+            node.args = [ast.copy_location(name(id), node) for id in ("__class__", self._parameters[0])]
+        return node

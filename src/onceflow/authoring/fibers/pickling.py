@@ -1,0 +1,242 @@
+"""The pickler: what ordinary pickle does not know of fibers, or does otherwise.
+
+    coroutine, generator     of a durable function: a frame (not started: its arguments)
+    inner function, lambda   its number in the durable function around it, its defaults and its cells
+    cell                     an empty cell; contents follow behind everything else, since they may refer to anything
+    bound method             the class that has it, its name and its object, so that `super().m` stays what it is
+    exception                see `exceptions`
+    module                   its name
+    class of the script      the importable name of the script instead of `__main__`
+
+Iterators of itertools are refused on every Python: later ones cannot pickle them, and a fiber must survive an upgrade.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import pickle
+from collections.abc import Callable, Iterable
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    TracebackType,
+)
+from typing import Any
+
+from onceflow.authoring.fibers import definitions, exceptions, frames, nodes, rebuilding, sources
+from onceflow.errors import BadSnapshot
+
+PROTOCOL = 5
+
+
+class Unsaveable(Exception):
+    """A value that must not be saved. `args[0]` says why."""
+
+
+class FiberPickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, *, full: bool) -> None:
+        super().__init__(file, PROTOCOL)
+        self.full = full
+        """Whether variables that nobody can read any more are saved too."""
+        self.last: Any = None
+        """What was looked at last: if pickling fails, mostly the culprit."""
+        self._cells: list[CellType] = []
+
+    def dump_all(self, value: Any) -> None:
+        """The value, then the contents of all cells in it, then None."""
+        self.dump(value)
+        while self._cells:
+            cells, self._cells = self._cells, []
+            self.dump([(cell, cell.cell_contents) for cell in cells if _filled(cell)])
+        self.dump(None)
+
+    def reducer_override(self, value: Any) -> Any:
+        rule = _RULES.get(type(value))
+        if rule is not None:
+            self.last = value
+            return rule(self, value)
+        if isinstance(value, BaseException):
+            return self._error(value)
+        if isinstance(value, type):
+            return self._global(value)
+        self.last = value
+        return NotImplemented
+
+    def _routine(self, value: Any) -> Any:
+        frame = frames.paused(value)
+        if frame is None:
+            kind = "generator" if isinstance(value, GeneratorType) else "coroutine"
+            raise Unsaveable(f"cannot pickle '{kind}' object")
+        self._refuse_strangers(frame)
+        hidden = [value for _, value in frame.hidden()]
+        state = hidden, frame.temporaries(), frame.variables(full=self.full), frame.awaited
+        return self._frame(frame, state)
+
+    def _frame(self, frame: frames.Paused, state: tuple[Any, ...]) -> Any:
+        version = frame.definition.version
+        what: tuple[Any, ...] = (version.ref, version.version, frame.number)
+        if cells := frame.cells():
+            what = (*what, cells)
+        return rebuilding.frame, what, state, None, None, rebuilding.set_frame
+
+    def _refuse_strangers(self, frame: frames.Paused) -> None:
+        awaited = frame.awaited
+        if isinstance(awaited, (CoroutineType, GeneratorType)) and frames.paused(awaited) is None:
+            for _ in frames.chain(awaited):
+                pass
+
+    def _function(self, value: FunctionType) -> Any:
+        inner = definitions.of_inner(value.__code__)
+        if inner is not None:
+            definition, index = inner
+            names = value.__code__.co_freevars
+            cells = {
+                name: cell
+                for name, cell in zip(names, value.__closure__ or (), strict=True)
+                if name not in (nodes.RUNTIME, "__class__")
+            }
+            what = definition.ref, definition.version.version, index, cells
+            state = value.__defaults__, value.__kwdefaults__, value.__doc__, value.__dict__
+            return rebuilding.function, what, state, None, None, rebuilding.set_function
+        durable = definitions.of_code(value.__code__)
+        if durable is not None:
+            return rebuilding.durable, (durable.ref,)
+        return self._global(value)
+
+    def _global(self, value: Any) -> Any:
+        if value.__module__ == "__main__" and (name := sources.main_name()) is not None:
+            return rebuilding.named, (name, value.__qualname__)
+        self.last = value
+        return NotImplemented
+
+    def _cell(self, value: CellType) -> Any:
+        self._cells.append(value)
+        return rebuilding.cell, ()
+
+    def _method(self, value: MethodType) -> Any:
+        function, instance = value.__func__, value.__self__
+        kind = instance if isinstance(instance, type) else type(instance)
+        for owner in kind.__mro__:
+            for name, found in _first(value.__name__, vars(owner)):
+                if found is function or getattr(found, "__func__", None) is function:
+                    return rebuilding.method, (owner, name, instance)
+        return MethodType, (function, instance)
+
+    def _builtin_method(self, value: Any) -> Any:
+        instance = value.__self__
+        if instance is None or isinstance(instance, (ModuleType, type)):
+            return NotImplemented
+        return rebuilding.builtin_method, (instance, value.__name__)
+
+    def _module(self, value: ModuleType) -> Any:
+        return rebuilding.module, (value.__name__,)
+
+    def _error(self, value: BaseException) -> Any:
+        what = (type(value), *exceptions.constructor_args(value))
+        return rebuilding.error, what, exceptions.state_of(value), None, None, rebuilding.set_error
+
+    def _traceback(self, value: TracebackType) -> Any:
+        return rebuilding.traceback, (exceptions.entries(value),)
+
+    def _itertools(self, value: Any) -> Any:
+        raise Unsaveable("later Pythons cannot pickle iterators of itertools")
+
+
+def _first(name: str, members: Any) -> Iterable[tuple[str, Any]]:
+    """All members, that of this name first."""
+    if name in members:
+        yield name, members[name]
+    yield from members.items()
+
+
+def _filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+_RULES: dict[type, Callable[[FiberPickler, Any], Any]] = {
+    CoroutineType: FiberPickler._routine,
+    GeneratorType: FiberPickler._routine,
+    FunctionType: FiberPickler._function,
+    CellType: FiberPickler._cell,
+    MethodType: FiberPickler._method,
+    BuiltinMethodType: FiberPickler._builtin_method,
+    MethodWrapperType: FiberPickler._builtin_method,
+    ModuleType: FiberPickler._module,
+    TracebackType: FiberPickler._traceback,
+}
+_RULES |= {kind: FiberPickler._itertools for kind in vars(itertools).values() if isinstance(kind, type)}
+
+
+def dumps(value: Any, *, full: bool) -> tuple[bytes, FiberPickler]:
+    file = io.BytesIO()
+    pickler = FiberPickler(file, full=full)
+    pickler.dump_all(value)
+    return file.getvalue(), pickler
+
+
+def loads(data: bytes, allow: Iterable[type] | None) -> Any:
+    """The value. Generators and coroutines in it are not started yet."""
+    file = io.BytesIO(data)
+    unpickler = pickle.Unpickler(file) if allow is None else _Careful(file, allow)
+    value = unpickler.load()
+    while (contents := unpickler.load()) is not None:
+        for cell, content in contents:
+            cell.cell_contents = content
+    return value
+
+
+class _Careful(pickle.Unpickler):
+    """Refers to nothing but what it is allowed to."""
+
+    def __init__(self, file: io.BytesIO, allow: Iterable[type]) -> None:
+        super().__init__(file)
+        self._allowed = frozenset(allow)
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name in _PLAIN.get(module, ()):
+            return super().find_class(module, name)
+        if module in definitions.modules():
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+        for kind in self._allowed:
+            if kind.__module__ == module and kind.__qualname__ == name:
+                return kind
+        raise BadSnapshot(f"snapshot refers to {module}.{name}, which is not allowed here")
+
+
+_EXCEPTIONS = {
+    name
+    for name, value in vars(__import__("builtins")).items()
+    if isinstance(value, type) and issubclass(value, BaseException)
+}
+_PLAIN: dict[str, set[str]] = {
+    "onceflow.authoring.fibers.rebuilding": {
+        "UNSET", "builtin_method", "cell", "durable", "error", "frame", "function", "method", "set_error", "set_frame",
+        "set_function", "traceback",
+    },
+    "onceflow.authoring.fibers.ops": {"Op"},
+    "builtins": {
+        "bool", "bytearray", "bytes", "complex", "dict", "enumerate", "filter", "float", "frozenset", "int", "iter",
+        "list", "map", "object", "range", "reversed", "set", "slice", "str", "tuple", "zip", "Ellipsis",
+        "NotImplemented", *_EXCEPTIONS,
+    },
+    "collections": {"ChainMap", "Counter", "OrderedDict", "UserDict", "UserList", "defaultdict", "deque"},
+    "copyreg": {"_reconstructor", "__newobj__", "__newobj_ex__"},
+    "datetime": {"date", "datetime", "time", "timedelta", "timezone"},
+    "decimal": {"Decimal"},
+    "fractions": {"Fraction"},
+    "pathlib": {"Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath"},
+    "uuid": {"UUID", "SafeUUID"},
+}  # fmt: skip

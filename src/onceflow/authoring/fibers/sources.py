@@ -1,0 +1,186 @@
+"""Where a durable function is written, and under which name it is found again in another process."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import linecache
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, NoReturn
+
+from onceflow.authoring.fibers import nodes
+from onceflow.errors import DurableSyntaxError
+
+_FUTURES = sum(
+    getattr(__import__("__future__"), name).compiler_flag for name in __import__("__future__").all_feature_names
+)
+
+
+class Located(NamedTuple):
+    node: nodes.Function
+    text: str
+    """The source text of the function, with its decorators and its indentation."""
+    first_line: int
+    file: str
+
+
+def locate(function: FunctionType) -> Located:
+    """The source of a function, which must still be what was imported."""
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if not lines:
+        _refuse(function, "its source text cannot be read; a durable function needs its source")
+    try:
+        tree = _parsed("".join(lines), code.co_filename)
+    except SyntaxError:
+        _refuse(function, _STALE)
+    for node in _functions(tree):
+        if node.name == code.co_name and first_line_of(node) == code.co_firstlineno:
+            break
+    else:
+        _refuse(function, _STALE)
+    if not _agrees(_compiled(node, function.__qualname__, code.co_filename, code.co_flags), code):
+        _refuse(function, _STALE)
+    first, last = code.co_firstlineno, node.end_lineno
+    return Located(node, "".join(lines[first - 1 : last]), first, code.co_filename)
+
+
+_STALE = "the file is not what was imported (was it edited meanwhile?); import it anew"
+
+
+def _refuse(function: FunctionType, problem: str) -> NoReturn:
+    code = function.__code__
+    raise DurableSyntaxError(
+        code.co_filename, code.co_firstlineno, f"durable function {function.__qualname__}: {problem}"
+    )
+
+
+def parse(text: str, first_line: int, file: str) -> nodes.Function:
+    """The function of a stored source text, with the positions that it had."""
+    indented = text[:1] in (" ", "\t")
+    tree = ast.parse("if 1:\n" + text if indented else text, file)
+    ast.increment_lineno(tree, first_line - (2 if indented else 1))
+    return next(_functions(tree))
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(text: str, file: str) -> ast.Module:
+    return ast.parse(text, file)
+
+
+def _functions(tree: ast.AST) -> Iterator[nodes.Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, nodes.FUNCTIONS))
+
+
+def first_line_of(node: nodes.Function) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def in_classes(node: ast.stmt, qualname: str) -> ast.Module:
+    """A module in which the function stands in classes of the same names: these are part of how private names and
+    `super()` are understood."""
+    for kind in reversed(qualname.split(".")[:-1]):
+        node = ast.copy_location(ast.ClassDef(kind, [], [], [node], []), node)
+    return ast.Module([node], [])
+
+
+def compile_tree(tree: ast.Module, file: str, flags: int) -> CodeType:
+    import warnings
+
+    with warnings.catch_warnings():  # whatever there is to say was said when the user's own code was compiled
+        warnings.simplefilter("ignore")
+        code: CodeType = compile(ast.fix_missing_locations(tree), file, "exec", flags & _FUTURES, dont_inherit=True)
+    return code
+
+
+def find_code(code: CodeType, path: Sequence[str]) -> CodeType:
+    """The code of an inner function or class."""
+    for name in path:
+        code = next(
+            constant for constant in code.co_consts if isinstance(constant, CodeType) and constant.co_name == name
+        )
+    return code
+
+
+def _compiled(node: nodes.Function, qualname: str, file: str, flags: int) -> CodeType:
+    bare = type(node)(node.name, node.args, node.body, [], None)
+    tree = in_classes(ast.copy_location(bare, node), qualname)
+    return find_code(compile_tree(tree, file, flags), qualname.split("."))
+
+
+def _agrees(found: CodeType, loaded: CodeType) -> bool:
+    """Whether this source can be that of the loaded function. Names and constants are compared; code that a tool
+    (pytest, say) has rewritten while it was imported has names that no source can have, and is taken on trust."""
+    if any(name.startswith("@") for name in (*loaded.co_names, *loaded.co_varnames)):
+        return True
+    arguments = found.co_argcount + found.co_kwonlyargcount
+    return (
+        found.co_varnames[:arguments] == loaded.co_varnames[:arguments]
+        and set(found.co_names) == set(loaded.co_names)
+        and _constants(found) == _constants(loaded)
+    )
+
+
+def _constants(code: CodeType) -> set[str]:
+    return {repr(constant) for constant in code.co_consts if not isinstance(constant, CodeType)}
+
+
+def module_name(function: FunctionType) -> str:
+    """The name under which another process can import the function's module."""
+    module = function.__module__
+    if module != "__main__":
+        return module
+    name = main_name()
+    if name is None:
+        _refuse(
+            function,
+            "it is defined in __main__, which is no file that another process could import; put it into a module",
+        )
+    main = sys.modules["__main__"]
+    if getattr(main, "__spec__", None) is None and not _has_guard(function):
+        _refuse(
+            function,
+            "its script would run again when another process imports it; put what the script does under `if __name__ "
+            '== "__main__":`, or the function into a module',
+        )
+    return name
+
+
+def main_name() -> str | None:
+    """The importable name of the running script: that of `python -m`, or of its file."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        name: str = spec.name
+        return name.removesuffix(".__main__") if name.endswith(".__main__") and not spec.parent else name
+    file = getattr(main, "__file__", None)
+    return Path(file).stem if file else None
+
+
+def _has_guard(function: FunctionType) -> bool:
+    lines = linecache.getlines(function.__code__.co_filename, function.__globals__)
+    tree = _parsed("".join(lines), function.__code__.co_filename)
+    return any(
+        isinstance(node, ast.If)
+        and any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test))
+        for node in tree.body
+    )
+
+
+def import_named(module: str) -> Any:
+    """The module of this name, which may be the running script."""
+    if module == main_name():
+        return sys.modules["__main__"]
+    return importlib.import_module(module)
+
+
+def named(module: str, qualname: str) -> Any:
+    found = import_named(module)
+    for step in qualname.split("."):
+        found = inspect.getattr_static(found, step) if isinstance(found, type) else getattr(found, step)
+    return found
