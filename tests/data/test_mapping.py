@@ -94,6 +94,13 @@ def test_views_outlive_the_segment(arena: Arena, segments: Segments) -> None:
         segments.map(place)
 
 
+def test_what_is_not_within_its_segment_cannot_be_mapped(arena: Arena, segments: Segments) -> None:
+    place = put(arena, segments, b"x" * (3 * MB))
+
+    with pytest.raises(ValueError, match="not within"):
+        segments.map(Place(place.segment, 3 * MB, 3 * MB))
+
+
 def test_neither_segments_nor_views_need_descriptors(arena: Arena, segments: Segments) -> None:
     before = len(os.listdir("/proc/self/fd"))
     places = [put(arena, segments, bytes([number]) * (3 * MB)) for number in range(20)]

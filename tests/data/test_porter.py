@@ -220,8 +220,8 @@ def test_thousands_of_objects_come_and_go(desk: Desk) -> None:
     assert blobs == [step.to_bytes(4, "big") * 5_000 for step in range(0, 3_000, 100)]
 
 
-def test_two_who_have_much_to_say_do_not_block_each_other(desk: Desk) -> None:
-    numbers = [desk.keep(b"x")[0] for _ in range(2_000)]
+def test_two_who_have_much_to_say_do_not_block_each_other(tmp_path: Path) -> None:
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))"
     fetched: list[Fetched | Failed] = []
 
     def take(reply: Fetched | Failed, descriptor: int | None) -> None:
@@ -229,10 +229,32 @@ def test_two_who_have_much_to_say_do_not_block_each_other(desk: Desk) -> None:
         os.close(descriptor)
         fetched.append(reply)
 
-    for _ in range(10):
-        for number in numbers:
-            desk.porter.fetch(number, take)
-    desk.until(lambda: len(fetched) == 20_000)
+    with Desk(tmp_path, few) as desk:
+        numbers = [desk.keep(b"x")[0] for _ in range(2_000)]
+        for _ in range(10):
+            for number in numbers:
+                desk.porter.fetch(number, take)
+        desk.until(lambda: len(fetched) == 20_000)
+
+
+def test_a_segment_may_be_forgotten_while_its_descriptor_is_under_way(desk: Desk) -> None:
+    number, place = desk.keep(b"x" * (3 * MB))
+    fetched: list[int] = []
+
+    def take(reply: Fetched | Failed, descriptor: int | None) -> None:
+        assert descriptor is not None
+        fetched.append(descriptor)
+
+    for _ in range(1_000):
+        desk.porter.fetch(number, take)
+    desk.porter.forget([place.segment])
+    desk.until(lambda: len(fetched) == 1_000)
+
+    assert desk.count().segments == 0
+    assert isinstance(desk.fetch(number), Failed)
+    assert all(os.pread(descriptor, 1, 0) == b"x" for descriptor in fetched)
+    for descriptor in fetched:
+        os.close(descriptor)
 
 
 def test_a_full_disk_fails_the_save_and_leaves_nothing(tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ class Segments:
         with self._lock:
             mapping = self._mappings.get(place.segment)
             if mapping is not None:
+                if place.offset + place.size > mapping.size:
+                    raise ValueError(f"{place} is not within its segment of {mapping.size} bytes")
                 room = memory.room(mapping.address + place.offset, place.size)
             else:
                 size = whole_pages(place.size)

@@ -75,12 +75,17 @@ class Outgoing:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._waiting: deque[tuple[bytes, int | None]] = deque()
+        self._lent: set[int] = set()
+        """Those of the descriptors that are not ours."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, message: Message, descriptor: int | None = None) -> None:
-        """The descriptor belongs to this object from now on. There must be one if the message says so."""
+    def add(self, message: Message, descriptor: int | None = None, *, lent: bool = False) -> None:
+        """There must be a descriptor if the message says so. It belongs to this object from now on, unless it is only
+        lent: then it must stay open until everything is sent."""
+        if lent and descriptor is not None:
+            self._lent.add(descriptor)
         self._waiting.append((_encode(message), descriptor))
 
     def send(self) -> bool:
@@ -100,18 +105,21 @@ class Outgoing:
                 if error.errno == errno.ETOOMANYREFS:  # too many descriptors are on their way to somebody
                     return False
                 raise
-            for descriptor in descriptors:
-                os.close(descriptor)
             for _ in range(count):
                 self._waiting.popleft()
+            self._close(descriptors)
+        self._lent.clear()
         return True
 
     def close(self) -> None:
         """Forgets what was not sent."""
-        for _, descriptor in self._waiting:
-            if descriptor is not None:
-                os.close(descriptor)
+        self._close([descriptor for _, descriptor in self._waiting if descriptor is not None])
         self._waiting.clear()
+
+    def _close(self, descriptors: Iterable[int]) -> None:
+        for descriptor in descriptors:
+            if descriptor not in self._lent:
+                os.close(descriptor)
 
     def _fitting(self) -> tuple[int, list[int]]:
         """How many of the messages fit into the next packet, and their descriptors."""

@@ -86,6 +86,8 @@ class _Porter:
         self._objects: dict[int, _Object] = {}
         self._descriptors: dict[int, int] = {}
         """Segment → descriptor."""
+        self._doomed: list[int] = []
+        """Descriptors that are closed as soon as everything is sent: some may be under way."""
         self._segments = Segments()
         """Those that were needed here."""
         self._spill: SpillFile | None = None
@@ -93,7 +95,7 @@ class _Porter:
         """Number of the request → bytes."""
 
     def serve(self) -> None:
-        self._reply(Hello(os.getpid()), os.pidfd_open(os.getpid()))
+        self._outgoing.add(Hello(os.getpid()), os.pidfd_open(os.getpid()))
         poll = select.poll()
         poll.register(self._crew.bell, select.POLLIN)
         if self._engine is not None:
@@ -104,12 +106,19 @@ class _Porter:
                 sent = self._outgoing.send()
             except (BrokenPipeError, ConnectionResetError):
                 return
+            if sent and self._doomed:
+                self._close_doomed()
             for descriptor, _ in poll.poll(None if sent else CONGESTED):
                 if descriptor == self._crew.bell:
                     for done in self._crew.take():
                         done()
                 elif descriptor == self._engine or not self._listen():
                     return
+
+    def _close_doomed(self) -> None:
+        for descriptor in self._doomed:
+            os.close(descriptor)
+        self._doomed.clear()
 
     def _listen(self) -> bool:
         """Whether there is still somebody to listen to."""
@@ -126,7 +135,8 @@ class _Porter:
                 self._keep(number, place, descriptor)
             case Fetch(number, wanted):
                 if (found := self._find(number, wanted)) is not None:
-                    self._reply(Fetched(number, found.place), os.dup(self._descriptors[found.place.segment]))
+                    descriptor = self._descriptors[found.place.segment]
+                    self._outgoing.add(Fetched(number, found.place), descriptor, lent=True)
             case Save():
                 self._save(request)
             case Spill(number, wanted):
@@ -138,9 +148,7 @@ class _Porter:
                         self._spill_file().free(found.place)
             case Forget(segments):
                 self._segments.forget(segments)
-                for segment in segments:
-                    if segment in self._descriptors:
-                        os.close(self._descriptors.pop(segment))
+                self._doomed += [self._descriptors.pop(segment) for segment in segments if segment in self._descriptors]
             case Count(number):
                 self._reply(self._count(number))
 
@@ -228,9 +236,10 @@ class _Porter:
     def _find(self, number: int, wanted: int) -> _Object | None:
         """The object. If there is none, that is the reply."""
         found = self._objects.get(wanted)
-        if found is None:
-            self._reply(_no_such(number, wanted))
-        return found
+        if found is not None and found.place.segment in self._descriptors:
+            return found
+        self._reply(_no_such(number, wanted))
+        return None
 
     def _view(self, place: Place) -> memoryview:
         if place.segment not in self._segments:
@@ -251,8 +260,8 @@ class _Porter:
             segments=len(self._descriptors),
         )
 
-    def _reply(self, reply: Reply, descriptor: int | None = None) -> None:
-        self._outgoing.add(reply, descriptor)
+    def _reply(self, reply: Reply) -> None:
+        self._outgoing.add(reply)
 
 
 def _failed(number: int, error: StorageError) -> Failed:
