@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from onceflow.authoring.checking import check
+from onceflow.authoring.refs import ref
 from onceflow.authoring.retries import Retry
 from onceflow.authoring.tasks import AsyncTask, Task, task
 from onceflow.authoring.workflows import Workflow, workflow
@@ -20,6 +21,8 @@ from onceflow.errors import (
     InsideTask,
     InvalidGraph,
     InvalidOption,
+    InvalidRef,
+    LostForGood,
     NameTaken,
     NoAttributeYet,
     NoOutput,
@@ -32,6 +35,7 @@ from onceflow.errors import (
     NoValueYet,
     OnceflowError,
     OutputNotSent,
+    RefLost,
     RunActive,
     RunCancelled,
     RunInterrupted,
@@ -59,6 +63,8 @@ from onceflow.errors import (
     WrongParts,
 )
 from onceflow.values.context import current
+from onceflow.values.putting import put
+from onceflow.values.refs import Ref
 from onceflow.values.secrets import Secret
 from onceflow.values.tracking import track
 
@@ -122,7 +128,9 @@ __all__ = [
     "InsideTask",
     "InvalidGraph",
     "InvalidOption",
+    "InvalidRef",
     "LogLine",
+    "LostForGood",
     "NameTaken",
     "NoAttributeYet",
     "NoOutput",
@@ -137,6 +145,8 @@ __all__ = [
     "Op",
     "OutputNotSent",
     "Progress",
+    "Ref",
+    "RefLost",
     "Retry",
     "RunActive",
     "RunCancelled",
@@ -186,6 +196,8 @@ __all__ = [
     "list_runs",
     "list_tasks",
     "logs",
+    "put",
+    "ref",
     "resume",
     "resume_all",
     "resume_async",

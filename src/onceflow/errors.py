@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 
 class OnceflowError(Exception):
@@ -321,6 +321,36 @@ class UnpicklableTask(OnceflowError, TypeError):
         super().__init__(
             f"task {task!r} cannot be stored: {reason}. Define it in a module that can be imported, or make what it "
             "refers to inside its function."
+        )
+
+
+class InvalidRef(OnceflowError, ValueError):
+    """Raised when a ref is used where it means nothing: outside of the run or the attempt that it belongs to."""
+
+
+class RefLost(OnceflowError, LookupError):
+    """Raised by `Ref.get` when what the ref refers to is gone. The attempt that met it does not count, whatever it does
+    with the exception: the task that made the ref runs again, and then this one."""
+
+    noticed: ClassVar[list[Callable[[str], None]]] = []
+    """Called with the id of the ref when it is made: it cannot be told by whether the exception comes through."""
+
+    def __init__(self, ref: Any, reason: str) -> None:
+        """`ref` is a `Ref`."""
+        self.ref: str = ref._id
+        self.reason = reason
+        super().__init__(f"what {ref!r} refers to is gone: {reason}")
+        for notice in self.noticed:
+            notice(self.ref)
+
+
+class LostForGood(OnceflowError):
+    """Raised for a task whose refs were lost again and again, although what they refer to was made anew or restored."""
+
+    def __init__(self, task: str, refs: str) -> None:
+        super().__init__(
+            f"what {refs} refers to was gone whenever {task} asked for it, even after it had been made anew or "
+            "restored from what is saved of it. Look at the `_checkpoint` and `_restore` of the ref's class"
         )
 
 

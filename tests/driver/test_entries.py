@@ -13,6 +13,7 @@ from onceflow.authoring.building import build_graph
 from onceflow.core import records
 from onceflow.core.refs import RefPart
 from onceflow.driver import entries
+from onceflow.driver.inputs import DESCRIPTION
 from onceflow.storage.journal import Entry
 from tests.driver.common import effect
 
@@ -51,9 +52,10 @@ def test_every_record_without_a_value_is_among_those():
 @given(names, attempts, st.lists(st.tuples(keys, st.binary()), unique_by=lambda item: item[0]))
 def test_a_begun_record_comes_back_with_what_it_carries(node, attempt, carried):
     record = records.Begun(node, attempt, tuple(key for key, _ in carried))
-    entry = entries.begun(record, [value for _, value in carried])
+    values = {**dict(carried), ("parent", DESCRIPTION): b"which refs are in it"}
+    entry = entries.begun(record, values)
     assert entries.record_of(entry, unreadable) == record
-    assert entries.carried(entry) == dict(carried)
+    assert entries.carried(entry) == values
 
 
 @given(names, st.integers(0, 70), attempts, st.binary())

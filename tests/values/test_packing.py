@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceflow.values.handles import Handle
 from onceflow.values.packing import ALIGNMENT, MAGIC, Packed, pack, unpack
+from onceflow.values.refs import Ref
 
 plain_values = st.recursive(
     st.none() | st.integers() | st.text() | st.binary(max_size=200_000),
@@ -33,8 +33,10 @@ class Buffered:
         return Buffered, (pickle.PickleBuffer(self.data),)
 
 
-class Thing(Handle):
-    pass
+class Thing(Ref[Any]):
+    @property
+    def _id(self) -> str:
+        return str(id(self))
 
 
 @given(plain_values)
@@ -119,10 +121,10 @@ def test_the_same_array_twice_is_one_array() -> None:
     assert first is second
 
 
-def test_handles_are_set_aside_and_filled_in() -> None:
-    things: list[Handle] = []
+def test_refs_are_set_aside_and_filled_in() -> None:
+    things: list[Ref[Any]] = []
 
-    def set_aside(thing: Handle) -> int:
+    def set_aside(thing: Ref[Any]) -> int:
         if thing not in things:
             things.append(thing)
         return things.index(thing)

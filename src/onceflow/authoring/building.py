@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from onceflow.authoring.calls import Call
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
+from onceflow.authoring.refs import RefNode, as_node
 from onceflow.authoring.tasks import task
 from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.graph import Edge, Graph, Node, number_ids
-from onceflow.errors import UnpicklableArgument
+from onceflow.errors import InvalidRef, UnpicklableArgument
 from onceflow.values import secrets, snapshot
 from onceflow.values.fingerprint import Contents, Walk
 from onceflow.values.handles import Handle
+from onceflow.values.putting import GivenRef
+from onceflow.values.refs import Ref, ValueRef
 from onceflow.values.templates import Arguments, Slot, Template
 
 
@@ -32,11 +35,17 @@ class WorkflowGraph(Graph):
     """The large buffers of all arguments, each once. They still belong to the user until the run is submitted."""
 
 
-def build_graph(node: object) -> WorkflowGraph:
-    """The graph whose result is this node's output. Raises `NotANode` for anything else."""
+Hold = Callable[[Ref[Any]], int]
+"""Takes note of a ref in the arguments of a graph that a task returns, and says which part of the task's output it
+is."""
+
+
+def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
+    """The graph whose result is this node's output. Raises `NotANode` for anything else. `hold` is given by a task that
+    returns the graph, and whose refs the nodes read from its output."""
     result = as_handle(node, "a graph")
     sink = result if isinstance(result, TaskNode) else owner_of(as_handle(_pick.bind(result), "a graph"))
-    readings = _read_all(sink)
+    readings = _read_all(sink, hold)
     positions = {reading.node: position for position, reading in enumerate(readings)}
     ids = number_ids([reading.node._task.name for reading in readings])
     buffers: dict[Any, pickle.PickleBuffer] = {}
@@ -68,10 +77,11 @@ def _pick(part: Any) -> Any:
 class _Reading:
     """What a node reads: its parents, and where in its arguments they stand."""
 
-    __slots__ = ("_encoded", "_handles", "node", "parents")
+    __slots__ = ("_encoded", "_handles", "_hold", "node", "parents")
 
-    def __init__(self, node: TaskNode, contents: Contents) -> None:
+    def __init__(self, node: TaskNode, contents: Contents, hold: Hold | None) -> None:
         self.node = node
+        self._hold = hold
         walk = Walk(contents)
         args, kwargs = _arguments(node)
         self._encoded = [
@@ -87,7 +97,9 @@ class _Reading:
         self.parents: dict[TaskNode, int] = {}
         """Parent → mask of the parts that are read. The order is that of the edges."""
         for handle in self._handles:
-            parent, part = _source(handle)
+            parent, part = self._source(handle)
+            if parent is None:
+                continue
             mask = 1 << part if part is not None else (1 << parent._task.settings.num_returns) - 1
             self.parents[parent] = self.parents.get(parent, 0) | mask
         for parent in node._after:
@@ -100,6 +112,7 @@ class _Reading:
         if not self._encoded:
             return ""
         slots = [b"%d.%d" % (edge, -1 if part is None else part) for edge, part in self._slots(self._handles)]
+        slots += [b"by ref %d" % number for number in _by_ref(self._handles)]
         seen = hashlib.blake2b(digest_size=16)
         for part in (*self._encoded, b"", *slots):
             seen.update(b"%d:%b" % (len(part), part))
@@ -115,6 +128,7 @@ class _Reading:
             return Template(
                 self._slots(taken.handles),
                 payload=taken.payload,
+                by_ref=_by_ref(taken.handles),
                 buffers=tuple([buffers.setdefault(_memory(buffer), buffer) for buffer in taken.buffers]),
             )
         if not self._handles:
@@ -127,22 +141,51 @@ class _Reading:
 
     def _slots(self, handles: Iterable[Handle]) -> tuple[Slot, ...]:
         edges = {parent: number for number, parent in enumerate(self.parents)}
-        return tuple([(edges[node], part) for node, part in map(_source, handles)])
+        sources = map(self._source, handles)
+        # What a returned graph reads of the task that returned it comes after all edges of the node.
+        return tuple([(len(edges) if node is None else edges[node], part) for node, part in sources])
+
+    def _source(self, handle: Handle) -> tuple[TaskNode | None, int | None]:
+        """The node that a handle reads, and the part, or None for the whole output. The node is None for a ref in a
+        graph that a task returns: it is a part of that task's output."""
+        match handle:
+            case PartNode():
+                return handle._node, handle._part
+            case TaskNode():
+                return handle, None
+            case RefNode():
+                return _node_and_part(handle)
+            case Ref() if self._hold is not None:
+                return None, self._hold(handle)
+            case GivenRef():
+                return as_node(handle), 0
+            case _:
+                assert isinstance(handle, Ref)
+                whose = handle._whose if isinstance(handle, ValueRef) else "the run in which it was made"
+                raise InvalidRef(
+                    f"{handle!r} cannot be bound into a run: it belongs to {whose}. Bind what `get()` gives, or "
+                    "`onceflow.put` of that"
+                )
 
 
-def _read_all(sink: TaskNode) -> list[_Reading]:
+def _by_ref(handles: Sequence[Handle]) -> tuple[int, ...]:
+    """The numbers of those that are read as refs."""
+    return tuple([number for number, handle in enumerate(handles) if isinstance(handle, Ref | RefNode)])
+
+
+def _read_all(sink: TaskNode, hold: Hold | None) -> list[_Reading]:
     """Every node that leads to the sink, each after its parents."""
     contents = Contents()
     finished: list[_Reading] = []
     seen = {sink}
-    first = _Reading(sink, contents)
+    first = _Reading(sink, contents, hold)
     stack: list[tuple[_Reading, Iterator[TaskNode]]] = [(first, iter(first.parents))]
     while stack:
         reading, parents = stack[-1]
         for parent in parents:
             if parent not in seen:
                 seen.add(parent)
-                further = _Reading(parent, contents)
+                further = _Reading(parent, contents, hold)
                 stack.append((further, iter(further.parents)))
                 break
         else:
@@ -163,12 +206,9 @@ def _arguments(node: TaskNode) -> Arguments:
     return arguments
 
 
-def _source(handle: Handle) -> tuple[TaskNode, int | None]:
-    """The node that a handle reads, and the part, or None for the whole output."""
-    if isinstance(handle, PartNode):
-        return handle._node, handle._part
-    assert isinstance(handle, TaskNode)
-    return handle, None
+def _node_and_part(ref: RefNode) -> tuple[TaskNode, int]:
+    node = ref._node
+    return (node._node, node._part) if isinstance(node, PartNode) else (node, 0)
 
 
 def _without_handle(

@@ -139,7 +139,7 @@ class TaskNode(NodeHandle):
     def _parents(self) -> Iterator[TaskNode]:
         """Every node that it reads or waits for; some of them more than once."""
         values = self._snapshot.handles if self._snapshot is not None else (*self._args, *(self._kwargs or {}).values())
-        yield from (owner_of(value) for value in values if isinstance(value, TaskNode | PartNode))
+        yield from (owner_of(value) for value in values if isinstance(value, NodeHandle))
         yield from self._after
 
     def _place(self) -> tuple[int, int]:
@@ -178,6 +178,8 @@ def as_handle(value: object, wanted_by: str) -> TaskNode | PartNode:
     raise NotANode(f"{wanted_by} needs a node and got {value!r} ({type(value).__name__}): {hint}")
 
 
-def owner_of(handle: TaskNode | PartNode) -> TaskNode:
-    """The node itself, or the node that a part belongs to."""
-    return handle._node if isinstance(handle, PartNode) else handle
+def owner_of(handle: NodeHandle) -> TaskNode:
+    """The node itself, or the node that a part or a ref belongs to."""
+    while not isinstance(handle, TaskNode):
+        handle = handle._node
+    return handle

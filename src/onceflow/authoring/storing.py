@@ -105,6 +105,7 @@ class _Node(msgspec.Struct, array_like=True, gc=False):
     buffers: Sequence[int]
     options: Options | None = None
     """If they are not those of the task."""
+    by_ref: tuple[int, ...] = ()
 
 
 class _Workflow(msgspec.Struct, array_like=True, gc=False):
@@ -162,6 +163,7 @@ def encode(graph: WorkflowGraph, buffers: Sequence[str]) -> bytes:
                 template.pickled(),
                 [places[id(buffer)] for buffer in template.buffers] if template.buffers else (),
                 None if node.options == task.core_options else node.options,
+                template.by_ref,
             )
         )
     definition = _Definition(
@@ -277,6 +279,7 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
                         holes=node.holes,
                         payload=node.arguments,
                         buffers=tuple([contents[definition.buffers[place]] for place in node.buffers]),
+                        by_ref=node.by_ref,
                     ),
                     definition.homes[definition.tasks[node.task].home].version,
                 ),

@@ -15,7 +15,9 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from onceflow.data.places import Place
 
@@ -44,6 +46,17 @@ class Object:
 
     def __del__(self) -> None:
         self._shelf.let_go(self.place)
+
+
+class HeldRef(msgspec.Struct, frozen=True, gc=False):
+    """A ref in the output of an attempt."""
+
+    holders: Sequence[int]
+    """The parts that hold it."""
+    origin: int
+    """Its place among the refs that the attempt was given; -1 if it has made it."""
+    content: bytes | Object | None
+    """What it refers to, if the attempt has made it."""
 
 
 class Segment:

@@ -62,7 +62,10 @@ def _prepare(row: Row, before: Row, attempt: int, inputs: Inputs, key: str) -> A
         return None
     values: list[Part] = []
     fed: list[tuple[int, int]] = []
-    for slot, ((edge, part), value) in enumerate(zip(call.slots, inputs.of_attempt(row), strict=True)):
+    needs = inputs.of_attempt(row)
+    if needs.refs is not None:
+        return None
+    for slot, ((edge, part), value) in enumerate(zip(call.slots, needs.values, strict=True)):
         if len(value) != 1:
             return None
         if row.parents[edge][0] is before:

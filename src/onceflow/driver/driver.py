@@ -13,25 +13,29 @@ A driver belongs to one thread and has no I/O of its own: everything goes throug
 
 from __future__ import annotations
 
-from collections import deque
+import weakref
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence, Set
+from functools import partial
 from typing import Literal
 
 import msgspec
 
 from onceflow.core import commands, events, records
 from onceflow.core.graph import Graph
+from onceflow.core.refs import RefPart
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
-from onceflow.data.objects import Object
+from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import ahead, entries
-from onceflow.driver.inputs import Inputs, Key, Value
+from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
 from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
 from onceflow.driver.work import Host, Store, Work
-from onceflow.errors import FunctionNotLoaded, OnceflowError, TaskTimedOut
+from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, TaskTimedOut
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
 from onceflow.values.failures import dump
+from onceflow.values.refs import LIVE
 
 Status = Literal["running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
 """How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""
@@ -45,7 +49,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     status: Status
     result: tuple[Part, ...] = ()
-    """The parts of the run's output, if it succeeded."""
+    """The parts of the run's output, if it succeeded; then what the refs in it refer to."""
     failed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     uncertain: tuple[str, ...] = ()
@@ -53,6 +57,8 @@ class Ending(msgspec.Struct, frozen=True):
     """What the first of `failed` raised (`values.failures`), or the undo for which the run is paused."""
     timeout: float | None = None
     """How many seconds it had, if it was cancelled because it ran out of time."""
+    parts: int = 1
+    """How many of `result` are parts of the output."""
 
 
 class _Held(msgspec.Struct):
@@ -61,13 +67,15 @@ class _Held(msgspec.Struct):
     mark: int
     """The number of the batch."""
     command: commands.Command
-    needs: list[Value]
-    """For each slot, the parts of what is read."""
-    output: Value | None = None
+    needs: Needs
+    """What it reads."""
 
     def survives(self, objects: Set[Object], replaced: Mapping[Object, Blob]) -> bool:
         """Whether it can be carried out although these objects are no more."""
-        for value in self.needs if self.output is None else [*self.needs, self.output]:
+        values, refs, output = self.needs
+        if output is not None:
+            values = [*values, output]
+        for value in values if refs is None else [*values, refs.contents]:
             for number, part in enumerate(value):
                 if isinstance(part, Object) and part in objects:
                     if part not in replaced:
@@ -117,6 +125,14 @@ class Driver:
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._blobs = blobs or {}
         """Node → its blobs that count."""
+        self._named = Counter([blob.reference for found in self._blobs.values() for blob in found])
+        """Reference → how many parts are saved there: a ref that was passed on is saved once."""
+        self._references: weakref.WeakKeyDictionary[Object, str] = weakref.WeakKeyDictionary()
+        """Objects in memory that are saved, and where."""
+        self._being_saved: dict[int, list[tuple[str, int, int]]] = {}
+        """Id of a value that is being written → for whom: (node, part, attempt)."""
+        self._kept_forms: dict[tuple[str, int, int], bytes] = {}
+        """(node, part, attempt) → what is saved of a ref of a user's, as long as its output is in memory."""
         self.raised_last = failed or {}
         """Node → what it raised last."""
         self._due = due or {}
@@ -175,8 +191,15 @@ class Driver:
             if not self._busy:
                 self._work_off(())
 
-    def finished(self, work: Work, parts: Sequence[Part], is_graph: bool, annotations: str | None = None) -> None:
-        """What was started has returned."""
+    def finished(
+        self,
+        work: Work,
+        parts: Sequence[Part],
+        is_graph: bool,
+        annotations: str | None = None,
+        held: Sequence[HeldRef] = (),
+    ) -> None:
+        """What was started has returned. `held` are the refs in its output."""
         if not self._take(work):
             return
         self.finished_attempts += 1
@@ -196,9 +219,12 @@ class Driver:
                 self.raised_last[node] = dump(error, "the engine")
                 self.tell(events.Raised(node, attempt, permanent=True))
                 return
+        refs: tuple[RefPart, ...] = ()
+        if held:
+            parts, refs = self._with_refs(work, parts, held)
         if attempt in self._private:
             self._private.discard(attempt)
-            self._outputs.put_privately(node, parts)
+            self._outputs.put_privately(node, parts, refs)
         else:
             row = self.run.rows.get(node)
             if row is not None and row.attempt == attempt:
@@ -208,7 +234,23 @@ class Driver:
                 elif self.annotations:
                     self.annotations.pop(node, None)
         small = is_small(parts[0]) if len(parts) == 1 else all(map(is_small, parts))
-        self.tell(events.Finished(node, attempt, graph, small))
+        self.tell(events.Finished(node, attempt, graph, small, refs))
+
+    def _with_refs(
+        self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef]
+    ) -> tuple[Sequence[Part], tuple[RefPart, ...]]:
+        """The parts of an output with what the refs in it refer to, and what core has to know about these."""
+        contents: list[Part] = []
+        refs: list[RefPart] = []
+        for ref in held:
+            came = work.refs if ref.origin >= 0 else None
+            content = ref.content if came is None else came.contents[ref.origin]
+            assert content is not None
+            contents.append(content)
+            holders = sum([1 << part for part in ref.holders])
+            refs.append(RefPart(holders, None if came is None else came.sources[ref.origin]))
+        unused: list[Part] = [b""] * (work.parts - len(parts))  # a graph is one part, whatever was declared
+        return [*parts, *unused, *contents], tuple(refs)
 
     def raised(self, work: Work, failure: bytes, permanent: bool) -> None:
         """What was started has raised."""
@@ -227,6 +269,23 @@ class Driver:
         else:
             del self._deaths[what]
             self._note_raised(work, failure, permanent=False)
+
+    def met_lost(self, work: Work, refs: Sequence[int]) -> None:
+        """It asked for what these of its refs refer to, and that is gone: the attempt does not count. If that happens
+        too often, what was saved of a ref is good for nothing, and that is a failure of the task."""
+        if not self._take(work):
+            return
+        assert work.refs is not None
+        what = (work.node, work.undo)
+        met = self._deaths[what] = self._deaths.get(what, 0) + 1
+        if met >= MOST_DEATHS:
+            del self._deaths[what]
+            ids = ", ".join([work.refs.ids[place] for place in refs])
+            self._note_raised(work, dump(LostForGood(work.node, ids), "the engine"), permanent=False)
+            return
+        lost = self._outputs.lose_live([work.refs.contents[place] for place in refs], self._saved_form)
+        self.tell(events.Lost(tuple(lost), ((work.node, work.attempt),)))
+        self.tell(events.Ended(work.node, work.attempt))
 
     def ended(self, work: Work) -> None:
         """It was stopped, and runs no more."""
@@ -366,7 +425,7 @@ class Driver:
             case commands.Finish(status, _, kept, uncertain):
                 measured = self.measurements.take(self.run.epoch)
                 self._entries.append(entries.finished(records.Finished(status), kept, uncertain, measured))
-                self._hold(command, [])
+                self._hold(command)
             case commands.Start():
                 row = self.run.rows[command.node]
                 if command.private:
@@ -383,12 +442,13 @@ class Driver:
                     self._outputs.release_private(node)
                 else:
                     self._outputs.release(node)
+                    self._forget_kept_forms(node)
                     if node in self.annotations and node not in self.run.graph.index:
                         del self.annotations[node]
             case commands.Undo():
                 row = self.run.rows[command.node]
-                output = None if command.finished is None else self._inputs.output(row)
-                self._hold(command, self._inputs.of_undo(row), output)
+                needs = self._inputs.of_undo(row, with_output=command.finished is not None)
+                self._hold(command, needs)
             case commands.Stop(node, attempt):
                 self._stop(node, attempt)
             case commands.Wait():
@@ -397,7 +457,7 @@ class Driver:
                 self._outputs.drop(node, attempt)
                 self.raised_last[node] = dump(error, "the engine")
             case _:
-                self._hold(command, [])
+                self._hold(command)
 
     def _append(self, record: records.Record) -> None:
         match record:
@@ -405,11 +465,14 @@ class Driver:
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 reference = self._saving.pop((node, part, attempt), None)
                 if reference is None:
-                    value = self._outputs.get(node, part)
+                    value = self._kept_forms.get((node, part, attempt)) or self._inputs.resolve(node, part)
+                    if isinstance(value, tuple):
+                        value = self._store.values({value})[value]
                     assert isinstance(value, bytes)
                     entry = entries.saved(record, value, None, annotations)
                 else:
                     self._blobs.setdefault(node, []).append(SavedBlob(attempt, part, reference))
+                    self._named[reference] += 1
                     entry = entries.saved(record, None, reference, annotations)
             case records.Begun(node, _, carried):
                 entry = entries.begun(record, self._inputs.carry(node, carried), self._time_runs_since(node))
@@ -431,16 +494,16 @@ class Driver:
                 entry = entries.plain(record)
         self._entries.append(entry)
 
-    def _hold(self, command: commands.Command, needs: list[Value], output: Value | None = None) -> None:
+    def _hold(self, command: commands.Command, needs: Needs = NOTHING) -> None:
         mark = self._submitted + bool(self._entries or self._opening)
-        self._held.append(_Held(mark, command, needs, output))
+        self._held.append(_Held(mark, command, needs))
 
     def _carry_out(self, held: _Held) -> None:
         match held.command:
             case commands.Start() as command:
                 self._start(command, held.needs)
             case commands.Undo() as command:
-                self._undo(command, held.needs, held.output)
+                self._undo(command, held.needs)
             case commands.Drop(node, through):
                 self._drop(node, through)
             case commands.Park(node):
@@ -450,23 +513,20 @@ class Driver:
             case command:
                 raise AssertionError(f"{command} is not durable")
 
-    def _start(self, command: commands.Start, needs: list[Value]) -> None:
+    def _start(self, command: commands.Start, needs: Needs) -> None:
         row = self.run.rows[command.node]
         node, key = row.node, self._key(row)
-        values, spans = self._inputs.read(needs)
-        work = Work(row.id, node.task, command.attempt, node.call, values, node.parts, key, spans)
+        read = self._inputs.read(needs)
+        work = Work(row.id, node.task, command.attempt, node.call, read.parts, node.parts, key, read.spans, read.refs)
         self._launch(work)
         if row.effect == "none" and row.consumers:
             self._latest = work
 
-    def _undo(self, command: commands.Undo, needs: list[Value], output: Value | None) -> None:
+    def _undo(self, command: commands.Undo, needs: Needs) -> None:
         row = self.run.rows[command.node]
-        has_output = output is not None and self._inputs.is_kept(output)
-        if output is not None and has_output:
-            needs = [*needs, output]
+        parts, spans, refs, has_output = self._inputs.read(needs)
         node, key = row.node, self._key(row)
-        values, spans = self._inputs.read(needs)
-        self._launch(Work(row.id, node.task, command.attempt, node.call, values, 1, key, spans, True, has_output))
+        self._launch(Work(row.id, node.task, command.attempt, node.call, parts, 1, key, spans, refs, True, has_output))
 
     def _launch(self, work: Work) -> None:
         if self._drained is not None:
@@ -556,34 +616,90 @@ class Driver:
     # -- values --------------------------------------------------------------------------------------------------------
 
     def _save(self, node: str, part: int, attempt: int) -> None:
-        value = self._outputs.get(node, part)
-        assert isinstance(value, bytes | Object)
+        value = self._inputs.resolve(node, part)
+        if isinstance(value, tuple):  # a ref that came in, is saved with who had it before, and not in memory
+            value = self._store.values({value})[value]
+        if isinstance(value, Blob):  # a ref that came in and was saved before
+            self._saving[node, part, attempt] = value.reference
+            self._events.append(events.Saved(node, part, attempt))
+        elif isinstance(value, bytes) and value[:8] == LIVE:
+            self._writing += 1
+            self._host.checkpoint(self, node, value, partial(self._checkpointed, node, part, attempt))
+        else:
+            self._save_value(node, part, attempt, value)
+
+    def _save_value(self, node: str, part: int, attempt: int, value: bytes | Object) -> None:
         if is_small(value):
             self._events.append(events.Saved(node, part, attempt))
             return
+        reference = self._references.get(value) if isinstance(value, Object) else None
+        if reference is not None and self._named[reference]:
+            self._saving[node, part, attempt] = reference
+            self._events.append(events.Saved(node, part, attempt))
+            return
+        waiting = self._being_saved.get(id(value))
+        if waiting is not None:
+            waiting.append((node, part, attempt))
+            return
+        waiting = self._being_saved[id(value)] = [(node, part, attempt)]
 
         def then(reference: str | None) -> None:
             self._writing -= 1
+            del self._being_saved[id(value)]
             if self.over:
                 return  # nobody will ever name it: it is collected as an orphan
             if reference is None:
                 assert isinstance(value, Object)
                 self.lost({value})
                 return
-            self._saving[node, part, attempt] = reference
-            self.tell(events.Saved(node, part, attempt))
-            if self._saving.pop((node, part, attempt), None) is not None:
+            if isinstance(value, Object):
+                self._references[value] = reference
+            for saved in waiting:
+                self._saving[saved] = reference
+                self.tell(events.Saved(*saved))
+                self._saving.pop(saved, None)
+            if not self._named[reference]:
                 self._store.delete(reference)  # too late: the output has been dropped meanwhile
 
         self._writing += 1
         self._host.save(self, f"{node}.{part}.{attempt}", value, then)
 
+    def _checkpointed(
+        self, node: str, part: int, attempt: int, kept: bytes | Object | None, failure: bytes | None
+    ) -> None:
+        """A ref of a user's has told what has to be saved of it, or has raised this."""
+        self._writing -= 1
+        if self.over:
+            return
+        row = self.run.rows.get(node)
+        if row is None or row.attempt != attempt or not row.saving >> part & 1:
+            return
+        if kept is None:
+            if failure is not None:
+                self.raised_last[node] = failure
+            self.tell(events.SaveFailed(node, part, attempt, permanent=True))
+        elif is_small(kept):
+            assert isinstance(kept, bytes)
+            self._kept_forms[node, part, attempt] = kept
+            self.tell(events.Saved(node, part, attempt))
+        else:
+            self._save_value(node, part, attempt, kept)
+            self._work_off(())
+
+    def _forget_kept_forms(self, node: str) -> None:
+        if self._kept_forms:
+            for key in [key for key in self._kept_forms if key[0] == node]:
+                del self._kept_forms[key]
+
     def _drop(self, node: str, through: int) -> None:
         self._outputs.drop(node, through)
+        self._forget_kept_forms(node)
         kept = []
         for blob in self._blobs.pop(node, ()):
             if blob.attempt <= through:
-                self._store.delete(blob.reference)
+                self._named[blob.reference] -= 1
+                if not self._named[blob.reference]:  # else a ref that somebody else saved as well
+                    self._store.delete(blob.reference)
             else:
                 kept.append(blob)
         if kept:
@@ -594,7 +710,7 @@ class Driver:
     def _finish(self, command: commands.Finish) -> None:
         if command.status == "succeeded":
             (sink,) = self.run.ends()
-            self._end(Ending("succeeded", self._saved_output(sink)))
+            self._end(Ending("succeeded", self._saved_output(sink), parts=sink.node.parts))
             return
         failure = self.raised_last.get(command.failed[0]) if command.failed else None
         self._end(Ending(command.status, (), command.failed, command.kept, command.uncertain, failure))
@@ -605,12 +721,31 @@ class Driver:
                 return Blob(blob.reference)
         return None
 
+    def _saved_form(self, node: str, part: int, attempt: int) -> Part | None:
+        """What is saved of a ref of a user's."""
+        row = self.run.rows.get(node)
+        if row is None or not row.saved >> part & 1:
+            return None
+        return self._kept_forms.get((node, part, attempt)) or self._saved_blob(node, part, attempt)
+
     def _saved_output(self, row: Row) -> tuple[Part, ...]:
-        """As everybody will find it who asks for it, now or later."""
+        """As everybody will find it who asks for it, now or later: the declared parts, then the refs in them."""
         blobs = {blob.part: Blob(blob.reference) for blob in self._blobs.get(row.id, ()) if blob.attempt == row.attempt}
-        parts, _ = self._inputs.read([self._inputs.output(row)])
-        return tuple([blobs.get(number, part) for number, part in enumerate(parts)])
+        wanted = {(row.id, part) for part in range(row.every_part.bit_length()) if part not in blobs}
+        missing = {key for key in wanted if not _is_plain(self._outputs.get(*key))}
+        stored = self._store.values(missing) if missing else {}
+        return tuple(
+            [
+                blobs.get(part) or stored.get((row.id, part)) or self._outputs.get(row.id, part) or b""
+                for part in range(row.every_part.bit_length())
+            ]
+        )
 
     def _end(self, ending: Ending) -> None:
         self.ending = ending
         self._host.ended(self)
+
+
+def _is_plain(part: Part | None) -> bool:
+    """Whether a part in memory is what is saved of it."""
+    return isinstance(part, bytes) and part[:8] != LIVE

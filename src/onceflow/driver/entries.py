@@ -8,7 +8,7 @@ entry, so a record that needs it is only complete together with the value.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -48,11 +48,12 @@ def _unpack_ref(fields: Sequence[Any]) -> RefPart:
     return RefPart(widen(holders), (origin[0], origin[1]) if origin else None)
 
 
-def begun(record: records.Begun, values: Sequence[bytes], since: float | None = None) -> Entry:
-    """`values` are those of `record.carried`, in its order; `since` is when the task's time began to run, in seconds
-    since 1970, if it has a limit for all its attempts."""
-    fields = (record.attempt, record.carried) if since is None else (record.attempt, record.carried, since)
-    return Entry("begun", record.node, _encode(fields), _encode(values) if values else None)
+def begun(record: records.Begun, values: Mapping[tuple[str, int], bytes], since: float | None = None) -> Entry:
+    """`values` are those of `record.carried`, and what belongs to them; `since` is when the task's time began to run,
+    in seconds since 1970, if it has a limit for all its attempts."""
+    keys = list(values)
+    fields = (record.attempt, keys) if since is None else (record.attempt, keys, since)
+    return Entry("begun", record.node, _encode(fields), _encode(list(values.values())) if values else None)
 
 
 def failed(record: records.Failed, failure: bytes | None, due: float, since: float | None = None) -> Entry:
@@ -101,7 +102,7 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
     match entry.kind:
         case "begun":
             attempt, carried = fields[:2]
-            return records.Begun(entry.node, attempt, tuple([(node, part) for node, part in carried]))
+            return records.Begun(entry.node, attempt, tuple([(node, part) for node, part in carried if part >= 0]))
         case "saved":
             part, attempt, is_graph = fields[:3]
             graph = load_graph(entry.node, value_of(entry, read)) if is_graph else None

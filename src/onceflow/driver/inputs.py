@@ -7,16 +7,62 @@ because a record that was appended a moment ago is not there yet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+import msgspec
+
+from onceflow.core.graph import narrow, widen
 from onceflow.core.rows import Row
 from onceflow.driver.outputs import Outputs, Part
-from onceflow.driver.work import Store
+from onceflow.driver.work import GivenRefs, Store
 
 Key = tuple[str, int]
 """(node, part): a value that is not in memory and has to be read from the journal."""
 
+DESCRIPTION = -1
+"""Stands for a part among what a *begun* record carries: which refs are in the output, and which parts hold them."""
+
 Value = list[Part | Key]
 """The parts of one value, each in memory, in a blob, or in the journal."""
+
+
+class FoundRefs:
+    """The refs in what is read. As in `GivenRefs`, but that some contents have yet to be read from the journal."""
+
+    __slots__ = ("contents", "ids", "instead", "places", "sources", "tables")
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.sources: list[Key] = []
+        self.contents: Value = []
+        self.tables: dict[int, list[int]] = {}
+        self.instead: list[int] = []
+        """Places among the inputs where a ref itself is read."""
+        self.places: dict[Key, int] = {}
+        """Source → place."""
+
+
+class Needs(NamedTuple):
+    """What an attempt reads, found when it is decided."""
+
+    values: list[Value]
+    """For each slot."""
+    refs: FoundRefs | None = None
+    output: Value | None = None
+    """For an undo that may see what was returned."""
+
+
+class Read(NamedTuple):
+    """What an attempt reads, as `Work` has it."""
+
+    parts: list[Part]
+    spans: Sequence[int]
+    refs: GivenRefs | None
+    has_output: bool
+
+
+NOTHING = Needs([])
+_READ_NOTHING = Read([], (), None, False)
 
 
 class Inputs:
@@ -32,50 +78,153 @@ class Inputs:
         self._swept = 0
         """How many were left of `_carried` when it was last swept."""
 
-    def of_attempt(self, row: Row) -> list[Value]:
+    def of_attempt(self, row: Row) -> Needs:
         """What the slots of its arguments read."""
         slots = row.node.call.slots
-        return [self._find(row.parents[edge][0], part) for edge, part in slots] if slots else []
+        if not slots:
+            return NOTHING
+        values = [self._find(row.parents[edge][0], part) for edge, part in slots]
+        return Needs(values, self._refs_of(row, {}))
 
-    def of_undo(self, row: Row) -> list[Value]:
-        """The same for its undo, which sees what the attempt saw."""
+    def of_undo(self, row: Row, *, with_output: bool) -> Needs:
+        """The same for its undo, which sees what the attempt saw, and perhaps what it returned."""
         carried = self._carried.get(row.id, {})
-        return [self._find(row.parents[edge][0], part, carried) for edge, part in row.node.call.slots]
+        values = [self._find(row.parents[edge][0], part, carried) for edge, part in row.node.call.slots]
+        output = self._find(row, None) if with_output else None
+        return Needs(values, self._refs_of(row, carried, output=with_output), output)
 
-    def output(self, row: Row) -> Value:
+    def output(self, row: Row) -> Needs:
         """Its own output, as a whole."""
-        return self._find(row, None)
+        return Needs([self._find(row, None)], self._refs_in([(row, None, False)], {}))
 
-    def read(self, values: list[Value]) -> tuple[list[Part], Sequence[int]]:
-        """As `Work` has it: all parts, and how many of them belong to each value."""
+    def read(self, needs: Needs) -> Read:
+        """As `Work` has it."""
+        values, refs, output = needs.values, needs.refs, needs.output
+        if not values and output is None:
+            return _READ_NOTHING
+        if output is not None and self._is_kept(output):
+            values = [*values, output]
         missing = {part for value in values for part in value if isinstance(part, tuple)}
+        if refs is not None:
+            missing.update([part for part in refs.contents if isinstance(part, tuple)])
         stored = self._store.values(missing) if missing else {}
-        parts = [stored[part] if isinstance(part, tuple) else part for value in values for part in value]
-        return parts, () if len(parts) == len(values) else [len(value) for value in values]
+        parts: list[Part] = [stored[part] if isinstance(part, tuple) else part for value in values for part in value]
+        spans = () if len(parts) == len(values) else [len(value) for value in values]
+        given = None
+        if refs is not None:
+            # Of an output that an undo cannot see any more, the refs may be gone as well: nobody asks for them.
+            contents = [stored.get(part, b"") if isinstance(part, tuple) else part for part in refs.contents]
+            given = GivenRefs(refs.ids, refs.sources, contents, refs.tables)
+            for place in refs.instead:
+                parts[place] = b""
+        return Read(parts, spans, given, len(values) > len(needs.values))
 
-    def is_kept(self, value: Value) -> bool:
+    def resolve(self, node: str, part: int) -> Part | Key:
+        """This part, in memory or in the journal. A ref that was passed on may be found with who had it before."""
+        while True:
+            value = self._outputs.get(node, part)
+            if value is not None:
+                return value
+            row = self._rows.get(node)
+            if row is None or row.refs is None or part < row.node.parts or row.saved >> part & 1:
+                return node, part
+            origin = row.refs.parts[part - row.node.parts].origin
+            if origin is None:
+                return node, part
+            node, part = origin
+
+    def _is_kept(self, value: Value) -> bool:
         """Whether an output that an undo may see can be read. It may have been released without having been saved."""
         missing = {part for part in value if isinstance(part, tuple)}
         return not missing or not missing - self._store.values(missing).keys()
 
-    def carry(self, node: str, keys: Iterable[Key]) -> list[bytes]:
-        """The inputs that go into the *begun* record of a node. They are remembered for its undo."""
+    # -- refs ----------------------------------------------------------------------------------------------------------
+
+    def _refs_of(self, row: Row, carried: Mapping[Key, bytes], *, output: bool = False) -> FoundRefs | None:
+        """The refs in what its slots read; None if there are none, as mostly."""
+        call = row.node.call
+        by_ref = call.template.by_ref
+        if not (by_ref or carried or row.refs is not None or self._outputs.described):
+            for parent, _ in row.parents:
+                if parent.refs is not None:
+                    break
+            else:
+                return None
+        read = [(row.parents[edge][0], part, slot in by_ref) for slot, (edge, part) in enumerate(call.slots)]
+        if output:
+            read.append((row, None, False))
+        return self._refs_in(read, carried)
+
+    def _refs_in(self, read: list[tuple[Row, int | None, bool]], carried: Mapping[Key, bytes]) -> FoundRefs | None:
+        """`read`: for each slot the row, the part, and whether it is read as a ref."""
+        found = FoundRefs()
+        place = 0
+        for row, part, as_ref in read:
+            for number in range(row.node.parts) if part is None else (part,):
+                if as_ref:
+                    found.tables[place] = [self._add_ref(found, row, number, carried)]
+                    found.instead.append(place)
+                elif number < row.node.parts and (holders := self._holders(row, carried)):
+                    found.tables[place] = [
+                        self._add_ref(found, row, row.node.parts + k, carried) if mask >> number & 1 else -1
+                        for k, mask in enumerate(holders)
+                    ]
+                place += 1
+        return found if found.ids else None
+
+    def _holders(self, row: Row, carried: Mapping[Key, bytes]) -> list[int]:
+        """For each ref in an output the mask of the parts that hold it. A row that was forgotten, or whose output was
+        rebuilt for an undo, does not know it any more."""
+        description = carried.get((row.id, DESCRIPTION))
+        if description is not None:
+            return [widen(mask) for mask in msgspec.msgpack.decode(description)]
+        if row.refs is not None:
+            return [ref.holders for ref in row.refs.parts]
+        return [ref.holders for ref in self._outputs.described.get(row.id, ())]
+
+    def _add_ref(self, found: FoundRefs, row: Row, part: int, carried: Mapping[Key, bytes]) -> int:
+        source = (row.id, part)
+        if source not in found.places:
+            found.places[source] = len(found.ids)
+            found.ids.append(self._maker_of(row.id, part))
+            found.sources.append(source)
+            found.contents += self._find(row, part, carried)
+        return found.places[source]
+
+    def _maker_of(self, node: str, part: int) -> str:
+        row = self._rows.get(node)
+        while row is not None and row.refs is not None and part >= row.node.parts:
+            origin = row.refs.parts[part - row.node.parts].origin
+            if origin is None:
+                break
+            node, part = origin
+            row = self._rows.get(node)
+        return f"{node}.{part}"
+
+    def carry(self, node: str, keys: Iterable[Key]) -> dict[Key, bytes]:
+        """The inputs that go into the *begun* record of a node, and which refs are in them. They are remembered for its
+        undo."""
         values: dict[Key, bytes] = {}
         for key in keys:
-            value = self._outputs.get(*key)
+            value = self.resolve(*key)
             assert isinstance(value, bytes)
             values[key] = value
+        row = self._rows[node]
+        for parent, mask in row.parents if row.effect == "undoable" else ():
+            if mask and parent.refs is not None:
+                description = [narrow(ref.holders) for ref in parent.refs.parts]
+                values[parent.id, DESCRIPTION] = msgspec.msgpack.encode(description)
         if values:
             self._carried[node] = values
             self._sweep()
-        return list(values.values())
+        return values
 
     def forget_carried(self, node: str) -> None:
         self._carried.pop(node, None)
 
     def _find(self, row: Row, part: int | None, carried: Mapping[Key, bytes] | None = None) -> Value:
         found: Value = []
-        for number in range(row.every_part.bit_length()) if part is None else (part,):
+        for number in range(row.node.parts) if part is None else (part,):
             value: Part | None = None
             if carried is not None:
                 value = carried.get((row.id, number))
@@ -83,7 +232,7 @@ class Inputs:
                 value = self._outputs.get(row.id, number)
             if value is None:
                 value = self._outputs.get_privately(row.id, number)
-            found.append((row.id, number) if value is None else value)
+            found.append(self.resolve(row.id, number) if value is None else value)
         return found
 
     def _sweep(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence, Set
 
 import msgspec
 
+from onceflow.core.refs import RefPart
 from onceflow.data.objects import Object
 from onceflow.values.packing import SMALL
 
@@ -39,12 +40,16 @@ class Outputs:
         """Node → the attempt and its parts; None for a part that is saved, but not at hand."""
         self._private: dict[str, Sequence[Part]] = {}
         """Node → what was rebuilt for undos only."""
+        self.described: dict[str, Sequence[RefPart]] = {}
+        """Node → the refs in that."""
 
     def put(self, node: str, attempt: int, parts: Sequence[Part | None]) -> None:
         self._parts[node] = (attempt, list(parts))
 
-    def put_privately(self, node: str, parts: Sequence[Part]) -> None:
+    def put_privately(self, node: str, parts: Sequence[Part], refs: Sequence[RefPart] = ()) -> None:
         self._private[node] = parts
+        if refs:
+            self.described[node] = refs
 
     def put_part(self, node: str, attempt: int, part: int, value: Part) -> None:
         """A saved part of a run that is loaded."""
@@ -63,11 +68,24 @@ class Outputs:
         parts = self._private.get(node)
         return None if parts is None else parts[part]
 
+    def lose_live(self, forms: Sequence[Part], saved: Callable[[str, int, int], Part | None]) -> list[tuple[str, int]]:
+        """What refs of users refer to, in their live forms, is gone. `saved` finds what was saved of a node's part and
+        attempt, and takes its place. Returns the parts that cannot be read any more."""
+        gone: list[tuple[str, int]] = []
+        for node, (attempt, parts) in self._parts.items():
+            for number, part in enumerate(parts):
+                if isinstance(part, bytes) and part in forms:
+                    parts[number] = saved(node, number, attempt)
+                    if parts[number] is None:
+                        gone.append((node, number))
+        return gone
+
     def release(self, node: str) -> None:
         self._parts.pop(node, None)
 
     def release_private(self, node: str) -> None:
         self._private.pop(node, None)
+        self.described.pop(node, None)
 
     def drop(self, node: str, through: int) -> None:
         """Forget what attempts up to this one left."""

@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
 
 
+class GivenRefs(msgspec.Struct, frozen=True, gc=False):
+    """The refs that an attempt is given, in its inputs or as inputs."""
+
+    ids: list[str]
+    """Who made them: equal refs that came different ways have equal ids."""
+    sources: list[tuple[str, int]]
+    """Where they come from: (node, part)."""
+    contents: list[Part]
+    """What they refer to."""
+    tables: dict[int, list[int]]
+    """Place among `Work.inputs` → for each number of a ref in it, its place here, or -1. An empty input stands for the
+    first of them itself."""
+
+
 class Work(msgspec.Struct, frozen=True, gc=False):
     """An attempt of a node, or the undo of one, with all it needs."""
 
@@ -32,6 +46,7 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     spans: Sequence[int] = ()
     """How many of `inputs` belong to each slot: an output of several parts that is read as a whole has several. Empty
     if each slot has one."""
+    refs: GivenRefs | None = None
     undo: bool = False
     has_output: bool = False
     """For an undo: whether what comes after the inputs of all slots is the output that is taken back. It is not there
@@ -61,6 +76,12 @@ class Host(Protocol):
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         """Write a blob, then call `then` with its reference, or with None if the object was lost before. If it cannot
         be written, `Driver.interrupt`."""
+
+    def checkpoint(
+        self, driver: Driver, node: str, live: bytes, then: Callable[[bytes | Object | None, bytes | None], None]
+    ) -> None:
+        """Have a ref of a user's tell what has to be saved of it (`values.refs`), then call `then` with its kept form,
+        or with what it raised."""
 
     def wake(self, driver: Driver) -> None:
         """Call `Driver.flush` soon."""

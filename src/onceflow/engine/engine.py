@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
-from onceflow.driver.driver import Ending
 from onceflow.engine import deaths, outcomes, settings
 from onceflow.engine.attaching import Attaching
 from onceflow.engine.cancelling import GRACE, Cancelling, cancel
@@ -242,7 +241,7 @@ class Engine:
         """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""
         self._check_open()
         row = self._listing.row(run)
-        ending = Ending("succeeded", self._reading.output(row.id, task))
+        ending = self._reading.output(row.id, task)
         return outcomes.value_of(ending, row.id, row.name, self.map_blob)
 
     def status(self, run: str) -> Status:

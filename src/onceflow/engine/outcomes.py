@@ -5,13 +5,14 @@ Values and exceptions of user code are unpickled here, in the thread of whoever 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onceflow.driver.driver import Ending
 from onceflow.driver.outputs import Blob, Part
 from onceflow.errors import OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
 from onceflow.values import failures, packing
+from onceflow.values.refs import Ref, ValueRef, is_own, restore
 
 Map = Callable[[str], memoryview]
 """Gives the content of a blob."""
@@ -21,14 +22,27 @@ def value_of(ending: Ending, run: str, name: str | None, map: Map) -> Any:
     """The result of a run. Raises what `error_of` gives if there is none."""
     if ending.status != "succeeded":
         raise error_of(ending, run, name)
-    parts = [_load(part, map) for part in ending.result]
+    declared, held = ending.result[: ending.parts], ending.result[ending.parts :]
+    handles = [_ref(part, f"{run}.{number}", map) for number, part in enumerate(held, ending.parts)]
+    parts = [_load(part, map, handles) for part in declared]
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _load(part: Part, map: Map) -> Any:
+def _ref(part: Part, id: str, map: Map) -> Ref[Any]:
+    content = _content(part, map)
+    if is_own(content):
+        return restore(content)
+    return ValueRef(id, lambda: _load(part, map, ()), "a run, whose result it is in")
+
+
+def _load(part: Part, map: Map, refs: Sequence[Ref[Any]]) -> Any:
     """Whoever gets it may do with it what they like: it is theirs alone."""
+    return packing.unpack(_content(part, map), refs, ours=True)
+
+
+def _content(part: Part, map: Map) -> bytes | memoryview:
     assert isinstance(part, bytes | Blob)
-    return packing.unpack(part if isinstance(part, bytes) else map(part.reference), ours=True)
+    return part if isinstance(part, bytes) else map(part.reference)
 
 
 def error_of(ending: Ending, run: str, name: str | None) -> OnceflowError:

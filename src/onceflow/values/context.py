@@ -6,10 +6,14 @@ import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from onceflow.errors import NotInTask
+from onceflow.errors import NotInTask, RefLost
 from onceflow.values import metadata
+
+if TYPE_CHECKING:
+    from onceflow.values.packing import Packed
+    from onceflow.values.refs import Ref
 
 running: ContextVar[Mapping[str, Any] | None] = ContextVar("onceflow_running", default=None)
 """The context of the job that runs here (`Job.context`); None outside of tasks."""
@@ -31,14 +35,45 @@ class Link(Protocol):
     def is_told(self, token: int) -> bool:
         """Whether a job has been told to stop."""
 
+    def put(self, packed: Packed) -> Ref[Any]:
+        """A ref to a value that a job has made."""
+
 
 _links: list[Link] = []
 """At most one."""
+
+came: dict[int, Mapping[str, int]] = {}
+"""Job → ids of the refs that it was given, and their places among them."""
+
+_lost: dict[int, set[int]] = {}
+"""Job → places of refs that were lost when it asked for them."""
+
+
+def _note_lost(id: str) -> None:
+    token = job_token.get()
+    place = came.get(token, {}).get(id)
+    if place is not None:
+        _lost.setdefault(token, set()).add(place)
+
+
+RefLost.noticed.append(_note_lost)
+
+
+def take_lost(token: int) -> list[int]:
+    """To be called when a job ends: the places of refs that it was given and that were lost when it asked for them."""
+    if not came or came.pop(token, None) is None:
+        return []
+    return sorted(_lost.pop(token, ()))
 
 
 def connect(link: Link) -> None:
     """To be called once in a process that runs jobs."""
     _links[:] = [link]
+
+
+def link() -> Link | None:
+    """What runs jobs in this process, if anything does."""
+    return _links[0] if _links else None
 
 
 class Current:

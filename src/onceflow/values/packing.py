@@ -10,8 +10,8 @@ nothing else. Both can be told apart by their first byte.
 
 What is built upon buffers is read-only, whatever its size: others may be reading the same memory.
 
-A *handle* in the value (`values.handles`) is set aside as well: its number stands in the pickle, and whoever unpacks it
-says what goes there.
+A *ref* in the value (`values.refs`) is set aside as well: its number stands in the pickle, and whoever unpacks it says
+what goes there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 from onceflow.values import snapshot
 from onceflow.values.buffers import Buffer
 from onceflow.values.functions import is_named
-from onceflow.values.handles import Handle
+from onceflow.values.refs import Ref
 from onceflow.values.snapshot import PROTOCOL, Chunks
 
 SMALL = 64 * 1024
@@ -37,8 +37,17 @@ ALIGNMENT = 64
 _HEAD = struct.Struct("<8sQQ")
 _ZEROS = bytes(ALIGNMENT)
 
-SetAside = Callable[[Handle], int]
-"""Takes note of a handle that a value holds, and says which number stands for it."""
+SetAside = Callable[[Ref[Any]], int]
+"""Takes note of a ref that a value holds, and says which number stands for it."""
+
+
+class Ready:
+    """Stands for a value that is packed already."""
+
+    __slots__ = ("packed",)
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
 
 
 class Packed:
@@ -76,7 +85,9 @@ class Packed:
 
 
 def pack(value: object, set_aside: SetAside | None = None) -> Packed:
-    """Raises whatever pickling the value raises. Without `set_aside` handles are pickled as they see fit."""
+    """Raises whatever pickling the value raises. Without `set_aside` refs are pickled as they see fit."""
+    if type(value) is Ready:
+        return Packed([value.packed], ())
     file = Chunks()
     buffers: list[pickle.PickleBuffer] = []
     try:
@@ -88,11 +99,11 @@ def pack(value: object, set_aside: SetAside | None = None) -> Packed:
     return Packed(file.chunks, buffers)
 
 
-def unpack(packed: bytes | memoryview, handles: Sequence[Any] = (), *, ours: bool = False) -> Any:
-    """The value. `handles[n]` goes where the n-th handle was. What is built upon buffers is not copied, and keeps
+def unpack(packed: bytes | memoryview, refs: Sequence[Any] = (), *, ours: bool = False) -> Any:
+    """The value. `refs[n]` goes where the n-th ref was. What is built upon buffers is not copied, and keeps
     `packed` alive. `ours`: nobody else reads this memory, and what is built upon it may be changed."""
     if packed[0] != MAGIC[0]:
-        return snapshot.load(bytes(packed), handles) if handles else pickle.loads(packed)
+        return snapshot.load(bytes(packed), refs) if refs else pickle.loads(packed)
     view = memoryview(bytearray(packed) if ours and isinstance(packed, bytes) else packed)
     _, count, pickled = _HEAD.unpack_from(view)
     sizes = struct.unpack_from(f"<{count}Q", view, _HEAD.size)
@@ -105,8 +116,8 @@ def unpack(packed: bytes | memoryview, handles: Sequence[Any] = (), *, ours: boo
         buffer = view[place : place + size]
         buffers.append(buffer if ours else buffer.toreadonly())
         place += size
-    if handles:
-        return snapshot.load(bytes(view[start:end]), handles, buffers)
+    if refs:
+        return snapshot.load(bytes(view[start:end]), refs, buffers)
     return pickle.loads(view[start:end], buffers=buffers)
 
 
@@ -138,7 +149,7 @@ class _Plain(pickle.Pickler):
         if isinstance(value, (type, FunctionType)):
             if value.__module__ == "__main__" and not is_named(value):
                 raise _NotPlain
-        elif self._set_aside is not None and isinstance(value, Handle):
+        elif self._set_aside is not None and isinstance(value, Ref):
             return snapshot.placeholder, (self._set_aside(value),)
         return NotImplemented
 
@@ -154,7 +165,7 @@ def _pickle_thoroughly(
                 raise pickle.PicklingError("an open file belongs to this process")
             if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__" and is_named(value):
                 return value.__qualname__
-            if set_aside is not None and isinstance(value, Handle):
+            if set_aside is not None and isinstance(value, Ref):
                 return snapshot.placeholder, (set_aside(value),)
             return super().reducer_override(value)
 

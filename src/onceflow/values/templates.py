@@ -22,7 +22,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 class Template:
     """The arguments of one node. Either plain (`args` and `kwargs`) or pickled (`payload` of both)."""
 
-    __slots__ = ("_pickled", "args", "buffers", "holes", "kwargs", "payload", "slots")
+    __slots__ = ("_pickled", "args", "buffers", "by_ref", "holes", "kwargs", "payload", "slots")
 
     def __init__(
         self,
@@ -33,8 +33,11 @@ class Template:
         holes: tuple[tuple[int | str, int], ...] = (),
         payload: bytes | None = None,
         buffers: tuple[pickle.PickleBuffer, ...] = (),
+        by_ref: tuple[int, ...] = (),
     ) -> None:
         self.slots = slots
+        self.by_ref = by_ref
+        """The numbers of those slots that get a ref to the value instead of the value."""
         self.args = args
         self.kwargs = kwargs
         self.holes = holes
@@ -45,6 +48,11 @@ class Template:
         self.buffers = buffers
         """Large buffers of the payload. Nodes of one graph that were given the same memory have the same object
         here."""
+
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        self.by_ref = ()  # what was pickled before there were refs does not have it
+        for name, value in state[1].items():
+            setattr(self, name, value)
 
     def fill(self, values: Sequence[Any], buffers: Sequence[Any] | None = None) -> Arguments:
         """Fresh arguments with `values[n]` in slot n. `buffers` replace the template's own, in their order."""

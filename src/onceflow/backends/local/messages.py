@@ -30,6 +30,25 @@ DESCRIPTORS = 120
 """How many a packet may carry. The kernel takes 253."""
 
 
+class RefIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A ref that a job is given."""
+
+    id: str
+    content: bytes | Place
+    """What it refers to."""
+
+
+class RefOut(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A ref in the output of a job."""
+
+    holders: list[int]
+    """The parts that hold it."""
+    origin: int
+    """Its place among `Job.refs`, if it came in with them; else -1."""
+    content: bytes | Place | None
+    """What it refers to, if the job has made it."""
+
+
 class Job(msgspec.Struct, array_like=True, gc=False):
     """A call of a function. Of a job that was started, the pool tells exactly once what became of it."""
 
@@ -71,6 +90,10 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """The token of the job right before it in the lane, on whose output it depends; 0 for almost all."""
     fed: list[tuple[int, int]] = []
     """(number of the input, part of that output)."""
+    refs: list[RefIn] = []
+    tables: dict[int, list[int]] = {}
+    """Input → for each number of a ref in it, its place in `refs` (-1 if it is not in this part). An empty input stands
+    for the first of them itself."""
     spans: list[int] = []
     """How many of `inputs` make up each value: several are a tuple. Empty if each is a value by itself."""
 
@@ -106,6 +129,10 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """It was not started, because what it follows left no output for it."""
     annotations: str | None = None
     """What it told about itself (`values.metadata`), if it has returned."""
+    refs: list[RefOut] = []
+    """The refs in the output."""
+    lost: list[int] = []
+    """Places among `Job.refs` of those that were lost when it asked for them: it does not count."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):

@@ -16,10 +16,12 @@ from socket import socket
 from typing import Any
 
 from onceflow.backends.local.messages import DESCRIPTORS, Batch, Outcomes, Unused, send
+from onceflow.backends.local.refs import MadeRef
 from onceflow.data.arena import Arena
 from onceflow.data.mapping import Segments
 from onceflow.data.places import Place
 from onceflow.values.packing import SMALL, Packed, unpack
+from onceflow.values.refs import Ref
 
 TRIM = 1.0
 """Seconds between two looks at memory that is not used any more."""
@@ -48,8 +50,19 @@ class Objects:
                 self._segments.add(segment, os.dup(descriptor))
         return place
 
-    def load(self, part: bytes | Place, handles: Sequence[Any] = ()) -> Any:
-        return unpack(part if isinstance(part, bytes) else self._segments.map(part), handles)
+    def load(self, part: bytes | Place, refs: Sequence[Any] = ()) -> Any:
+        return unpack(self.view(part), refs)
+
+    def view(self, part: bytes | Place) -> bytes | memoryview:
+        return part if isinstance(part, bytes) else self._segments.map(part)
+
+    def put(self, packed: Packed) -> Ref[Any]:
+        """A ref to a value that a job has made."""
+        return MadeRef(self.leave(packed), self.load, self._free)
+
+    def _free(self, part: bytes | Place) -> None:
+        if isinstance(part, Place):
+            self._arena.free(part)
 
     def learn(self, message: Batch | Unused, descriptors: Iterable[int]) -> None:
         """Takes note of what the pool tells about segments."""
@@ -63,7 +76,12 @@ class Objects:
     def send(self, way: socket, message: Outcomes) -> None:
         """Sends outcomes together with all that the pool has to know about the objects in them. Raises what sending
         raises; it can be tried again then."""
-        mentioned = {part.segment for outcome in message.outcomes for part in outcome.parts if isinstance(part, Place)}
+        mentioned = {
+            part.segment
+            for outcome in message.outcomes
+            for part in (*outcome.parts, *[ref.content for ref in outcome.refs])
+            if isinstance(part, Place)
+        }
         with self._lock:
             told = self._told.setdefault(way, set())
             new = list(mentioned - told)

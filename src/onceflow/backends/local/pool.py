@@ -48,12 +48,23 @@ from onceflow.backends.local.messages import (
     Spawn,
     Wanted,
 )
-from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Progressed, Raised, Report, Statistics
+from onceflow.backends.local.reports import (
+    Died,
+    Ended,
+    Finished,
+    MetLost,
+    Printed,
+    Progressed,
+    Raised,
+    Report,
+    Statistics,
+)
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.window import LONG
 from onceflow.backends.local.workers import Worker
-from onceflow.data.objects import Shelf
+from onceflow.data.objects import HeldRef, Object, Shelf
+from onceflow.data.places import Place
 from onceflow.data.porter.starting import Start
 from onceflow.errors import WorkersUnavailable
 from onceflow.values import functions
@@ -446,6 +457,8 @@ class Pool:
             self._dispatcher.estimates.learn(given.job.function, outcome.ended - outcome.started)
         if outcome.cancelled:
             self._report(Ended(token, started=True))
+        elif outcome.lost:
+            self._report(MetLost(token, outcome.lost, outcome.started, outcome.ended, worker.pid))
         elif outcome.failure is None:
             self._report(
                 Finished(
@@ -456,10 +469,14 @@ class Pool:
                     worker.pid,
                     outcome.graph,
                     outcome.annotations,
+                    [HeldRef(ref.holders, ref.origin, self._content(ref.content)) for ref in outcome.refs],
                 )
             )
         else:
             self._report(Raised(token, outcome.failure, outcome.permanent, outcome.started, outcome.ended, worker.pid))
+
+    def _content(self, part: bytes | Place | None) -> bytes | Object | None:
+        return self.shelf.add(part) if isinstance(part, Place) else part
 
     def _leaves_worker_clean(self, worker: Worker, outcome: Outcome) -> bool:
         """Whether a worker can go on as if the stopped job had never been there. An exception that comes out of nowhere

@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from onceflow.backends.local.messages import (
     Batch,
@@ -45,6 +45,8 @@ from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
 from onceflow.values import context, masking, sealing
 from onceflow.values.functions import Main
+from onceflow.values.packing import Packed
+from onceflow.values.refs import Ref
 
 FLUSH = 0.001
 """Seconds after which outcomes are sent although more jobs wait. Without more jobs they are sent at once."""
@@ -162,6 +164,10 @@ class _Worker:
         """As `Link` has it."""
         if self._progress is not None and not self._is_copy:
             self._progress.tell(token, done, total, note)
+
+    def put(self, packed: Packed) -> Ref[Any]:
+        """As `Link` has it."""
+        return self._objects.put(packed)
 
     def is_told(self, token: int) -> bool:
         """As `Link` has it."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from onceflow.data.objects import Object
+from onceflow.data.objects import HeldRef, Object
 
 Stream = Literal["stdout", "stderr", "log"]
 
@@ -27,6 +27,18 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     graph: bool = False
     annotations: str | None = None
     """What it told about itself (`values.metadata`)."""
+    refs: Sequence[HeldRef] = ()
+    """The refs in the output."""
+
+
+class MetLost(msgspec.Struct, frozen=True, gc=False):
+    """It asked for what refs refer to that it was given, and that is gone. `refs` are their places among them."""
+
+    token: int
+    refs: list[int]
+    started: float
+    ended: float
+    worker: int
 
 
 class Raised(msgspec.Struct, frozen=True, gc=False):
@@ -57,7 +69,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     started: bool
 
 
-Report = Finished | Raised | Died | Ended
+Report = Finished | Raised | MetLost | Died | Ended
 
 
 class Printed(msgspec.Struct, frozen=True, gc=False):

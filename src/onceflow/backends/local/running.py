@@ -9,13 +9,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onceflow.backends.local.messages import PACKET, Batch, Job, Outcome
+from onceflow.backends.local.refs import JobRefs
 from onceflow.data.places import Place
 from onceflow.errors import (
     FunctionNotLoaded,
     InvalidGraph,
+    InvalidRef,
     OutputNotSent,
     SecretUnavailable,
     UnpicklableArgument,
@@ -23,20 +25,32 @@ from onceflow.errors import (
     WrongParts,
 )
 from onceflow.values import culprits, failures, functions, packing, snapshot
-from onceflow.values.context import annotated, running
+from onceflow.values.context import annotated, running, take_lost
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
 from onceflow.values.packing import Packed
+from onceflow.values.refs import Ref
 
 if TYPE_CHECKING:
     from onceflow.backends.local.objects import Objects
 
-PERMANENT = (FunctionNotLoaded, InvalidGraph, SecretUnavailable, UnpicklableArgument, UnpicklableOutput, WrongParts)
+PERMANENT = (
+    FunctionNotLoaded,
+    InvalidGraph,
+    InvalidRef,
+    SecretUnavailable,
+    UnpicklableArgument,
+    UnpicklableOutput,
+    WrongParts,
+)
 """Errors that trying again can never help against."""
 
 
-Load = Callable[[bytes | Place], Any]
-"""Gives the value of a part."""
+class Load(Protocol):
+    """Gives the value of a part. `refs` are those in it, by their numbers."""
+
+    def __call__(self, part: bytes | Place, refs: Sequence[Any] = ()) -> Any: ...
+
 
 Leave = Callable[[Packed], bytes | Place]
 """Puts a packed value where others find it. Raises `OSError` if there is no room."""
@@ -79,10 +93,10 @@ def function_of(job: Job, known: Functions) -> Callable[..., Any]:
         raise FunctionNotLoaded(job.task, "its function", f"{type(error).__name__}: {error}") from error
 
 
-def arguments_of(job: Job, load: Load) -> tuple[Sequence[Any], dict[str, Any]]:
+def arguments_of(job: Job, load: Load, refs: JobRefs) -> tuple[Sequence[Any], dict[str, Any]]:
     """Raises `FunctionNotLoaded`."""
     try:
-        inputs = [load(part) for part in job.inputs]
+        inputs = _with_refs(job, load, refs) if job.tables else [load(part) for part in job.inputs]
         if job.spans:
             inputs = _joined(inputs, job.spans)
         output = inputs.pop() if job.has_output else None
@@ -106,6 +120,18 @@ def arguments_of(job: Job, load: Load) -> tuple[Sequence[Any], dict[str, Any]]:
     return args, kwargs
 
 
+def _with_refs(job: Job, load: Load, refs: JobRefs) -> list[Any]:
+    given = refs.given
+    inputs: list[Any] = []
+    for number, part in enumerate(job.inputs):
+        table: Sequence[int] = job.tables.get(number, ())
+        if part == b"":
+            inputs.append(given[table[0]])
+        else:
+            inputs.append(load(part, [given[place] if place >= 0 else None for place in table]))
+    return inputs
+
+
 def _joined(parts: Sequence[Any], spans: Sequence[int]) -> list[Any]:
     rest = iter(parts)
     return [next(rest) if span == 1 else tuple(itertools.islice(rest, span)) for span in spans]
@@ -115,9 +141,10 @@ def _not_loaded(job: Job, load: Load) -> str:
     """What of its arguments cannot be loaded."""
     places = {number: place for place, number in job.holes}
     slots = [number for number, span in enumerate(job.spans or [1] * len(job.inputs)) for _ in range(span)]
-    for number, part in zip(slots, job.inputs, strict=True):
+    for number, (index, part) in zip(slots, enumerate(job.inputs), strict=True):
         try:
-            load(part)
+            if part != b"":
+                load(part, [None] * len(job.tables.get(index, ())))
         except Exception:
             place = places.get(number)
             if place is None:
@@ -132,7 +159,7 @@ def _not_loaded(job: Job, load: Load) -> str:
 
 def feed(job: Job, before: Outcome | None) -> bool:
     """Gives a job the output of the one that it follows. False if there is none."""
-    if before is None or before.token != job.follows or not before.parts or before.graph:
+    if before is None or before.token != job.follows or not before.parts or before.graph or before.refs:
         return False
     for number, part in job.fed:
         job.inputs[number] = before.parts[part]
@@ -150,38 +177,46 @@ def execute(job: Job, known: Functions, objects: Objects) -> Outcome:
     try:
         function = function_of(job, known)
         started = time.time()  # the first call imports a module, which says nothing about how long calls take
-        args, kwargs = arguments_of(job, objects.load)
+        refs = JobRefs(job, objects.load, objects.view)
+        args, kwargs = arguments_of(job, objects.load, refs)
         before = running.set(job.context)
         try:
             result = function(*args, **kwargs)
         finally:
             running.reset(before)
         del args, kwargs  # what is not needed any more need not be mapped any more
-        return finished(job, started, result, objects.leave)
+        return finished(job, started, result, objects.leave, refs)
     except BaseException as error:  # also SystemExit and the like: user code does not end a worker by raising
         return failed(job, started, error)
 
 
-def finished(job: Job, started: float, result: Any, leave: Leave) -> Outcome:
+def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs) -> Outcome:
     """Raises one of `PERMANENT` if what the function returned cannot be sent."""
     ended = time.time()
+    refs.end()
     told = annotated.pop(job.token, None) if annotated else None
+    if lost := take_lost(job.token):
+        return Outcome(job.token, started, ended, [], lost=lost)
     if job.undo:
         return Outcome(job.token, started, ended, [])
-    if isinstance(result, Handle):  # a node: the function returned a graph (design 2.9)
+    if isinstance(result, Handle) and not isinstance(result, Ref):  # a node: the function returned a graph (design 2.9)
         from onceflow.authoring.building import build_graph  # most workers never need it
 
-        graph = _pack_part(job, 0, build_graph(result)).joined()
+        aside = refs.set_aside_for(0)
+        graph = _pack_part(job, 0, build_graph(result, lambda ref: job.parts + aside(ref))).joined()
         if len(graph) > PACKET:
             large[job.token] = job.task
-        return Outcome(job.token, started, ended, [graph], graph=True, annotations=told)
-    return Outcome(job.token, started, ended, _leave_parts(job, result, leave), annotations=told)
+        held = refs.held(leave)
+        return Outcome(job.token, started, ended, [graph], graph=True, annotations=told, refs=held)
+    parts = _leave_parts(job, result, leave, refs)
+    return Outcome(job.token, started, ended, parts, annotations=told, refs=refs.held(leave))
 
 
 def failed(job: Job, started: float, error: BaseException) -> Outcome:
     annotated.pop(job.token, None)
     failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
-    return Outcome(job.token, started, time.time(), [], failure, _is_permanent(job, error))
+    lost = take_lost(job.token)
+    return Outcome(job.token, started, time.time(), [], failure, _is_permanent(job, error), lost=lost)
 
 
 def _is_permanent(job: Job, error: BaseException) -> bool:
@@ -192,28 +227,28 @@ def _is_permanent(job: Job, error: BaseException) -> bool:
     return not isinstance(error, retried)
 
 
-def _leave_parts(job: Job, result: Any, leave: Leave) -> list[bytes | Place]:
+def _leave_parts(job: Job, result: Any, leave: Leave, refs: JobRefs) -> list[bytes | Place]:
     """The parts of an output. Raises `WrongParts`, `UnpicklableOutput` or `OutputNotSent`."""
     if job.parts == 1:
-        return [_leave_part(job, 0, result, leave)]
+        return [_leave_part(job, 0, result, leave, refs)]
     if not isinstance(result, tuple) or len(result) != job.parts:
         kind = type(result).__qualname__
         raise WrongParts(job.task, job.parts, f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {kind}")
-    return [_leave_part(job, number, part, leave) for number, part in enumerate(result)]
+    return [_leave_part(job, number, part, leave, refs) for number, part in enumerate(result)]
 
 
-def _leave_part(job: Job, number: int, part: Any, leave: Leave) -> bytes | Place:
-    packed = _pack_part(job, number, part)
+def _leave_part(job: Job, number: int, part: Any, leave: Leave, refs: JobRefs) -> bytes | Place:
+    packed = _pack_part(job, number, part, refs)
     try:
         return leave(packed)
     except OSError as error:
         raise OutputNotSent(job.task, packed.size, culprits.told(error)) from error
 
 
-def _pack_part(job: Job, number: int, part: Any) -> Packed:
+def _pack_part(job: Job, number: int, part: Any, refs: JobRefs | None = None) -> Packed:
     try:
-        return packing.pack(part)
-    except MemoryError:
+        return packing.pack(part, None if refs is None else refs.set_aside_for(number))
+    except (MemoryError, InvalidRef):
         raise
     except Exception as error:
         root = f"output[{number}]" if job.parts > 1 else "output"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from onceflow.backends.local.messages import Job, Outcome
 from onceflow.backends.local.objects import Objects
+from onceflow.backends.local.refs import JobRefs
 from onceflow.backends.local.running import Functions, arguments_of, failed, finished, function_of
 from onceflow.backends.local.stopping import OtherThreads, stopped
 from onceflow.values.context import job_token, running
@@ -89,11 +90,12 @@ class Shared:
         job_token.set(job.token)  # each task of the loop has a context of its own
         try:
             function = function_of(job, self._known)
-            args, kwargs = arguments_of(job, self._objects.load)
+            refs = JobRefs(job, self._objects.load, self._objects.view)
+            args, kwargs = arguments_of(job, self._objects.load, refs)
             running.set(job.context)
             result = await function(*args, **kwargs)
             del args, kwargs
-            return finished(job, started, result, self._objects.leave)
+            return finished(job, started, result, self._objects.leave, refs)
         except BaseException as error:
             if job.token in self._cancelled:
                 raise

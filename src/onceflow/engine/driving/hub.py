@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.core import events
 from onceflow.core.commands import Command
@@ -427,6 +427,9 @@ class Hub(ABC):
             self._workers.stop(driver, attempt)
 
     @abstractmethod
+    def checkpoint(self, driver: Driver, node: str, live: bytes, then: workers.Kept) -> None: ...
+
+    @abstractmethod
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None: ...
 
     def wake(self, driver: Driver) -> None:
@@ -512,5 +515,5 @@ def _tell_report(completion: Completion, work: Work, report: Report) -> None:
         case Raised(_, failure):
             kind: Kind = "undo failed" if work.undo else "failed"
             completion.tell(kind, work.node, attempt, failures.tell(failure))
-        case Died() | Ended():
+        case Died() | MetLost() | Ended():
             completion.tell("lost", work.node, attempt)

@@ -13,7 +13,7 @@ from onceflow.driver.driver import Driver
 from onceflow.engine import deaths
 from onceflow.engine.driving.hub import Hub, Redirected, interrupted
 from onceflow.engine.driving.loop import Loop
-from onceflow.engine.driving.workers import Workers
+from onceflow.engine.driving.workers import Kept, Workers
 from onceflow.engine.handles import Completion
 from onceflow.engine.logs.lines import level_number
 from onceflow.engine.logs.printing import Printing
@@ -127,6 +127,10 @@ class LocalHub(Hub):
         if self._savers is not None:
             self._savers.shutdown()
         self._answering.close()
+
+    def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:
+        assert self._processes is not None
+        self._processes.checkpoint(node, live, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
 
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         if self._savers is None:

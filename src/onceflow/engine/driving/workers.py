@@ -5,22 +5,34 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import pickle
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from onceflow.authoring.calls import Call
-from onceflow.backends.local.messages import Job
+from onceflow.backends.local import refs
+from onceflow.backends.local.messages import Job, RefIn
 from onceflow.backends.local.pool import Pool
-from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Progressed, Raised, Report, Statistics
+from onceflow.backends.local.reports import (
+    Died,
+    Ended,
+    Finished,
+    MetLost,
+    Printed,
+    Progressed,
+    Raised,
+    Report,
+    Statistics,
+)
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
 from onceflow.data.places import Place
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
-from onceflow.driver.outputs import Blob
-from onceflow.driver.work import Ahead, Work
+from onceflow.driver.outputs import Blob, Part
+from onceflow.driver.work import Ahead, GivenRefs, Work
 from onceflow.engine.driving.foresight import Foresight
 from onceflow.engine.driving.insight import Look, Progress
 from onceflow.engine.driving.loop import Loop
@@ -39,6 +51,9 @@ SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5
 timeout."""
 
 Answer = Callable[[Driver, Work, Report], None]
+Kept = Callable[[bytes | Object | None, bytes | None], None]
+"""Is told the kept form of a ref (`values.refs`), or what it raised."""
+
 TellProgress = Callable[[Driver, Work, Progress], None]
 
 
@@ -130,6 +145,8 @@ class Workers:
         """Functions of modules that were shipped by any driver since `_recent_since`, and their hashes."""
         self._recent_since = 0.0
         self._open_blob = open_blob
+        self._checkpoints: dict[int, tuple[str, bytes, Kept]] = {}
+        """Token → whose ref is asked what has to be saved of it, its live form, and who wants to know."""
         self._opened: dict[int, list[Object]] = {}
         """Token → blobs that were opened for the job."""
         self._pool = Pool(
@@ -184,8 +201,27 @@ class Workers:
             object.lost = True
         self._tell_lost(lost)
         for token, (_, work) in list(self._jobs.items()):
-            if self._pool.is_queued(token) and any(isinstance(part, Object) and part in lost for part in work.inputs):
+            if self._pool.is_queued(token) and any(
+                isinstance(part, Object) and part in lost for part in _read_by(work)
+            ):
                 self._pool.stop(token)
+
+    def checkpoint(self, node: str, live: bytes, then: Kept) -> None:
+        """Have a ref of a user's tell what has to be saved of it."""
+        token = next(self._tokens)
+        self._checkpoints[token] = (node, live, then)
+        arguments = pickle.dumps(((live,), {}))
+        self._pool.start(Job(token, self._ship_function(refs.keep), f"the save of a ref of {node}", arguments))
+
+    def _checkpointed(self, token: int, report: Report) -> None:
+        node, live, then = self._checkpoints.pop(token)
+        match report:
+            case Finished():
+                then(report.parts[0], None)
+            case Raised(_, failure):
+                then(None, failure)
+            case _:
+                self.checkpoint(node, live, then)  # its worker died, which is nobody's fault
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         """Have these follow what was just started, as far as that pays."""
@@ -296,7 +332,11 @@ class Workers:
 
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
         inputs = [part if isinstance(part, bytes) else self._place(token, part) for part in work.inputs]
-        return make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs)
+        job = make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs)
+        if work.refs is not None:
+            contents = [part if isinstance(part, bytes) else self._place(token, part) for part in work.refs.contents]
+            give_refs(job, work.refs, contents)
+        return job
 
     def _place(self, token: int, part: Object | Blob) -> Place:
         """Where a worker finds an input of this job."""
@@ -340,11 +380,15 @@ class Workers:
         match report:
             case Died(tokens, worker, status):
                 for token in tokens:
-                    if token in self._jobs:
+                    if token in self._checkpoints:
+                        self._checkpointed(token, report)
+                    elif token in self._jobs:
                         driver, work = self._take(token)
                         self._pass_on(driver, work, Died((token,), worker, status))
                     else:
                         self._ended_unasked(token)
+            case _ if report.token in self._checkpoints:
+                self._checkpointed(report.token, report)
             case _ if report.token not in self._jobs:
                 self._ended_unasked(report.token)
             case Ended(token, False) if token in self._ran_ahead:
@@ -357,7 +401,7 @@ class Workers:
             case _:
                 self._pass_on_asked(report)
 
-    def _pass_on_asked(self, report: Finished | Raised | Ended) -> None:
+    def _pass_on_asked(self, report: Finished | Raised | MetLost | Ended) -> None:
         driver, work = self._take(report.token)
         self._pass_on(driver, work, report)
         if self._foresight.expects(driver, work.attempt + 1):
@@ -447,13 +491,22 @@ def make_job(token: int, function: str, driver: Driver, work: Work, inputs: Sequ
     )
 
 
+def give_refs(job: Job, given: GivenRefs, contents: Sequence[bytes | Place]) -> None:
+    """`contents` are where those of the refs are found."""
+    job.refs = [RefIn(id, content) for id, content in zip(given.ids, contents, strict=True)]
+    job.tables = given.tables
+
+
 def deliver(driver: Driver, work: Work, report: Report) -> None:
     """Tell a driver what became of its work."""
     match report:
-        case Finished(_, parts, started, ended, worker, graph, annotations):
+        case Finished(_, parts, started, ended, worker, graph, annotations, held):
             size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])
             driver.measurements.add(work, measuring.FINISHED, started, ended, worker, size)
-            driver.finished(work, parts, graph, annotations)
+            driver.finished(work, parts, graph, annotations, held)
+        case MetLost(_, lost, started, ended, worker):
+            driver.measurements.add(work, measuring.LOST, started, ended, worker, 0)
+            driver.met_lost(work, lost)
         case Raised(_, failure, permanent, started, ended, worker):
             driver.measurements.add(work, measuring.RAISED, started, ended, worker, 0)
             driver.raised(work, failure, permanent)
@@ -463,6 +516,10 @@ def deliver(driver: Driver, work: Work, report: Report) -> None:
         case Ended():
             driver.measurements.add(work, measuring.STOPPED, 0.0, 0.0, 0, 0)
             driver.ended(work)
+
+
+def _read_by(work: Work) -> Iterable[Part]:
+    return work.inputs if work.refs is None else [*work.inputs, *work.refs.contents]
 
 
 def _needs(work: Work) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.driver.work import Work
 from onceflow.engine.logs.lines import LogLine
 from onceflow.engine.waiting import looks
@@ -135,6 +135,8 @@ class Recording:
                 self.tell(event, run, node, attempt, worker, ended - started, failures.tell(failure))
             case Died(_, worker, _):
                 self.tell("lost", run, node, attempt, worker, detail="its worker died")
+            case MetLost(_, _, started, ended, worker):
+                self.tell("lost", run, node, attempt, worker, ended - started, "what a ref refers to is gone")
             case Ended(_, started):
                 self.tell("lost", run, node, attempt, detail="stopped" if started else "stopped before it started")
 

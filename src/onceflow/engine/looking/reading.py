@@ -12,7 +12,6 @@ from onceflow.core.run import Run
 from onceflow.driver.driver import Ending
 from onceflow.driver.driver import Status as DriverStatus
 from onceflow.driver.history import History, find_values
-from onceflow.driver.outputs import Part
 from onceflow.engine.looking.describing import TaskInfo, TaskState, describe, outline
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoOutput
@@ -27,7 +26,7 @@ class Reading:
     def ending(self, row: RunRow) -> Ending:
         """How a run came out that nobody drives any more."""
         if row.status == "succeeded":
-            return Ending("succeeded", self.output(row.id, None))
+            return self.output(row.id, None)
         _, past, _ = self._load(row.id)
         failed = (past.parked,) if past.parked is not None else tuple(past.failed)
         failure = past.failures.get(failed[0]) if failed else None
@@ -43,8 +42,8 @@ class Reading:
             return infos
         return [_after_the_end(info, past) for info in infos]
 
-    def output(self, run: str, task: str | None) -> tuple[Part, ...]:
-        """The parts of a task's output, if it is saved and can never change any more; of the whole run's by default.
+    def output(self, run: str, task: str | None) -> Ending:
+        """With a task's output, if it is saved and can never change any more; of the whole run's by default.
         Raises `NoOutput`."""
         state, past, row = self._load(run)
         found = state.ends()[0] if task is None else state.rows.get(task)
@@ -56,10 +55,10 @@ class Reading:
             raise NoOutput(run, found.id, _why_not_saved(row, found.checkpoint))
         if past.finished != "succeeded" and not _stands(state, past, found.id):
             raise NoOutput(run, found.id, "it is saved, but something before it may have to run again and change it")
-        wanted = {(found.id, part) for part in range(found.node.parts)}
+        wanted = {(found.id, part) for part in range(found.every_part.bit_length()) if found.every_part >> part & 1}
         with self._home.journal.load(run) as loaded:
             values = find_values(loaded.entries, wanted)
-        return tuple([values[key] for key in sorted(wanted)])
+        return Ending("succeeded", tuple([values[key] for key in sorted(wanted)]), parts=found.node.parts)
 
     def _load(self, run: str) -> tuple[Run, History, RunRow]:
         """The run as core sees it, before it takes stock."""

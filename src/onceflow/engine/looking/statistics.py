@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.driver.work import Work
 from onceflow.planning.tasks import TaskStatistics
@@ -74,7 +74,7 @@ class Counts:
             started=self._started[False],
             finished=answered[Finished, False],
             failed=answered[Raised, False],
-            lost=answered[Died, False],
+            lost=answered[Died, False] + answered[MetLost, False],
             stopped=answered[Ended, False],
             undos=self._started[True],
             undone=answered[Finished, True],

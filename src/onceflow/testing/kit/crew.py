@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from onceflow.authoring.calls import Call, Undo
-from onceflow.backends.local import running
+from onceflow.backends.local import messages, running
 from onceflow.backends.local.messages import Job
-from onceflow.backends.local.reports import Died, Ended, Finished, Raised, Report
+from onceflow.backends.local.refs import JobRefs
+from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.core.run import attempt_name
+from onceflow.data.objects import HeldRef
 from onceflow.data.places import Place
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.default import use
 from onceflow.engine.driving.insight import Look, Progress
-from onceflow.engine.driving.workers import make_job
+from onceflow.engine.driving.workers import give_refs, make_job
 from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
 from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.faults import Fault, Faults, When
 from onceflow.testing.kit.record import Attempt, Outcome, Record
 from onceflow.values import context, failures, packing
 from onceflow.values.packing import Packed
+from onceflow.values.putting import GivenRef
+from onceflow.values.refs import Ref
 
 if TYPE_CHECKING:
     from onceflow.testing.kit.coroutines import Coroutines
@@ -72,6 +76,9 @@ class _Link:
             stage, assignment = self.running[token]
             assignment.progress = Progress(done, total, note)
             stage.progressed(assignment.driver, assignment.work, assignment.progress)
+
+    def put(self, packed: Packed) -> Ref[Any]:
+        return GivenRef(packed)
 
     def is_told(self, token: int) -> bool:
         return token in self.running and self.running[token][1].told
@@ -279,11 +286,10 @@ class Crew:
         job: Job | None = None
         try:
             job = self._job(assignment)
-            args, kwargs = running.arguments_of(job, _load)
+            refs = JobRefs(job, _load, _view)
+            args, kwargs = running.arguments_of(job, _load, refs)
             result = self._inside(assignment, job, args, kwargs)
-            outcome = running.finished(job, started, result, Packed.joined)
-            parts = [part for part in outcome.parts if isinstance(part, bytes)]
-            return Finished(job.token, parts, started, self._clock.now, 0, outcome.graph, outcome.annotations)
+            return self._finished(job, started, running.finished(job, started, result, Packed.joined, refs))
         except KeyboardInterrupt:  # whoever sits at the keyboard means the test, not the task
             raise
         except BaseException as error:
@@ -292,11 +298,23 @@ class Crew:
                 return Raised(assignment.token, failures.dump(error, "the engine"), True, started, self._clock.now, 0)
             return self._raised(job, started, error)
 
+    def _finished(self, job: Job, started: float, outcome: messages.Outcome) -> Report:
+        if outcome.lost:
+            return MetLost(job.token, outcome.lost, started, self._clock.now, 0)
+        parts = [_view(part) for part in outcome.parts]
+        held = [
+            HeldRef(ref.holders, ref.origin, None if ref.content is None else _view(ref.content))
+            for ref in outcome.refs
+        ]
+        return Finished(job.token, parts, started, self._clock.now, 0, outcome.graph, outcome.annotations, held)
+
     def _raise(self, assignment: Assignment, fault: Fault) -> Report:
         return self._raised(self._job(assignment), self._clock.now, fault.data)
 
-    def _raised(self, job: Job, started: float, error: BaseException) -> Raised:
+    def _raised(self, job: Job, started: float, error: BaseException) -> Report:
         outcome = running.failed(job, started, error)
+        if outcome.lost:
+            return self._finished(job, started, outcome)
         assert outcome.failure is not None
         return Raised(job.token, outcome.failure, outcome.permanent, started, self._clock.now, 0)
 
@@ -304,7 +322,10 @@ class Crew:
         work = assignment.work
         try:
             inputs = [self._stage.read(part) for part in work.inputs]
-            return make_job(assignment.token, "", assignment.driver, work, inputs)
+            job = make_job(assignment.token, "", assignment.driver, work, inputs)
+            if work.refs is not None:
+                give_refs(job, work.refs, [self._stage.read(part) for part in work.refs.contents])
+            return job
         except Exception as error:
             raise UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}") from error
 
@@ -356,9 +377,13 @@ def sleep_in_task(crew: Crew, seconds: float) -> None:
         raise Stopped
 
 
-def _load(part: bytes | Place) -> Any:
+def _view(part: bytes | Place) -> bytes:
     assert isinstance(part, bytes)  # nothing is shared here
-    return packing.unpack(part)
+    return part
+
+
+def _load(part: bytes | Place, refs: Sequence[Any] = ()) -> Any:
+    return packing.unpack(_view(part), refs)
 
 
 def _outcome(report: Report) -> Outcome:
@@ -367,7 +392,7 @@ def _outcome(report: Report) -> Outcome:
             return "finished"
         case Raised():
             return "raised"
-        case Died():
+        case Died() | MetLost():
             return "lost"
         case Ended():
             return "stopped"

@@ -28,6 +28,7 @@ from onceflow.driver.work import Work
 from onceflow.engine.cancelling import Cancelling
 from onceflow.engine.driving.hub import Hub
 from onceflow.engine.driving.insight import Progress
+from onceflow.engine.driving.workers import Kept
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
 from onceflow.errors import StorageFull
@@ -38,7 +39,9 @@ from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.crew import Assignment, Crew, sleep_in_task
 from onceflow.testing.kit.faults import Faults, When
 from onceflow.testing.kit.record import Record
+from onceflow.values import failures, packing
 from onceflow.values.context import running
+from onceflow.values.refs import kept_form
 
 
 class Death(BaseException):
@@ -148,6 +151,15 @@ class Stage(Hub):
         """For the crew: an input."""
         assert not isinstance(part, Object)  # nothing is shared here
         return part if isinstance(part, bytes) else self._kept.blobs.read(part.reference)
+
+    def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:
+        try:
+            kept = kept_form(live, packing.dump)
+        except Exception as error:
+            failure = failures.dump(error, f"the save of a ref of {node}")
+            self._soon.append(lambda: self._tell(driver, lambda: then(None, failure)))
+        else:
+            self._soon.append(lambda: self._tell(driver, lambda: then(kept, None)))
 
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         assert isinstance(value, bytes)

@@ -1,0 +1,149 @@
+"""Refs in a worker: those that a job is given, those that it makes, and those that its output holds.
+
+A ref belongs to the attempt that has it: what it refers to is there as long as the attempt runs. Kept in a global
+variable, it is good for nothing any more, and says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from onceflow.backends.local.messages import Job, RefOut
+from onceflow.data.places import Place
+from onceflow.errors import InvalidRef
+from onceflow.values import packing
+from onceflow.values.context import came
+from onceflow.values.packing import Packed, Ready
+from onceflow.values.putting import GivenRef
+from onceflow.values.refs import Ref, ValueRef, is_own, kept_form, live_form, restore
+
+Content = bytes | Place
+
+_numbers = itertools.count(1)
+
+
+class MadeRef(ValueRef[Any]):
+    """What was put by a job of this worker. `free` gives the memory back if nobody takes it over."""
+
+    __slots__ = ("_content", "_free", "_loads", "_taken")
+
+    def __init__(self, content: Content, load: Callable[[Content], Any], free: Callable[[Content], None]) -> None:
+        self._content = content
+        self._loads = load
+        self._free = free
+        self._taken = False
+        """Whether it has become a part of an output."""
+        super().__init__(f"made-{next(_numbers)}", self._load, "the attempt that put it, which has ended")
+
+    def _load(self) -> Any:
+        if self._taken:
+            raise _outside(self)
+        return self._loads(self._content)
+
+    def _take(self) -> Content:
+        if self._taken:
+            raise _outside(self)
+        self._taken = True
+        return self._content
+
+    def __del__(self) -> None:
+        if not self._taken:
+            self._free(self._content)
+
+
+class JobRefs:
+    """The refs of one job. `load` gives the value of a content, `view` its bytes."""
+
+    __slots__ = ("_came", "_holding", "_over", "_places", "given")
+
+    def __init__(self, job: Job, load: Callable[[Content], Any], view: Callable[[Content], bytes | memoryview]) -> None:
+        self._over = False
+        self.given: Sequence[Ref[Any]] = ()
+        """Those of its inputs, in the order of `Job.refs`."""
+        self._came: dict[str, int] = {}
+        self._places: dict[str, int] = {}
+        """Id → number among those that the output holds."""
+        self._holding: list[tuple[set[int], int, Ref[Any] | None]] = []
+        """For each of those: the parts that hold it, its place in `given` or -1, and the ref itself if it was made."""
+        if job.refs:
+            self.given = [self._give(ref.id, ref.content, job, load, view) for ref in job.refs]
+            self._came = {ref._id: place for place, ref in enumerate(self.given)}
+            came[job.token] = self._came
+
+    def _give(
+        self,
+        id: str,
+        content: Content,
+        job: Job,
+        load: Callable[[Content], Any],
+        view: Callable[[Content], bytes | memoryview],
+    ) -> Ref[Any]:
+        seen = view(content)
+        if is_own(seen):
+            return restore(seen)
+
+        def load_now() -> Any:
+            if self._over:
+                raise _outside(ref)
+            return load(content)
+
+        ref: ValueRef[Any] = ValueRef(id, load_now, f"the attempt of {job.task} that was given it, which has ended")
+        return ref
+
+    def set_aside_for(self, part: int) -> packing.SetAside:
+        """For packing this part of the output."""
+
+        def set_aside(ref: Ref[Any]) -> int:
+            id = ref._id
+            number = self._places.get(id)
+            if number is None:
+                number = self._places[id] = len(self._holding)
+                self._holding.append((set(), *self._find(id, ref)))
+            self._holding[number][0].add(part)
+            return number
+
+        return set_aside
+
+    def _find(self, id: str, ref: Ref[Any]) -> tuple[int, Ref[Any] | None]:
+        place = self._came.get(id)
+        if place is not None:
+            return place, None
+        if isinstance(ref, ValueRef) and (not isinstance(ref, MadeRef | GivenRef) or getattr(ref, "_taken", False)):
+            raise _outside(ref)
+        return -1, ref
+
+    def held(self, leave: Callable[[Packed], Content]) -> list[RefOut]:
+        """What the output holds, once all its parts are packed."""
+        if not self._holding:
+            return []
+        return [RefOut(sorted(parts), place, _content(made, leave)) for parts, place, made in self._holding]
+
+    def end(self) -> None:
+        """What the job was given is not its own any more."""
+        self._over = True
+
+
+def _content(made: Ref[Any] | None, leave: Callable[[Packed], Content]) -> Content | None:
+    match made:
+        case None:
+            return None
+        case MadeRef():
+            return made._take()
+        case GivenRef():
+            return leave(Packed([made._packed], ()))
+        case _:
+            return live_form(made, packing.dump)
+
+
+def _outside(ref: ValueRef[Any]) -> InvalidRef:
+    return InvalidRef(
+        f"{ref!r} belongs to {ref._whose}. A task may use and return refs that it was given or has put itself: pass "
+        "them through arguments and outputs"
+    )
+
+
+def keep(live: bytes) -> Ready:
+    """A job by itself: has a ref of a user's tell what has to be saved of it."""
+    return Ready(kept_form(live, packing.dump))
