@@ -379,6 +379,41 @@ def test_a_porter_ends_with_its_engine(tmp_path: Path) -> None:
     assert descriptors() == before
 
 
+def test_whoever_gets_an_answer_may_close_the_porter(tmp_path: Path) -> None:
+    before = descriptors()
+    with Desk(tmp_path) as desk:
+        number, _ = desk.keep(b"x")
+        desk.count()
+        answers: list[int | None] = []
+
+        def take(reply: Fetched | Failed, descriptor: int | None) -> None:
+            assert descriptor is not None
+            os.close(descriptor)
+            answers.append(descriptor)
+            desk.porter.close()
+
+        for _ in range(5):
+            desk.porter.fetch(number, take)
+        while desk.porter.is_open:
+            desk.turn()
+
+        assert len(answers) == 1
+        assert desk.lost == []
+    assert descriptors() == before
+
+
+def test_an_object_that_cannot_be_mapped_is_not_saved(tmp_path: Path) -> None:
+    little = "import resource; resource.setrlimit(resource.RLIMIT_AS, (300_000_000, 300_000_000))"
+    with Desk(tmp_path, little) as desk:
+        large, _ = desk.keep(b"x" * (320 * MB))
+
+        for failed in (desk.save(large), desk.spill(large)):
+            assert isinstance(failed, Failed)
+            assert "Cannot allocate memory" in str(failed.error())
+
+        assert isinstance(desk.fetch(large), Fetched)
+
+
 def test_a_porter_that_never_came_to_life_is_lost(tmp_path: Path) -> None:
     with Desk(tmp_path, "sys.exit(3)") as desk:
         while desk.porter.is_open:

@@ -32,6 +32,7 @@ import traceback
 from onceflow.backends.local import output, process
 from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, send
 from onceflow.backends.local.reports import STANDARD
+from onceflow.data import memory
 from onceflow.data.packets import pair
 from onceflow.data.porter.starting import Start
 
@@ -188,6 +189,7 @@ class _Server:
         library = ctypes.CDLL(None)
         library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         library.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        memory.raise_descriptor_limit()  # each large object may need one
         if os.getppid() != parent:
             os._exit(0)
         for connection in (self._connection, *not_mine):

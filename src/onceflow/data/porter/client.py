@@ -106,6 +106,7 @@ class Porter:
     def keep(self, object: int, place: Place, descriptor: int | None = None) -> None:
         """Hold this object. The porter needs the descriptor of each segment once; it belongs to this object from now
         on."""
+        assert self.is_open
         self._outgoing.add(Keep(object, place, descriptor is not None), descriptor)
 
     def fetch(self, object: int, done: Callable[[Fetched | Failed, int | None], None]) -> None:
@@ -163,6 +164,7 @@ class Porter:
         self._dispose()
 
     def _ask(self, question: _Question, done: Callable[[Any, int | None], None]) -> None:
+        assert self.is_open
         self._asked[question.number] = (question, done)
         self._outgoing.add(question)
 
@@ -176,13 +178,20 @@ class Porter:
             self._lost(self._unanswered())
             return
         for reply, descriptor in received:
-            match reply:
-                case Hello(pid):
-                    self.pid, self._pidfd = pid, descriptor
-                case Refused(object):
-                    self._refused(object)
-                case _:
-                    self._asked.pop(reply.number)[1](reply, descriptor)
+            self._deliver(reply, descriptor)
+
+    def _deliver(self, reply: Reply, descriptor: int | None) -> None:
+        if not self.is_open:  # closed by whoever got the answer before this one
+            if descriptor is not None:
+                os.close(descriptor)
+            return
+        match reply:
+            case Hello(pid):
+                self.pid, self._pidfd = pid, descriptor
+            case Refused(object):
+                self._refused(object)
+            case _:
+                self._asked.pop(reply.number)[1](reply, descriptor)
 
     def _unanswered(self) -> Open:
         questions = [question for question, _ in self._asked.values()]

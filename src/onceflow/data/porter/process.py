@@ -6,6 +6,7 @@ be noted then, it hands back to the loop.
 
 from __future__ import annotations
 
+import functools
 import os
 import select
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from onceflow.data import memory
+from onceflow.data.chores import Chores
 from onceflow.data.mapping import Segments
 from onceflow.data.packets import Incoming, Outgoing
 from onceflow.data.places import Place, whole_pages
@@ -44,6 +46,9 @@ from onceflow.storage.blobs import Blobs
 
 RESERVED = 32
 """Descriptors that are left for its own work."""
+
+MEMORY = Path("shared memory")
+"""What errors say instead of a path."""
 
 CONGESTED = 5
 """Milliseconds until an engine that had too much in its socket is tried again."""
@@ -87,7 +92,9 @@ class _Porter:
         self._descriptors: dict[int, int] = {}
         """Segment → descriptor."""
         self._doomed: list[int] = []
-        """Descriptors that are closed as soon as everything is sent: some may be under way."""
+        """Descriptors that are closed as soon as everything is sent: some may be under way. Closing the last one of a
+        segment takes a while."""
+        self._chores = Chores()
         self._segments = Segments()
         """Those that were needed here."""
         self._spill: SpillFile | None = None
@@ -107,18 +114,14 @@ class _Porter:
             except (BrokenPipeError, ConnectionResetError):
                 return
             if sent and self._doomed:
-                self._close_doomed()
+                self._chores.add(functools.partial(_close, self._doomed))
+                self._doomed = []
             for descriptor, _ in poll.poll(None if sent else CONGESTED):
                 if descriptor == self._crew.bell:
                     for done in self._crew.take():
                         done()
                 elif descriptor == self._engine or not self._listen():
                     return
-
-    def _close_doomed(self) -> None:
-        for descriptor in self._doomed:
-            os.close(descriptor)
-        self._doomed.clear()
 
     def _listen(self) -> bool:
         """Whether there is still somebody to listen to."""
@@ -167,7 +170,9 @@ class _Porter:
         found = self._find(request.number, request.object)
         if found is None:
             return
-        view = self._view(found.place)
+        view = self._view(request.number, found.place)
+        if view is None:
+            return
         self._saving[request.number] = found.place.size
 
         def work() -> Done:
@@ -199,7 +204,9 @@ class _Porter:
             self._reply(_failed(number, error))
             return
         place = found.place
-        view = self._view(Place(place.segment, place.offset, whole_pages(place.size)))
+        view = self._view(number, Place(place.segment, place.offset, whole_pages(place.size)))
+        if view is None:
+            return
         target = file.reserve(place.size)
 
         def work() -> Done:
@@ -241,10 +248,15 @@ class _Porter:
         self._reply(_no_such(number, wanted))
         return None
 
-    def _view(self, place: Place) -> memoryview:
-        if place.segment not in self._segments:
-            self._segments.add(place.segment, os.dup(self._descriptors[place.segment]))
-        return self._segments.map(place)
+    def _view(self, number: int, place: Place) -> memoryview | None:
+        """Its bytes. If they cannot be mapped, that is the reply."""
+        try:
+            if place.segment not in self._segments:
+                self._segments.add(place.segment, os.dup(self._descriptors[place.segment]))
+            return self._segments.map(place)
+        except OSError as error:
+            self._reply(_failed(number, failures.from_system(error, MEMORY)))
+            return None
 
     def _count(self, number: int) -> Counted:
         there = [found.place.size for found in self._objects.values() if not found.spilled]
@@ -264,9 +276,14 @@ class _Porter:
         self._outgoing.add(reply)
 
 
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
 def _failed(number: int, error: StorageError) -> Failed:
     return Failed(number, error.path, error.reason, type(error).__name__)
 
 
 def _no_such(number: int, wanted: int) -> Failed:
-    return Failed(number, "shared memory", f"the porter does not keep object {wanted}")
+    return Failed(number, str(MEMORY), f"the porter does not keep object {wanted}")
