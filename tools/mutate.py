@@ -33,7 +33,29 @@ RULES: dict[str, tuple[str, ...]] = {
     "core/starting.py": ("_start_if_allowed", "_may_begin", "_begin"),
     "core/settling.py": ("_note_saved", "_note_done", "_reconsider_row", "_set_quiet", "_set_reproducible"),
     "core/retiring.py": ("_cover", "_cover_readers"),
-    "core/outputs.py": ("_gain", "_lose", "_note_loss", "_needs_inputs", "_ask_to_save", "_let_nested_begin"),
+    "core/outputs.py": (
+        "_gain",
+        "_gain_with_refs",
+        "_share",
+        "_lose_parts",
+        "_lose",
+        "_note_loss",
+        "_needs_inputs",
+        "_ask_to_save",
+        "_become_saved",
+        "_let_nested_begin",
+    ),
+    "core/sharing.py": (
+        "_describe",
+        "_set_refs",
+        "_origin",
+        "_makers_of_lost",
+        "_maker",
+        "_made",
+        "_shared",
+        "_still_shared",
+        "_is_still_there",
+    ),
     "core/recovery.py": (
         "_recover",
         "_rerun_set",
@@ -42,16 +64,15 @@ RULES: dict[str, tuple[str, ...]] = {
         "_begin_recovery",
         "_order_undos",
         "_reset",
-        "_lost",
+        "_has_saves",
     ),
     "core/undoing.py": ("_advance_undos", "_has_inputs", "_clear", "_note_undone"),
     "core/stopping.py": ("_attempt_raised", "_stop", "_conclude", "_saga"),
-    "core/loading.py": ("_infer_done", "_take_stock", "_continue_undos"),
+    "core/loading.py": ("_infer_done", "_take_stock", "_continue_undos", "_replay_save", "_save_the_rest"),
 }
 
 WITNESS = "the witness that was set when it was saved settles it as well, only later"
 WORK = "saves work and nothing else"
-CRASH = "after a crash, whatever is not settled falls into R anyway; otherwise it is asked only after a loss"
 EQUIVALENT: dict[str, str] = {
     "core/settling.py:_note_done: mark is not None and mark.hinders without mark.hinders": WORK,
     "core/settling.py:_reconsider_row: row.unquiet == 0 and (row.saved == row.every_part or (row.unsettled == 0 and "
@@ -59,9 +80,6 @@ EQUIVALENT: dict[str, str] = {
     "core/stopping.py:_conclude: self._undo_all and (not self._undoing_all) without not self._undoing_all": (
         "after the undo of the whole nothing is left that could be undone"
     ),
-    "core/outputs.py:_note_loss: row.state == 'done' and row.available != row.every_part and (row.checkpoint and (not "
-    "row.settled) and (not row.foreign) or any((mask & ~row.available and consumer.state == 'waiting' for consumer, "
-    "mask, _ in row.consumers))) without row.available != row.every_part": CRASH,
 }
 """Name of a mutant → why nobody can notice it."""
 

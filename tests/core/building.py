@@ -9,6 +9,9 @@
 A kind may be followed by `saved`, `unsaved`, `deterministic`, `retries=2`, `parts=2`, joined with commas. `a.1` reads
 one part of `a`, `a` all of them, and `after:a` none: a control-only edge.
 
+`refs("new a.1 b@1")` are three refs in an output: one that the attempt made, one that came in as part 1 of `a`, and the
+output of `b` by reference; the last one is in part 1 of the output, the others in part 0.
+
 `Drive` speaks of commands as sentences, without attempt numbers (it checks those itself): records begin with `+`, and
 an attempt that must wait for the journal is started with `start!`.
 """
@@ -20,7 +23,9 @@ import msgspec
 from onceflow.core import commands, events, records
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node
+from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
+from onceflow.core.sharing import bits
 
 KINDS = {
     "pure": Options(checkpoint=False, deterministic=True, effect="none"),
@@ -56,6 +61,16 @@ def graph(text: str, sink: str | None = None) -> Graph:
     return Graph(nodes, None if sink is None else position[sink])
 
 
+def refs(text: str) -> tuple[RefPart, ...]:
+    found = []
+    for word in text.split():
+        what, _, holders = word.partition("@")
+        node, _, part = what.partition(".")
+        origin = None if what == "new" else (node, int(part or 0))
+        found.append(RefPart(sum(1 << int(holder) for holder in holders or "0"), origin))
+    return tuple(found)
+
+
 def tell(command: commands.Command) -> str:
     """A command as a sentence."""
     match command:
@@ -85,8 +100,9 @@ def _tell_record(record: records.Record) -> str:
         case records.Begun(node, _, carried):
             inputs = ",".join(f"{parent}.{part}" for parent, part in carried)
             return f"begun {node}" + (f" carrying {inputs}" if carried else "")
-        case records.Saved(node, part, _, nested):
-            return f"saved {_part(node, part)}{' as graph' * (nested is not None)}"
+        case records.Saved(node, part, _, nested, told):
+            with_refs = f" with {len(told)} refs" if told else ""
+            return f"saved {_part(node, part)}{' as graph' * (nested is not None)}{with_refs}"
         case records.Failed(node, failures, final):
             return f"failed {node} {failures}{' final' * final}"
         case records.Recovering(nodes) | records.Dropped(nodes):
@@ -136,8 +152,10 @@ class Drive:
 
     # -- attempts ----------------------------------------------------------------------------------------------------
 
-    def finish(self, *nodes: str, graph: Graph | None = None, small: bool = True) -> list[str]:
-        return [s for n in nodes for s in self.tell(events.Finished(n, self.running.pop(n), graph, small))]
+    def finish(self, *nodes: str, graph: Graph | None = None, small: bool = True, holding: str = "") -> list[str]:
+        """`holding`: the refs in the outputs."""
+        told = refs(holding)
+        return [s for n in nodes for s in self.tell(events.Finished(n, self.running.pop(n), graph, small, told))]
 
     def raises(self, node: str, *, permanent: bool = False) -> list[str]:
         return self.tell(events.Raised(node, self.running.pop(node), permanent))
@@ -147,8 +165,8 @@ class Drive:
         parts: list[tuple[str, int]] = []
         for output in outputs:
             node, _, part = output.partition(".")
-            count = self.run.rows[node].node.parts if node in self.run.rows else 1
-            parts += [(node, int(part))] if part else [(node, n) for n in range(count)]
+            every = self.run.rows[node].every_part if node in self.run.rows else 1
+            parts += [(node, int(part))] if part else [(node, n) for n in bits(every)]
         lost = []
         for node in attempts.split():
             under_way = next(where for where in (self.running, self.rebuilding, self.undos) if node in where)
@@ -174,11 +192,11 @@ class Drive:
     def save_fails(self, part: str, *, permanent: bool = False) -> list[str]:
         return self.tell(events.SaveFailed(*self._take_save(part), permanent))
 
-    def complete(self, *nodes: str, graph: Graph | None = None) -> list[str]:
+    def complete(self, *nodes: str, graph: Graph | None = None, holding: str = "") -> list[str]:
         """Finish each node, and save what is asked to be saved of it."""
         answer = []
         for node in nodes:
-            answer += self.finish(node, graph=graph)
+            answer += self.finish(node, graph=graph, holding=holding)
             for name, part in [key for key in self.saves if key[0] == node]:
                 answer += self.save(_part(name, part))
         return answer

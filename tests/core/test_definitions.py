@@ -4,6 +4,7 @@ import pytest
 
 from onceflow.core import definitions
 from onceflow.core.definitions import Facts, Member, Shape
+from onceflow.core.refs import RefPart
 
 
 def member(id, *reads, effect="none", deterministic=False, checkpoint=False, after=(), parts=1, expander=None):
@@ -266,6 +267,84 @@ def test_a_saga_keeps_what_would_make_something_run_again_under_an_irrevocable_t
     known = facts(*members, done="bfcg", saved="bfcg", begun="nc")
     assert names(known, definitions.stood_on(known)) == {"b", "f"}
     assert names(known, definitions.saga(known)) == {"c", "g", "z"}
+
+
+# -- 2.7 references -------------------------------------------------------------------------------------------------
+
+
+def with_refs(known, **held):
+    """The same facts with these refs in the outputs of nodes with one declared part, all in memory."""
+    for id, refs in held.items():
+        x = known.shape.position[id]
+        known.refs[x] = dict(enumerate(refs, 1))
+        known.memory[x] |= known.every_part(x) & ~1
+    return known
+
+
+def lose(known, *parts):
+    for id, part in parts:
+        known.memory[known.shape.position[id]] &= ~(1 << part)
+
+
+def test_the_refs_in_an_output_are_parts_of_it_and_read_with_it():
+    known = with_refs(
+        facts(member("a"), member("b", "a"), member("c", after="a"), done="a"), a=[RefPart(1), RefPart(0)]
+    )
+    assert known.every_part(0) == 0b111
+    assert list(known.reads(1)) == [(0, 0b11)]
+    assert list(known.reads(2)) == [(0, 0)]
+
+
+def test_an_output_is_saved_only_with_its_refs():
+    known = with_refs(facts(member("a"), done="a", saved="a"), a=[RefPart(1)])
+    assert not known.is_saved(0)
+    known.saved[0] = 0b11
+    assert known.is_saved(0)
+
+
+def relay(**options):
+    """`m` makes a ref, `r` and `s` pass it on, `w` reads it."""
+    members = member("m", deterministic=True), member("r", "m"), member("s", "r", **options), member("w", "s")
+    passed = {"m": [RefPart(1)], "r": [RefPart(1, ("m", 1))], "s": [RefPart(1, ("r", 1))]}
+    return with_refs(facts(*members, done="mrs"), **passed)
+
+
+def test_a_ref_is_available_where_its_origin_is():
+    known = relay()
+    lose(known, ("s", 1), ("r", 1))
+    assert definitions.may_start(known, "w")
+    lose(known, ("m", 1))
+    assert not definitions.may_start(known, "w")
+
+
+def test_a_lost_ref_is_made_again_by_the_task_that_made_it():
+    known = relay()
+    lose(known, ("m", 1), ("r", 1), ("s", 1))
+    assert names(known, definitions.rerun(known, known.shape.set_of("w"))) == {"m", "w"}
+    known.saved[known.shape.position["r"]] = 0b10
+    assert names(known, definitions.rerun(known, known.shape.set_of("w"))) == {"w"}
+
+
+def test_a_checkpoint_whose_ref_is_lost_lets_the_maker_of_the_ref_run_again():
+    known = relay(checkpoint=True)
+    lose(known, ("m", 1), ("r", 1), ("s", 1))
+    assert names(known, definitions.rerun(known, 0)) == {"m"}
+
+
+def test_a_ref_whose_origin_cannot_be_found_counts_as_made_where_the_chain_is_cut():
+    known = relay()
+    lose(known, ("m", 1), ("r", 1), ("s", 1))
+    del known.refs[known.shape.position["m"]]
+    assert names(known, definitions.rerun(known, known.shape.set_of("w"))) == {"r", "s", "w"}
+    known.refs[known.shape.position["r"]] = {1: RefPart(1, ("gone", 1))}
+    assert names(known, definitions.rerun(known, known.shape.set_of("w"))) == {"r", "s", "w"}
+
+
+def test_an_output_that_is_passed_as_a_ref_is_made_again_by_its_node():
+    members = member("m", deterministic=True), member("r", "m"), member("w", "r")
+    known = with_refs(facts(*members, done="mr"), r=[RefPart(1, ("m", 0))])
+    lose(known, ("m", 0), ("r", 1))
+    assert names(known, definitions.rerun(known, known.shape.set_of("w"))) == {"m", "w"}
 
 
 # -- 6.1 the worst case ----------------------------------------------------------------------------------------------

@@ -11,24 +11,26 @@ from onceflow.core import commands, events, records
 from onceflow.testing.simulation import Caught, Settings, Simulation, play, simulate_many
 from onceflow.testing.simulation.scenarios import random_graph
 
-BLOCK = 2_500
+BLOCK = 2_000
 LONG_BLOCK = 12_500
 
 
-@pytest.mark.parametrize("block", range(8))
-def test_no_schedule_breaks_the_law(block):
-    simulate_many(range(block * BLOCK, (block + 1) * BLOCK))
+@pytest.mark.parametrize("refs", [False, True])
+@pytest.mark.parametrize("block", range(5))
+def test_no_schedule_breaks_the_law(block, refs):
+    simulate_many(range(block * BLOCK, (block + 1) * BLOCK), Settings(refs=refs))
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("refs", [False, True])
 @pytest.mark.parametrize("block", range(16))
-def test_no_schedule_of_many_breaks_the_law(block):
-    simulate_many(range(1_000_000 + block * LONG_BLOCK, 1_000_000 + (block + 1) * LONG_BLOCK))
+def test_no_schedule_of_many_breaks_the_law(block, refs):
+    simulate_many(range(1_000_000 + block * LONG_BLOCK, 1_000_000 + (block + 1) * LONG_BLOCK), Settings(refs=refs))
 
 
-@pytest.mark.parametrize("block", range(2))
-def test_every_incremental_state_agrees_with_its_definition(block):
-    simulate_many(range(100_000 + block * 750, 100_000 + (block + 1) * 750), Settings(validate=True))
+@pytest.mark.parametrize("refs", [False, True])
+def test_every_incremental_state_agrees_with_its_definition(refs):
+    simulate_many(range(100_000, 101_000), Settings(validate=True, refs=refs))
 
 
 def test_a_seed_always_plays_the_same_schedule():
@@ -61,6 +63,35 @@ def test_schedules_are_rich(stories):
     assert _all(records.Record) <= told
     assert {outcome.status for outcome in outcomes} == {"succeeded", "failed", "undone", "cancelled"}
     assert max(outcome.epochs for outcome in outcomes) > 4
+
+
+@pytest.fixture(scope="module")
+def stories_of_refs():
+    """What tasks of some schedules returned, and what the run did when something was lost."""
+    finished, regained = [], 0
+    for seed in range(600):
+        random = Random(seed)
+        simulation = Simulation(random_graph(random, relays=True), random)
+        simulation.run()
+        told = [what for _, what in simulation.driver.story.entries]
+        finished += [what for what in told if isinstance(what, events.Finished) and what.refs]
+        regained += any(row.shared for row in simulation.driver.rows.values())
+    return finished, regained
+
+
+def test_schedules_are_rich_in_refs(stories_of_refs):
+    """Refs are made, passed on, and passed on again; inputs are passed as refs; some are in one of two parts only, some
+    in a graph, some go on in a nested graph; and some are found again where they came from."""
+    finished, regained = stories_of_refs
+    passed = {(event.node, number): ref for event in finished for number, ref in enumerate(event.refs, 1) if ref.origin}
+    assert any(ref.origin is None for event in finished for ref in event.refs)
+    assert any(ref.origin[1] == 0 for ref in passed.values())
+    assert any(ref.origin in passed and passed[ref.origin].origin in passed for ref in passed.values())
+    assert {0b01, 0b10, 0b11} <= {ref.holders for event in finished for ref in event.refs}
+    assert any(event.graph is not None for event in finished)
+    assert any("/" in node and "/" not in ref.origin[0] for (node, _), ref in passed.items())
+    assert any("/" in ref.origin[0] and "/" not in node for (node, _), ref in passed.items())
+    assert regained > 20
 
 
 def _all(union, but=frozenset()):

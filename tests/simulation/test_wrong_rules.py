@@ -16,6 +16,11 @@ def test_a_wrong_rule_is_caught(rule):
         simulate_many(range(ENOUGH), Settings(rule=rule))
 
 
+def test_a_node_whose_refs_are_not_saved_must_not_count_as_saved():
+    with pytest.raises(Caught):
+        simulate_many(range(ENOUGH), Settings(rule="values"))
+
+
 @pytest.mark.parametrize(
     ("rule", "shape"),
     [

@@ -14,6 +14,7 @@ from onceflow.core import commands, records
 from onceflow.core.graph import Graph
 from onceflow.core.recovery import readable_attempt
 from onceflow.core.rows import Row, Undo
+from onceflow.core.sharing import Makers
 from onceflow.core.state import OnFailure, topological
 from onceflow.core.stopping import Stopping
 
@@ -188,8 +189,9 @@ class Loading(Stopping):
         self._commands = answer  # what was released in passing is not in this process's memory anyway
         self._continue_undos()
         if self._stopping is None:
+            makers: Makers = {}
             for row in self.rows.values():
-                self._note_loss(row)
+                self._note_loss(row, makers)
                 if row.refs is not None:
                     self._save_the_rest(row)
             if not self._recovering:

@@ -6,7 +6,7 @@ from onceflow.core import commands, records
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Nested, Row
-from onceflow.core.sharing import Sharing, bits
+from onceflow.core.sharing import Makers, Sharing, bits
 
 
 class Outputs(Sharing):
@@ -29,14 +29,10 @@ class Outputs(Sharing):
                 self._expand_again(row, graph)
             self._record_expansion(row)
         row.visible = True
-        if refs or row.refs is not None:
-            self._describe(row, refs)
-            self._gain(row, row.saved | self._made(row) | self._shared(row, row.every_part), first_time)
-            self._suspects.append(row)
-        else:
+        if first_time and not refs:
             self._gain(row, row.every_part, first_time)
-        if not first_time:
-            self._share(row)
+        else:
+            self._gain_with_refs(row, refs, first_time)
         if row.saved != row.every_part:
             if row.checkpoint:
                 self._ask_to_save(row)
@@ -66,32 +62,45 @@ class Outputs(Sharing):
                 if consumer.missing == 0:
                     ready.append(consumer)
 
+    def _gain_with_refs(self, row: Row, refs: tuple[RefPart, ...], first_time: bool) -> None:
+        """The same for an output with refs, or one that was there before: some of what came in may be lost by now, and
+        those who passed on what this row had may miss it."""
+        if refs or row.refs is not None:
+            self._describe(row, refs)
+            self._suspects.append(row)
+        self._gain(row, row.saved | self._made(row) | self._shared(row, row.every_part), first_time)
+        if not first_time:
+            self._share(row)
+
     def _share(self, row: Row) -> None:
-        """What this row has again, those have again that passed it on. If it has no longer what they passed on, they
-        may have to run themselves."""
+        """What this row has again, those have again that passed it on. If it has no longer what they passed on, some of
+        them may have to run themselves."""
         givers = [row]
+        suspects: dict[Row, None] = {}
         while givers:
             for consumer, _, _ in givers.pop().consumers:
                 lost = 0 if consumer.refs is None or consumer.released else consumer.every_part & ~consumer.available
-                if not lost:
-                    continue
-                self._suspects.append(consumer)
                 regained = self._shared(consumer, lost)
+                if regained or (lost and consumer not in suspects):
+                    givers.append(consumer)
+                    suspects[consumer] = None
                 if regained:
                     self._gain(consumer, regained, first_time=False)
-                    givers.append(consumer)
                     if consumer.checkpoint and consumer.state == "done" and not consumer.doomed:
                         self._ask_to_save(consumer)
+        self._suspects += suspects
 
     def _lose_parts(self, lost: dict[Row, int]) -> None:
         """One failure took these parts from memory."""
+        there: dict[tuple[Row, int], bool] = {}
+        makers: Makers = {}
         for row, parts in lost.items():
-            kept = self._still_shared(row, parts, lost)
-            self._lose(row, parts & ~kept)
+            kept = self._still_shared(row, parts, lost, there)
+            self._lose(row, parts & ~kept, makers)
             for part in bits(kept & row.saving):  # the save that read the lost copy may never be answered
                 self._emit(commands.Save(row.id, part, row.attempt))
 
-    def _lose(self, row: Row, parts: int) -> None:
+    def _lose(self, row: Row, parts: int, makers: Makers) -> None:
         """These parts are in memory no more. What is saved stays available."""
         before = row.available
         row.available &= ~parts | row.saved
@@ -103,12 +112,18 @@ class Outputs(Sharing):
         for consumer, mask, _ in row.consumers:
             if not mask & ~before and mask & ~row.available:
                 consumer.missing += 1
-        self._note_loss(row)
+        self._note_loss(row, makers)
 
-    def _note_loss(self, row: Row) -> None:
+    def _look_for_losses(self) -> None:
+        suspects, self._suspects = self._suspects, []
+        makers: Makers = {}
+        for row in suspects:
+            self._note_loss(row, makers)
+
+    def _note_loss(self, row: Row, makers: Makers) -> None:
         """If the row was done and is lost: is it needed again? It is if a consumer has yet to read it, or if it was
         to be saved and may still be dropped."""
-        if row.state != "done" or row.available == row.every_part:
+        if row.available == row.every_part:
             return
         needed = 0
         if row.checkpoint and not row.settled and not row.foreign:
@@ -117,13 +132,13 @@ class Outputs(Sharing):
             for consumer, mask, _ in row.consumers:
                 if consumer.state == "waiting":
                     needed |= mask
-        self._seeds.update(dict.fromkeys(self._makers_of_lost(row, needed)))
+        self._seeds.update(dict.fromkeys(self._makers_of_lost(row, needed, makers)))
 
-    def _needs_inputs(self, row: Row) -> None:
+    def _needs_inputs(self, row: Row, makers: Makers) -> None:
         """The row is to run (again): what it reads and is lost must be made again."""
         if row.missing:
             for parent, mask in row.parents:
-                self._seeds.update(dict.fromkeys(self._makers_of_lost(parent, mask)))
+                self._seeds.update(dict.fromkeys(self._makers_of_lost(parent, mask, makers)))
         else:
             self._ready.append(row)
 
@@ -137,9 +152,10 @@ class Outputs(Sharing):
             return
         wanted = row.every_part & row.available & ~row.saved & ~row.saving
         row.saving |= wanted
-        for part in bits(wanted):
-            self._saving += 1
-            self._emit(commands.Save(row.id, part, row.attempt))
+        for part in range(wanted.bit_length()):
+            if wanted >> part & 1:
+                self._saving += 1
+                self._emit(commands.Save(row.id, part, row.attempt))
 
     def _become_saved(self, row: Row, part: int) -> None:
         row.saving &= ~(1 << part)

@@ -22,6 +22,7 @@ from typing import Any
 
 from onceflow.core import commands, records
 from onceflow.core.rows import Row, Undo
+from onceflow.core.sharing import Makers
 from onceflow.core.undoing import Undoing
 from onceflow.errors import BrokenPromise
 
@@ -36,16 +37,17 @@ class Recovery(Undoing):
 
     def _recover(self) -> None:
         seeds, self._seeds = self._seeds, {}
-        again, tainted = self._rerun_set(seeds)
+        makers: Makers = {}
+        again, tainted = self._rerun_set(seeds, makers)
         for row in again:
             if row.state == "done":
                 row.state = "waiting"
                 row.attempt = 0
                 self._forget_saves(row, row.saving)
-                self._needs_inputs(row)
+                self._needs_inputs(row, makers)
         self._take_back(tainted)
 
-    def _rerun_set(self, seeds: Iterable[Row]) -> tuple[list[Row], dict[Row, Row]]:
+    def _rerun_set(self, seeds: Iterable[Row], makers: Makers) -> tuple[list[Row], dict[Row, Row]]:
         """R, as the members that just run again and the tainted ones → why (the member that is not repeatable)."""
         again: dict[Row, None] = {}
         tainted: dict[Row, Row] = {}
@@ -63,7 +65,7 @@ class Recovery(Undoing):
                 continue
             if row not in again:
                 for parent, mask in row.parents:
-                    stack.extend((maker, None) for maker in self._makers_of_lost(parent, mask))
+                    stack.extend((maker, None) for maker in self._makers_of_lost(parent, mask, makers))
             if cause is None:
                 again[row] = None
                 continue
@@ -142,9 +144,10 @@ class Recovery(Undoing):
             self._reset(row)
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
+        makers: Makers = {}
         for row in rows:
             if row.id in self.rows:
-                self._needs_inputs(row)
+                self._needs_inputs(row, makers)
 
     def _reset(self, row: Row) -> None:
         """As if it had never run, except that what is irrevocable stays begun: it runs again with the same inputs."""

@@ -87,8 +87,8 @@ class Run(Loading):
                     self._work_off_marks()
                 if self._retirable:
                     self._retire_rows()
-                while self._suspects:
-                    self._note_loss(self._suspects.pop())
+                if self._suspects:
+                    self._look_for_losses()
                 if self._seeds:
                     if self._stopping is None:
                         self._recover()
@@ -201,7 +201,7 @@ class Run(Loading):
         elif row.state == "backoff" and row.attempt == event.attempt and row.undo is None:
             row.state = "waiting"
             row.attempt = 0
-            self._needs_inputs(row)
+            self._needs_inputs(row, {})
 
     def _lost(self, event: events.Lost) -> None:
         rows = [(self._row(node, attempt), attempt) for node, attempt in event.attempts]
@@ -232,7 +232,7 @@ class Run(Loading):
             row.attempt = 0
             if row.effect == "undoable":
                 self._undo_locally(row, retry=False)
-            self._needs_inputs(row)
+            self._needs_inputs(row, {})
 
     def _ended(self, event: events.Ended) -> None:
         row = self._row(event.node, event.attempt)
@@ -289,7 +289,7 @@ class Run(Loading):
             if self._stopping is None:
                 self._emit(commands.Wait(row.id, row.attempt, row.failures))
         elif row.state == "waiting":
-            self._needs_inputs(row)
+            self._needs_inputs(row, {})
 
     def _undo_failed(self, event: events.UndoFailed) -> None:
         row = self._current_undo(event.node, event.attempt)
@@ -348,7 +348,7 @@ class Run(Loading):
             if not first_time:
                 self._share(row)
         elif row.visible:
-            self._lose(row, row.every_part)
+            self._lose(row, row.every_part, {})
         if event.quiet and not row.quiet:
             self._set_quiet(row)
             self._release_hindered(settling(row))

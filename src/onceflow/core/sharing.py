@@ -22,6 +22,9 @@ from onceflow.core.expanding import Expanding
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Refs, Row
 
+Makers = dict[tuple[Row, int], Row]
+"""Part of a row → its maker, as far as it was looked for: a long chain is gone along once for all that share in it."""
+
 
 class Sharing(Expanding):
     """Keeps the refs of every row, and finds where they came from."""
@@ -72,13 +75,7 @@ class Sharing(Expanding):
             return None
         return parent, origin[1]
 
-    def _maker(self, row: Row, part: int) -> Row:
-        """Who has to run again if this part is lost."""
-        while (origin := self._origin(row, part)) is not None:
-            row, part = origin
-        return row
-
-    def _makers_of_lost(self, row: Row, mask: int) -> Iterator[Row]:
+    def _makers_of_lost(self, row: Row, mask: int, known: Makers) -> Iterator[Row]:
         """Who has to run again for what is lost of these parts, as far as it is not about to run anyway."""
         lost = mask & ~row.available
         if not lost or row.state != "done":
@@ -87,9 +84,22 @@ class Sharing(Expanding):
             yield row
             return
         for part in bits(lost):
-            maker = self._maker(row, part)
+            maker = self._maker(row, part, known)
             if maker.state == "done":
                 yield maker
+
+    def _maker(self, row: Row, part: int, known: Makers) -> Row:
+        """Who has to run again if this part is lost."""
+        passed: list[tuple[Row, int]] = []
+        while (maker := known.get((row, part))) is None:
+            passed.append((row, part))
+            origin = self._origin(row, part)
+            if origin is None:
+                maker = row
+                break
+            row, part = origin
+        known.update(dict.fromkeys(passed, maker))
+        return maker
 
     def _made(self, row: Row) -> int:
         """The parts that are there when an attempt has finished, whatever happened to its inputs meanwhile."""
@@ -110,17 +120,28 @@ class Sharing(Expanding):
                     shared |= 1 << part
         return shared
 
-    def _still_shared(self, row: Row, parts: int, lost: dict[Row, int]) -> int:
+    def _still_shared(self, row: Row, parts: int, lost: dict[Row, int], known: dict[tuple[Row, int], bool]) -> int:
         """Those of these lost parts that share their object with one that is not lost."""
         shared = 0
         if row.refs is not None:
-            for part in bits(parts & ~row.node.every_part):
-                origin = self._origin(row, part)
-                while origin is not None and lost.get(origin[0], 0) & ~origin[0].saved & 1 << origin[1]:
-                    origin = self._origin(*origin)
-                if origin is not None and origin[0].available >> origin[1] & 1:
-                    shared |= 1 << part
+            for part in bits(parts & row.every_part & ~row.node.every_part):
+                shared |= self._is_still_there(row, part, lost, known) << part
         return shared
+
+    def _is_still_there(self, row: Row, part: int, lost: dict[Row, int], known: dict[tuple[Row, int], bool]) -> bool:
+        passed: list[tuple[Row, int]] = []
+        while (there := known.get((row, part))) is None:
+            passed.append((row, part))
+            if not lost.get(row, 0) & ~row.saved & 1 << part:
+                there = bool(row.available >> part & 1)
+                break
+            origin = self._origin(row, part)
+            if origin is None:
+                there = False
+                break
+            row, part = origin
+        known.update(dict.fromkeys(passed, there))
+        return there
 
 
 def bits(mask: int) -> Iterator[int]:

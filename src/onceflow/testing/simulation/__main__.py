@@ -20,7 +20,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="play this one only, and tell its story if it breaks the law")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--rule", choices=tuple(RULES), default="right", help="when irrevocable tasks may start")
+    parser.add_argument(
+        "--rule", choices=tuple(RULES), default="right", help="the right one, or one that looks right and is not"
+    )
     parser.add_argument("--validate", action="store_true", help="compare every state with its definition; slow")
     parser.add_argument("--without-refs", action="store_true", help="no task returns a reference")
     arguments = parser.parse_args()

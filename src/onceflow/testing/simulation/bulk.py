@@ -18,10 +18,10 @@ from onceflow.testing.simulation.scenarios import random_graph
 from onceflow.testing.simulation.schedule import Outcome, Simulation
 from onceflow.testing.simulation.story import draw
 from onceflow.testing.simulation.world import Violation
-from onceflow.testing.simulation.wrong_rules import ConsumersRun, CutRun
+from onceflow.testing.simulation.wrong_rules import ConsumersRun, CutRun, ValuesRun
 
-Rule = Literal["right", "cut", "consumers"]
-RULES: dict[Rule, type[Run]] = {"right": Run, "cut": CutRun, "consumers": ConsumersRun}
+Rule = Literal["right", "cut", "consumers", "values"]
+RULES: dict[Rule, type[Run]] = {"right": Run, "cut": CutRun, "consumers": ConsumersRun, "values": ValuesRun}
 CHUNK = 250
 """Schedules that a process plays before it reports."""
 
@@ -87,7 +87,7 @@ class Tally:
 def play(seed: int, settings: Settings = RIGHT) -> Outcome:
     """The schedule of one seed. Raises `Caught`."""
     random = Random(seed)
-    return play_graph(random_graph(random), random, settings, seed)
+    return play_graph(random_graph(random, relays=settings.refs), random, settings, seed)
 
 
 def play_graph(graph: Graph, random: Random, settings: Settings = RIGHT, seed: int | None = None) -> Outcome:

@@ -20,8 +20,10 @@ DEEPEST = 2
 """How deep expanders nest."""
 
 
-def random_graph(random: Random, largest: int = 8) -> Graph:
-    """A safe graph of two nodes or more."""
+def random_graph(random: Random, largest: int = 8, relays: bool = False) -> Graph:
+    """A safe graph of two nodes or more. `relays`: among them some through which refs go a long way."""
+    if relays and random.random() < 0.3:
+        return make_safe(_relay_graph(random))
     if random.random() < 0.2:
         return make_safe(_layered_graph(random))
     return make_safe(_random_graph(random, 2 + random.randrange(largest - 1), 0, plain=False))
@@ -71,6 +73,34 @@ def _layered_graph(random: Random) -> Graph:
         if position < sources + readers and random.random() < 0.8:
             usual = Options(checkpoint=not unsaved, deterministic=False, effect="none", retries=1)
             node = msgspec.structs.replace(node, options=usual)
+        nodes.append(node)
+    return Graph(nodes)
+
+
+def _relay_graph(random: Random) -> Graph:
+    """Unsaved tasks, mostly deterministic, from whose outputs tasks below take what they hand on; readers all the way
+    down, and some effects."""
+    makers, relays, readers = 1 + random.randrange(2), 2 + random.randrange(3), 1 + random.randrange(3)
+    nodes: list[Node] = []
+    for position in range(makers + relays + readers + 1):
+        last = position == makers + relays + readers
+        if position < makers:
+            parents: set[int] = set()
+        elif position < makers + relays:
+            parents = {position - 1 if position > makers else random.randrange(makers)}
+            parents |= {random.randrange(position)} if random.random() < 0.3 else set()
+        elif not last:
+            parents = {random.randrange(makers + relays)}
+        else:
+            parents = set(range(position)) - {parent for node in nodes for parent, _ in node.edges}
+        edges = tuple((parent, nodes[parent].every_part) for parent in sorted(parents))
+        depth = 0 if makers <= position < makers + relays and random.random() < 0.4 else DEEPEST
+        node = _node(random, position, edges, False, depth, last=last)
+        if position < makers and random.random() < 0.8:
+            usual = Options(checkpoint=False, deterministic=random.random() < 0.8, effect="none", retries=1)
+            node = msgspec.structs.replace(node, options=usual)
+        elif position < makers + relays and random.random() < 0.6:
+            node = msgspec.structs.replace(node, options=msgspec.structs.replace(node.options, effect="none"))
         nodes.append(node)
     return Graph(nodes)
 

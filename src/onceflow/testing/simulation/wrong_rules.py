@@ -1,10 +1,12 @@
-"""Two start rules that look right and are not (design 2.3). The simulation must catch both: they test the test.
+"""Rules that look right and are not (design 2.3, 2.2). The simulation must catch them all: they test the test.
 
 `CutRun` is ExoFlow's invariant: between every nondeterministic ancestor and an irrevocable task there is a saved cut.
 It forgets that a saved node is dropped when a nondeterministic ancestor of it runs again.
 
 `ConsumersRun` has *settled* without its second clause: saved, or all consumers settled. It forgets the same thing, and
 only shapes such as the second one of design 2.3 show it.
+
+`ValuesRun` takes a node for saved when its values are, whatever becomes of the refs in them.
 """
 
 from __future__ import annotations
@@ -57,6 +59,19 @@ class ConsumersRun(_EagerRun):
                 return False
             above.extend(parent for parent, _ in ancestor.parents)
         return True
+
+
+class ValuesRun(Run):
+    """A node is saved when its declared parts are."""
+
+    def _become_saved(self, row: Row, part: int) -> None:
+        super()._become_saved(row, part)
+        if row.saved != row.every_part and not row.declared & ~row.saved:
+            self._forget_saves(row, row.saving)
+            row.saved = row.every_part
+            if row.nested is not None:
+                self._let_nested_begin(row.nested)
+            self._note_saved(row)
 
 
 def _seems_settled(row: Row) -> bool:
