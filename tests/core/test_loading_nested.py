@@ -1,5 +1,7 @@
 """Nested graphs after a crash (design 2.5, 2.9): the journal knows a graph from the save of its expander on."""
 
+import pytest
+
 from onceflow.core import events
 from tests.core.building import Drive, graph
 
@@ -173,3 +175,42 @@ def test_a_recovery_that_is_over_does_not_concern_the_next_graph():
     again.complete("e", graph=nested)
     again.complete("e/x")
     assert again.reload().begin() == ["start e/y", "start k", "undo b"]
+
+
+@pytest.mark.parametrize("kind", ["kept", "pure,saved"])
+def test_the_journal_learns_which_graphs_inside_a_graph_are_not_deterministic_when_it_learns_of_that(kind):
+    """1. `b` returns a graph; before it is saved, `a` in it returns one with a nondeterministic `x`, which `s` reads
+    and `m` is about to. 2. `b` and `s` are saved. 3. The engine crashes. `n` must not start: `x` will run again for
+    `m`, and so will `s`."""
+    inner = graph("x loose")
+    drive = begun(f"b {kind}; y kept b")
+    drive.finish("b", graph=graph("a pure; s kept a; m kept a; n default s; z kept n m"))
+    drive.finish("b/a", graph=inner)
+    drive.finish("b/a/x")
+    drive.finish("b/s")
+    assert drive.save("b") == ["+saved b as graph", "+expanded b/a", "save b/s"]
+    drive.save("b/s")
+    again = drive.reload()
+    assert again.begin() == [
+        "+recovering b/a b/s",
+        "+dropped b/a b/s",
+        "drop b/a",
+        "drop b/s",
+        "start b/a",
+    ]
+    assert again.play({"b/a": inner}).status == "succeeded"
+
+
+def test_a_graph_whose_graphs_are_deterministic_needs_no_further_record():
+    drive = begun("b kept; y kept b")
+    drive.finish("b", graph=graph("a pure; s kept a"))
+    drive.finish("b/a", graph=graph("x pure"))
+    assert drive.save("b") == ["+saved b as graph"]
+
+
+def test_a_graph_in_a_graph_in_a_graph_is_looked_into():
+    drive = begun("b kept; y kept b")
+    drive.finish("b", graph=graph("a pure; s kept a"))
+    drive.finish("b/a", graph=graph("c pure; d pure c"))
+    drive.finish("b/a/c", graph=graph("x loose"))
+    assert drive.save("b") == ["+saved b as graph", "+expanded b/a"]

@@ -66,7 +66,8 @@ class Expanding(Starting):
             self._suspects.append(row)
 
     def _record_expansion(self, expander: Row) -> None:
-        """The journal learns of the graph when the expander is saved. What matters of it before that is noted now."""
+        """The journal learns of the graph when the expander is saved. What matters of it before that is noted now, for
+        the outermost expander that the journal knows."""
         assert expander.nested is not None
         if all(row.repeatable for row in expander.nested.rows):
             return
@@ -75,6 +76,12 @@ class Expanding(Starting):
             known = known.expander
         if known.node.options.repeatable:
             self._append(records.Expanded(known.id))
+
+    def _record_expansions_in(self, nested: Nested) -> None:
+        """The journal knows this graph now, so what was noted for its expander is noted for those that it contains."""
+        for row in nested.rows:
+            if row.nested is not None and row.node.options.repeatable and not _is_repeatable(row.nested):
+                self._append(records.Expanded(row.id))
 
     def _collapse(self, expander: Row) -> None:
         """Undo `_expand`. The nested rows are dropped already."""
@@ -95,6 +102,16 @@ class Expanding(Starting):
                 if mark is not None:
                     self._release_hindered(mark)
         expander.nested = None
+
+
+def _is_repeatable(nested: Nested) -> bool:
+    """Would running it again go unnoticed, with all that is nested in it?"""
+    graphs = [nested]
+    for graph in graphs:  # grows while it is gone through
+        if not all(row.repeatable for row in graph.rows):
+            return False
+        graphs += [row.nested for row in graph.rows if row.nested is not None]
+    return True
 
 
 def _hand_over(giver: Row, taker: Row) -> None:

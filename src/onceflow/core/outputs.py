@@ -175,6 +175,7 @@ class Outputs(Sharing):
 
     def _let_nested_begin(self, nested: Nested) -> None:
         """The expander is saved, so the journal knows the graph."""
+        self._record_expansions_in(nested)
         held, nested.held = nested.held, []
         for row in held:
             if row.state == "done" and not row.doomed and not row.saving and not row.released:
