@@ -43,7 +43,8 @@ class Stop(msgspec.Struct, frozen=True, gc=False):
 
 
 class Save(msgspec.Struct, frozen=True, gc=False):
-    """Bring this part of the output to where it survives. Answered by `Saved` or `SaveFailed`."""
+    """Bring this part of the output to where it survives. Answered by `Saved` or `SaveFailed`. Asked again if that
+    failed; and for a ref that was lost and is shared again, whatever has become of the save before."""
 
     node: str
     part: int
