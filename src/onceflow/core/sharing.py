@@ -43,12 +43,15 @@ class Sharing(Expanding):
 
     def _set_refs(self, row: Row, refs: Refs | None) -> None:
         row.refs = refs
-        declared = row.node.every_part
+        masks: dict[int, int] = {}
         for index, (consumer, mask, position) in enumerate(row.consumers):
             if mask and not consumer.retired:
                 if row.gives(mask):
                     consumer.missing += 1
-                grown = row.with_refs(mask & declared)
+                declared = mask & row.node.every_part
+                grown = masks.get(declared)
+                if grown is None:
+                    grown = masks[declared] = row.with_refs(declared)
                 row.consumers[index] = (consumer, grown, position)
                 consumer.parents[position] = (row, grown)
         row.available = 0
