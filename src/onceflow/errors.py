@@ -271,6 +271,19 @@ class OutputNotSent(OnceflowError):
         )
 
 
+class InputNotSent(OnceflowError):
+    """Raised for a task that cannot be given what another one returned, because there is no room for it: it goes
+    through shared memory. `task` is its name."""
+
+    def __init__(self, task: str, reason: str) -> None:
+        self.task = task
+        super().__init__(
+            f"{task}: an output that it reads cannot leave the worker that made it: {reason}. It goes through shared "
+            "memory: look at the limits of memory and of file sizes (ulimit -f), or write it to a file and return the "
+            "path."
+        )
+
+
 class WrongParts(OnceflowError, TypeError):
     """Raised for a task that does not return as many parts as its `num_returns` says. `task` is its name."""
 

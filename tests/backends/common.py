@@ -14,6 +14,7 @@ from typing import Any
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.reports import Died, Finished, Raised, Report
+from onceflow.data.objects import Object
 from onceflow.values import failures, snapshot
 from onceflow.values.functions import ship
 from onceflow.values.packing import unpack
@@ -41,7 +42,9 @@ class Loop:
         self.count += 1
         frozen = snapshot.take((args, options.pop("kwargs", {})))
         options.setdefault("buffers", [bytes(buffer) for buffer in frozen.buffers])
-        self.pool.start(Job(self.count, shipped.hash, getattr(function, "__name__", "?"), frozen.payload, **options))
+        live = options.pop("live", None)
+        job = Job(self.count, shipped.hash, getattr(function, "__name__", "?"), frozen.payload, **options)
+        self.pool.start(job, live)
         return self.count
 
     def until(self, condition: Callable[[], bool]) -> None:
@@ -62,8 +65,17 @@ class Loop:
         if isinstance(report, Raised):
             raise failures.load(report.failure)
         assert isinstance(report, Finished)
+        for part in report.parts:
+            if isinstance(part, Object):
+                self.publish(part)
         values = tuple([unpack(part if isinstance(part, bytes) else part.map()) for part in report.parts])
         return values[0] if len(values) == 1 else values
+
+    def publish(self, object: Object) -> None:
+        """Returns when it is in shared memory."""
+        if object.place is None:
+            self.pool.publish(object, lambda problem: None)
+            self.until(lambda: object.place is not None)
 
     def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return self.result(self.start(function, *args, **options))

@@ -1,8 +1,10 @@
-"""The objects that an engine knows: values in shared memory, and who may use that memory again.
+"""The objects that an engine knows: large values, and who may use their memory again.
 
 An *object* is as long there as somebody in the engine's process holds it: a run that may read it, an attempt that
 reads it, a save, a person who waits for a result. Python counts who does, so nobody has to say when an object is
 needed no longer: its last holder lets it go, from whatever thread, and the next `collect` tells its maker.
+
+An object is *live* until somebody other than its maker needs it: then it is published, and has a place from there on.
 
 A *segment* is the memory or the file that an object is in. It is open here as long as there are objects in it, and as
 long as its maker may put more into it.
@@ -19,33 +21,45 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
 
 
 class Object:
-    """A packed value (`values.packing`) in shared memory."""
+    """A packed value (`values.packing`), in shared memory or in that of its maker."""
 
-    __slots__ = ("__weakref__", "_shelf", "lost", "offset", "segment", "size")
+    __slots__ = ("__weakref__", "_shelf", "live", "lost", "maker", "place", "size")
 
-    def __init__(self, shelf: Shelf, place: Place) -> None:
+    def __init__(self, shelf: Shelf, where: Place | Live, maker: int = 0) -> None:
         self._shelf = shelf
-        self.segment = place.segment
-        self.offset = place.offset
-        self.size = place.size
+        self.place: Place | None = None
+        """Where in shared memory it is, if it is there."""
+        self.live: Live | None = None
+        """What its maker calls it, if that made it in its own memory."""
+        if isinstance(where, Live):
+            self.live = where
+        else:
+            self.place = where
+        self.maker = maker
+        """The process id of the worker that made it live, or 0."""
+        self.size = where.size
         """Bytes."""
         self.lost = False
         """Whether it is no more, although somebody holds it."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.segment, self.offset, self.size)
+    def where(self) -> Place | Live:
+        """How a worker that is to read it is told. Of a live one only its maker knows."""
+        found = self.place or self.live
+        assert found is not None
+        return found
 
     def map(self) -> memoryview:
-        """Its bytes, without a copy. They may be written to: nobody else sees that."""
+        """Its bytes, without a copy. They may be written to: nobody else sees that. It must have been published."""
+        assert self.place is not None
         return self._shelf.map(self.place)
 
     def __del__(self) -> None:
-        self._shelf.let_go(self.place)
+        self._shelf.let_go(self)
 
 
 class HeldRef(msgspec.Struct, frozen=True, gc=False):
@@ -78,7 +92,9 @@ class Shelf:
     def __init__(self) -> None:
         self._segments: dict[int, Segment] = {}
         self._objects: weakref.WeakValueDictionary[tuple[int, int], Object] = weakref.WeakValueDictionary()
-        self._let_go: deque[Place] = deque()
+        self._live: weakref.WeakValueDictionary[int, Object] = weakref.WeakValueDictionary()
+        """Number → object that has no place yet."""
+        self._let_go: deque[tuple[Place | None, Live | None, int]] = deque()
         self._closed: list[int] = []
         """Segments that were closed since somebody asked."""
         self._files = 0
@@ -102,6 +118,28 @@ class Shelf:
         self.size += place.size
         return found
 
+    def add_live(self, live: Live, maker: int) -> Object:
+        """An object that its maker has in its own memory."""
+        found = self._live[live.number] = Object(self, live, maker)
+        self.size += live.size
+        return found
+
+    def settle(self, object: Object, place: Place) -> None:
+        """A live object was published."""
+        assert object.live is not None
+        del self._live[object.live.number]
+        object.place = place
+        self._segments[place.segment].objects += 1
+        self._objects[place.segment, place.offset] = object
+
+    def find_live(self, number: int) -> Object | None:
+        """One that has no place yet."""
+        return self._live.get(number)
+
+    def live_at(self, maker: int) -> list[Object]:
+        """What only this worker has."""
+        return [object for object in list(self._live.values()) if object.maker == maker]
+
     def add_file(self, descriptor: int, size: int) -> Object:
         """A file that has nothing but a packed value in it, and will not change."""
         self._files += 1
@@ -123,15 +161,21 @@ class Shelf:
         finally:
             os.close(descriptor)
 
-    def let_go(self, place: Place) -> None:
+    def let_go(self, object: Object) -> None:
         """Nobody holds the object any more. From any thread, at any moment: so without a lock."""
-        self._let_go.append(place)
+        self._let_go.append((object.place, object.live, object.maker))
 
-    def collect(self) -> dict[int, list[Place]]:
-        """What was let go: for each maker that may use the memory again, what that is."""
-        freed: dict[int, list[Place]] = {}
+    def collect(self) -> dict[int, list[Place | Live]]:
+        """What was let go: for each maker that may use the memory again, what that is. It may be gone."""
+        freed: dict[int, list[Place | Live]] = {}
         while self._let_go:
-            place = self._let_go.popleft()
+            place, live, maker = self._let_go.popleft()
+            if live is not None:
+                freed.setdefault(maker, []).append(live)
+                if place is None:
+                    self.size -= live.size
+            if place is None:
+                continue
             segment = self._segments[place.segment]
             segment.objects -= 1
             self.size -= place.size

@@ -1,7 +1,8 @@
 """Where an object's bytes are.
 
-A segment is known by a number, which is unique within one engine. Whoever is sent a place in a segment that it does not
-know is sent the segment's descriptor with it.
+An object is *live* as long as nobody but its maker needs it, and has a place from then on. A segment is known by a
+number, which is unique within one engine. Whoever is sent a place in a segment that it does not know is sent the
+segment's descriptor with it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,21 @@ import msgspec
 PAGE = mmap.PAGESIZE
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Place(msgspec.Struct, frozen=True, tag=1, array_like=True, gc=False):
     segment: int
     offset: int
     """Bytes from the segment's start; whole pages, so that the object can be mapped by itself."""
     size: int
     """Bytes. What follows up to the end of the page belongs to nobody."""
+
+
+class Live(msgspec.Struct, frozen=True, tag=2, array_like=True, gc=False):
+    """An object that has no place: only the worker that made it has it, in its own memory."""
+
+    number: int
+    """What that worker calls it. No other worker of the engine uses this number."""
+    size: int
+    """Bytes that it would take."""
 
 
 def whole_pages(size: int) -> int:

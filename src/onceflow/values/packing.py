@@ -53,9 +53,12 @@ class Ready:
 class Packed:
     """A value as a sequence of buffers, some of which are still the value's own memory."""
 
-    __slots__ = ("pieces", "size")
+    __slots__ = ("_chunks", "pieces", "size", "views")
 
     def __init__(self, chunks: Sequence[bytes], buffers: Sequence[pickle.PickleBuffer]) -> None:
+        self._chunks = chunks
+        self.views: list[memoryview] = []
+        """Those of the pieces that are the value's own memory."""
         self.pieces: list[Buffer] = list(chunks)
         """What has to be written, one after the other."""
         self.size = sum(map(len, chunks))
@@ -65,7 +68,7 @@ class Packed:
 
     def _lay_out(self, buffers: Sequence[pickle.PickleBuffer]) -> None:
         chunks, pickled = self.pieces, self.size
-        views = [buffer.raw() for buffer in buffers]
+        views = self.views = [buffer.raw() for buffer in buffers]
         head = _HEAD.pack(MAGIC, len(views), pickled)
         sizes = struct.pack(f"<{len(views)}Q", *[view.nbytes for view in views])
         self.pieces, self.size = [], 0
@@ -82,6 +85,18 @@ class Packed:
         """In one piece, which is a copy unless it is one already."""
         first = self.pieces[0]
         return first if len(self.pieces) == 1 and isinstance(first, bytes) else b"".join(self.pieces)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether only `views` could still change."""
+        return all(type(chunk) is bytes for chunk in self._chunks)
+
+    def unpack(self, refs: Sequence[Any] = ()) -> Any:
+        """The value once more, as `unpack` gives it: what is built upon buffers is the memory of the first one,
+        read-only."""
+        buffers = [view.toreadonly() for view in self.views]
+        pickled = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        return snapshot.load(pickled, refs, buffers) if refs else pickle.loads(pickled, buffers=buffers)
 
 
 def pack(value: object, set_aside: SetAside | None = None) -> Packed:

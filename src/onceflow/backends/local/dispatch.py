@@ -66,9 +66,14 @@ class Dispatcher:
         if self._queues.needy and job.needy:
             self._admission.warn_of(job)
 
-    def follow(self, token: int, jobs: list[Job]) -> bool:
-        """Whether the job is queued: then these follow it."""
-        if token not in self._queues.lane.came:
+    @property
+    def weighs(self) -> bool:
+        """Whether it matters what jobs need."""
+        return bool(self._queues.needy) or self._admission.has_something_to_weigh
+
+    def follow(self, token: int, jobs: list[Job], *, stays: bool = False) -> bool:
+        """Whether the job is queued, or stays at home (`homes`): then these follow it."""
+        if not stays and token not in self._queues.lane.came:
             return False
         self._followers[token] = jobs
         return True
@@ -81,8 +86,12 @@ class Dispatcher:
         """Whether the job was queued."""
         if not self._queues.remove(token):
             return False
-        self._leave_behind(self._followers.pop(token, ()))
+        self.leave_followers(token)
         return True
+
+    def leave_followers(self, token: int) -> None:
+        """The job will not run, so nothing can follow it."""
+        self._leave_behind(self._followers.pop(token, ()))
 
     def find_needy(self, token: int) -> Job | None:
         """The job, if it is queued and says what it needs."""
@@ -90,9 +99,8 @@ class Dispatcher:
 
     def fill(self, workers: Collection[Worker], now: float) -> None:
         """Gives what may be given."""
-        self.congested = False
         admission = self._admission
-        if not self._queues.needy and not admission.has_something_to_weigh:
+        if not self.weighs:
             self._fill_lanes(workers, None, now)
             self._fill_shared(workers, None)
             return
@@ -116,7 +124,6 @@ class Dispatcher:
 
     def _fill_lane(self, worker: Worker, most: int, room: Room | None, now: float) -> int:
         """Returns how many jobs were given."""
-        was_empty = not worker.queue
         given: list[tuple[Job, float]] = []
         jobs, seconds = worker.load.jobs, worker.load.seconds
         for job in self._queues.lane if room is None else room.fitting(self._queues.lines(share=False), worker.pid):
@@ -128,17 +135,25 @@ class Dispatcher:
             seconds += expected
             if room is not None:
                 room.take()
-        if not given:
+        if not given or not self._give(worker, given, now):
             return 0
+        return len(given)
+
+    def give_at_once(self, worker: Worker, job: Job, now: float) -> bool:
+        """Gives a job to this worker, whatever is queued. False if the worker lags behind."""
+        return self._give(worker, [(job, self.estimates.expected(job.function))], now)
+
+    def _give(self, worker: Worker, given: list[tuple[Job, float]], now: float) -> bool:
+        was_empty = not worker.queue
         if not worker.give(
             self._with_followers(given) if self._followers else given, self.shipped, self.path, self._shelf
         ):
             self.congested = True
-            return 0
+            return False
         if was_empty:
             worker.heard = now
         self._note(worker, [job for job, _ in given])
-        return len(given)
+        return True
 
     def _with_followers(self, given: list[tuple[Job, float]]) -> list[tuple[Job, float]]:
         """The same, each with those of its followers that are known to be short."""

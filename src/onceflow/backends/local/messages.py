@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from onceflow.data import packets
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
 from onceflow.values.functions import Shipped
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class RefIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A ref that a job is given."""
 
     id: str
-    content: bytes | Place
+    content: bytes | Place | Live
     """What it refers to."""
 
 
@@ -45,7 +45,7 @@ class RefOut(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The parts that hold it."""
     origin: int
     """Its place among `Job.refs`, if it came in with them; else -1."""
-    content: bytes | Place | None
+    content: bytes | Place | Live | None
     """What it refers to, if the job has made it."""
 
 
@@ -61,7 +61,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """What errors call it."""
     arguments: bytes
     """The pickled pair (positional arguments, keyword arguments)."""
-    inputs: list[bytes | Place] = []
+    inputs: list[bytes | Place | Live] = []
     """Packed values for the placeholders in `arguments` (`snapshot.load`) and for `holes`."""
     holes: list[tuple[int | str, int]] = []
     """(position or keyword, number of the input that goes there), as in `Template.holes`."""
@@ -114,7 +114,7 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     token: int
     started: float
     ended: float
-    parts: list[bytes | Place]
+    parts: list[bytes | Place | Live]
     """The output, packed; empty if it raised or was cancelled."""
     failure: bytes | None = None
     """What it raised (`onceflow.values.failures`)."""
@@ -145,7 +145,7 @@ class Batch(msgspec.Struct, tag=1, array_like=True):
     path: list[str] | None = None
     segments: list[int] = []
     """Those whose descriptors come with this message, in their order."""
-    freed: list[Place] = []
+    freed: list[Place | Live] = []
     """Objects of this worker's that nobody needs any more: their memory may be used again."""
     forgotten: list[int] = []
     """Segments in which no place will be mentioned any more."""
@@ -170,6 +170,15 @@ class Definition(msgspec.Struct, tag=4, array_like=True):
     payload: bytes | None
 
 
+class Published(msgspec.Struct, array_like=True, gc=False):
+    """What became of a live object that others need."""
+
+    number: int
+    place: Place | None
+    """None if there was no room for it."""
+    problem: str = ""
+
+
 class Outcomes(msgspec.Struct, tag=5, array_like=True):
     outcomes: list[Outcome]
     segments: list[int] = []
@@ -181,6 +190,7 @@ class Outcomes(msgspec.Struct, tag=5, array_like=True):
     lingering: list[tuple[int, int]] = []
     """(segment, offset) of the objects that are mapped here, although no job has to read them any more, or because one
     still does."""
+    published: list[Published] = []
 
 
 class Returned(msgspec.Struct, tag=6, array_like=True):
@@ -262,12 +272,18 @@ class Hidden(msgspec.Struct, tag=15, array_like=True, gc=False):
 class Unused(msgspec.Struct, tag=16, array_like=True):
     """To a worker: the same that a batch may tell about memory."""
 
-    freed: list[Place]
+    freed: list[Place | Live]
     forgotten: list[int]
     segments: list[int] = []
 
 
-ToWorker = Batch | Recall | Cancel | Definition | Interrupt | Unused
+class Publish(msgspec.Struct, tag=17, array_like=True):
+    """To a worker: put what it has under this number where others find it."""
+
+    number: int
+
+
+ToWorker = Batch | Recall | Cancel | Definition | Interrupt | Publish | Unused
 FromWorker = Outcomes | Returned | Wanted
 FromServer = Ready | Born | Gone
 Beside = Output | Progress | Hidden

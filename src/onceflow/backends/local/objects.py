@@ -3,6 +3,9 @@
 All threads of the worker use it. A worker speaks to the pool in two ways, through its lane and its side, and what is
 sent one way may overtake what is sent the other. So each way tells by itself, of every segment that it mentions, which
 descriptor that is.
+
+An output whose memory is nobody else's is not written at all, but kept as it is (`live`): a job that runs here builds
+its input upon the same memory. It is written when somebody else needs it.
 """
 
 from __future__ import annotations
@@ -15,11 +18,15 @@ from collections.abc import Iterable, Sequence
 from socket import socket
 from typing import Any
 
-from onceflow.backends.local.messages import DESCRIPTORS, Batch, Outcomes, Unused, send
+from onceflow.backends.local.live import LiveValues
+from onceflow.backends.local.messages import DESCRIPTORS, Batch, Job, Outcome, Outcomes, Unused, send
 from onceflow.backends.local.refs import MadeRef
+from onceflow.backends.local.running import failed
 from onceflow.data.arena import Arena
 from onceflow.data.mapping import Segments
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
+from onceflow.errors import OutputNotSent
+from onceflow.values import culprits
 from onceflow.values.packing import SMALL, Packed, unpack
 from onceflow.values.refs import Ref
 
@@ -38,11 +45,32 @@ class Objects:
         """Which segments the pool has been told of, each way."""
         self._messages = itertools.count(1)
         self._trimmed = time.monotonic()
+        self.live = LiveValues(self._put)
 
     def leave(self, packed: Packed) -> bytes | Place:
         """Puts a value where others find it. Raises `OSError` if there is no room for it."""
-        if packed.size <= SMALL:
-            return packed.joined()
+        return packed.joined() if packed.size <= SMALL else self._put(packed)
+
+    def offer(self, packed: Packed) -> bytes | Place | Live:
+        """The same for a job of the lane, of which somebody calls `settle` when it is over: perhaps the value can stay
+        where it is."""
+        return self.live.offer(packed) or self.leave(packed)
+
+    def settle(self, job: Job, outcome: Outcome) -> Outcome:
+        """Decides which of the values that were offered can stay. Nothing of the job is left on the stack."""
+        try:
+            self.live.settle(outcome)
+        except OSError as error:
+            size = sum([part.size for part in outcome.parts if not isinstance(part, bytes)])
+            for part in outcome.parts:
+                if isinstance(part, Live):
+                    self.live.drop(part)
+                elif isinstance(part, Place):
+                    self._arena.free(part)
+            return failed(job, outcome.started, OutputNotSent(job.task, size, culprits.told(error)))
+        return outcome
+
+    def _put(self, packed: Packed) -> Place:
         place = self._arena.put(packed.pieces)
         with self._lock:
             for segment, descriptor in self._arena.new():
@@ -50,26 +78,36 @@ class Objects:
                 self._segments.add(segment, os.dup(descriptor))
         return place
 
-    def load(self, part: bytes | Place, refs: Sequence[Any] = ()) -> Any:
-        return unpack(self.view(part), refs)
+    def load(self, part: bytes | Place | Live, refs: Sequence[Any] = ()) -> Any:
+        found = self.live.get(part) if isinstance(part, Live) else part
+        return found.unpack(refs) if isinstance(found, Packed) else unpack(self.view(found), refs)
 
-    def view(self, part: bytes | Place) -> bytes | memoryview:
-        return part if isinstance(part, bytes) else self._segments.map(part)
+    def view(self, part: bytes | Place | Live) -> bytes | memoryview:
+        """Its bytes; of a live value the first of them."""
+        found = self.live.get(part) if isinstance(part, Live) else part
+        if isinstance(found, Packed):
+            return bytes(found.pieces[0])
+        return found if isinstance(found, bytes) else self._segments.map(found)
 
     def put(self, packed: Packed) -> Ref[Any]:
         """A ref to a value that a job has made."""
         return MadeRef(self.leave(packed), self.load, self._free)
 
-    def _free(self, part: bytes | Place) -> None:
-        if isinstance(part, Place):
+    def _free(self, part: bytes | Place | Live) -> None:
+        if isinstance(part, Live):
+            self.live.drop(part)
+        elif isinstance(part, Place):
             self._arena.free(part)
 
     def learn(self, message: Batch | Unused, descriptors: Iterable[int]) -> None:
         """Takes note of what the pool tells about segments."""
         for segment, descriptor in zip(message.segments, descriptors, strict=True):
             self._segments.add(segment, descriptor)
-        for place in message.freed:
-            self._arena.free(place)
+        for freed in message.freed:
+            if isinstance(freed, Live):
+                self.live.drop(freed)
+            else:
+                self._arena.free(freed)
         if message.forgotten:
             self._segments.forget(message.forgotten)
 
@@ -82,6 +120,7 @@ class Objects:
             for part in (*outcome.parts, *[ref.content for ref in outcome.refs])
             if isinstance(part, Place)
         }
+        mentioned |= {published.place.segment for published in message.published if published.place is not None}
         with self._lock:
             told = self._told.setdefault(way, set())
             new = list(mentioned - told)

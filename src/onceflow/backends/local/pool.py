@@ -32,6 +32,7 @@ from onceflow.backends.local import capacity
 from onceflow.backends.local.admission import Admission, Needs
 from onceflow.backends.local.capture import Event, merged
 from onceflow.backends.local.dispatch import Dispatcher
+from onceflow.backends.local.homes import Homes
 from onceflow.backends.local.messages import (
     Born,
     Cancel,
@@ -48,6 +49,7 @@ from onceflow.backends.local.messages import (
     Spawn,
     Wanted,
 )
+from onceflow.backends.local.publishing import Publishing, Then
 from onceflow.backends.local.reports import (
     Died,
     Ended,
@@ -64,10 +66,10 @@ from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.window import LONG
 from onceflow.backends.local.workers import Worker
 from onceflow.data.objects import HeldRef, Object, Shelf
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
 from onceflow.data.porter.starting import Start
-from onceflow.errors import WorkersUnavailable
-from onceflow.values import functions
+from onceflow.errors import InputNotSent, WorkersUnavailable
+from onceflow.values import culprits, failures, functions
 from onceflow.values.functions import Shipped
 
 log = logging.getLogger(__name__)
@@ -107,7 +109,8 @@ class Pool:
 
     `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
     are; `died` gets process id and exit status of each worker that dies without having been asked to. All are called
-    where `report` is. Without `printed`, or with `capture=False`, workers write to where this process does.
+    where `report` is. `lost` gets the large values that are no more because their worker died, before anything else
+    that follows from it. Without `printed`, or with `capture=False`, workers write to where this process does.
     """
 
     def __init__(
@@ -124,6 +127,7 @@ class Pool:
         printed: Callable[[list[Printed]], None] | None = None,
         progressed: Callable[[Progressed], None] | None = None,
         died: Callable[[int, int | None], None] | None = None,
+        lost: Callable[[list[Object]], None] | None = None,
         capture: bool = True,
         log_level: int = logging.INFO,
         environment: Mapping[str, str] | None = None,
@@ -138,6 +142,7 @@ class Pool:
         self._printed = printed
         self._progressed = progressed
         self._died = died
+        self._lost = lost
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
         there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
@@ -147,6 +152,10 @@ class Pool:
         self._sources = Sources()
         self._workers: dict[int, Worker] = {}
         """Process id → worker, until its end is proved."""
+        self._publishing = Publishing(self.shelf, self._workers)
+        self._homes = Homes(
+            self._publishing, self._dispatcher, self._workers, fail=self._cannot_read, end=self._cannot_start
+        )
         self._due: list[Report] = []
         """Reports to be delivered with the next turn."""
         self._failure: WorkersUnavailable | None = None
@@ -174,16 +183,24 @@ class Pool:
             raise self._failure
         self._servers[-1].start_porter(start, connection)
 
-    def start(self, job: Job) -> None:
-        """Its function must have been shipped, its token be larger than those before."""
+    def start(self, job: Job, live: Mapping[int, Object] | None = None) -> None:
+        """Its function must have been shipped, its token be larger than those before. `live` are the objects
+        it reads that have not been published, by their numbers; whoever starts it holds them."""
         assert job.function in self._dispatcher.shipped
-        self._dispatcher.add(job)
+        if live:
+            self._homes.add(job, live)
+        else:
+            self._dispatcher.add(job)
+
+    def publish(self, object: Object, then: Then) -> None:
+        """Has a live value written to shared memory. `then` is called later."""
+        self._publishing.ask(object, then)
 
     def follow(self, token: int, jobs: list[Job]) -> bool:
         """Has these run behind a job that was just started, in the same lane, each with the output of the one before it
         (`Job.follows`). One that finds no output there, or would have to wait too long, is reported with `Ended` and
         was not started. False, and nothing has happened, if the job is on its way already."""
-        return self._dispatcher.follow(token, jobs)
+        return self._dispatcher.follow(token, jobs, stays=token in self._homes.staying)
 
     def is_short(self, function: str) -> bool:
         """Whether calls of it are known to be so short that it pays to have another one follow."""
@@ -235,6 +252,10 @@ class Pool:
         others still run there, the worker gets no more jobs and ends when they have ended. It goes on if the stopped
         job was async and there are no child processes.
         """
+        if self._homes.remove(token):
+            self._dispatcher.leave_followers(token)
+            self._due += [Ended(token, started=False), *self._unfollowed()]
+            return
         if self._dispatcher.remove(token):
             self._due.append(Ended(token, started=False))
             self._due += self._unfollowed()
@@ -251,6 +272,7 @@ class Pool:
             else:
                 worker.tell(Cancel(token))
             worker.stopping[token] = time_now + self._grace
+            self._publishing.evacuate(worker)  # it will have to go
         if now:
             worker.stopping[token] = time_now
 
@@ -263,6 +285,9 @@ class Pool:
         for report in due:
             self._report(report)
         now = time.monotonic()
+        self._dispatcher.congested = False
+        if self._homes.staying:
+            self._homes.give(now)
         if len(self._dispatcher):
             self._dispatcher.fill(self._workers.values(), now)
             if self._dispatcher.unfollowed:
@@ -279,7 +304,9 @@ class Pool:
         """What nobody holds any more, those may use again who made it."""
         freed = self.shelf.collect()
         for pid, places in freed.items():
-            self._workers[pid].free(places)
+            worker = self._workers.get(pid)
+            if worker is not None:  # else its memory has gone with it
+                worker.free(places)
         closed = self.shelf.closed()
         if closed:
             for worker in self._workers.values():
@@ -305,7 +332,7 @@ class Pool:
         return Statistics(
             workers=sum(worker.usable for worker in self._workers.values()),
             starting=self._servers[-1].starting if self._servers else 0,
-            queued=len(self._dispatcher),
+            queued=len(self._dispatcher) + len(self._homes),
             taken=len(self._dispatcher.holders),
             dispatched=self._dispatcher.dispatched,
             returned=self._returned,
@@ -414,7 +441,8 @@ class Pool:
     def _handle(self, worker: Worker, message: FromWorker, descriptors: tuple[int, ...] = ()) -> None:
         match message:
             case Outcomes(outcomes):
-                worker.heard = time.monotonic()
+                if outcomes:
+                    worker.heard = time.monotonic()
                 for segment, descriptor in zip(message.segments, descriptors, strict=True):
                     self.shelf.open(segment, descriptor, worker.pid)
                 worker.note_lingering(message.number, message.lingering, self.shelf)
@@ -422,6 +450,8 @@ class Pool:
                     self.shelf.give_up(worker.pid, message.closed)
                 if (sent := worker.sent) > worker.capture.received:
                     self._pass_on(worker.capture.hear(sent)[0])
+                for published in message.published:
+                    self._publishing.answered(published)
                 for outcome in outcomes:
                     self._ended(worker, outcome)
             case Returned(number, tokens):
@@ -444,10 +474,13 @@ class Pool:
         if outcome.cancelled and not self._leaves_worker_clean(worker, outcome):
             worker.retired = True
             if worker.has_nothing_but(token):
-                worker.stopping.setdefault(token, 0.0)
-                worker.kill()
+                worker.stopping.setdefault(token, time.monotonic() + self._grace)
+                worker.over = token
+                self._end_if_evacuated(worker)
                 return  # its end is reported together with that of everything it started
         given = worker.take(token)
+        if self._homes.readers:
+            self._homes.forget(token)
         del self._dispatcher.holders[token]
         assert given is not None
         if outcome.skipped:
@@ -463,20 +496,38 @@ class Pool:
             self._report(
                 Finished(
                     token,
-                    [part if isinstance(part, bytes) else self.shelf.add(part) for part in outcome.parts],
+                    [part if isinstance(part, bytes) else self._shelve(part, worker) for part in outcome.parts],
                     outcome.started,
                     outcome.ended,
                     worker.pid,
                     outcome.graph,
                     outcome.annotations,
-                    [HeldRef(ref.holders, ref.origin, self._content(ref.content)) for ref in outcome.refs],
+                    [HeldRef(ref.holders, ref.origin, self._content(ref.content, worker)) for ref in outcome.refs],
                 )
             )
         else:
             self._report(Raised(token, outcome.failure, outcome.permanent, outcome.started, outcome.ended, worker.pid))
 
-    def _content(self, part: bytes | Place | None) -> bytes | Object | None:
-        return self.shelf.add(part) if isinstance(part, Place) else part
+    def _content(self, part: bytes | Place | Live | None, worker: Worker) -> bytes | Object | None:
+        return part if part is None or isinstance(part, bytes) else self._shelve(part, worker)
+
+    def _shelve(self, part: Place | Live, worker: Worker) -> Object:
+        return self.shelf.add_live(part, worker.pid) if isinstance(part, Live) else self.shelf.add(part)
+
+    def _end_if_evacuated(self, worker: Worker) -> None:
+        """Kills a worker whose last job was stopped, when others have what only it had."""
+        if worker.over and not worker.killed and self._publishing.evacuate(worker):
+            worker.kill()
+
+    def _cannot_read(self, job: Job, problem: OSError) -> None:
+        self._dispatcher.leave_followers(job.token)
+        failure = failures.dump(InputNotSent(job.task, culprits.told(problem)), "the engine")
+        self._due += [Raised(job.token, failure, False, 0.0, 0.0, 0), *self._unfollowed()]
+
+    def _cannot_start(self, job: Job) -> None:
+        """What it reads is lost."""
+        self._dispatcher.leave_followers(job.token)
+        self._due += [Ended(job.token, started=False), *self._unfollowed()]
 
     def _leaves_worker_clean(self, worker: Worker, outcome: Outcome) -> bool:
         """Whether a worker can go on as if the stopped job had never been there. An exception that comes out of nowhere
@@ -490,8 +541,9 @@ class Pool:
         del self._dispatcher.holders[token]
         assert given is not None
         if stopped or given.job.follows:
+            self._homes.forget(token)
             self._report(Ended(token, started=False))
-        else:
+        elif not self._homes.take_back(token):
             self._dispatcher.put_back(given.job)
 
     def _gone(self, worker: Worker, status: int | None) -> None:
@@ -504,12 +556,19 @@ class Pool:
             log.warning("worker %s died with status %s", worker.pid, status)
             if self._died is not None:
                 self._died(worker.pid, status)
+        lost = self._publishing.lose(worker)
+        if lost:
+            if self._lost is not None:
+                self._lost(lost)
+            self._publishing.forget(lost)
+        self._homes.close(worker)
         mark = worker.mark
         for token in [token for token, given in worker.queue.items() if given.place > mark]:
             self._give_back(worker, token)
         started = [*worker.queue, *worker.shared]
         for token in started:
             del self._dispatcher.holders[token]
+            self._homes.forget(token)
         del self._workers[worker.pid]
         self._forget(worker)
         self.shelf.give_up(worker.pid)
@@ -532,7 +591,15 @@ class Pool:
 
     def _let_go_of_retired(self) -> None:
         for worker in self._workers.values():
-            if worker.retired and not worker.queue and not worker.shared and worker.lane.connection.fileno() >= 0:
+            if worker.over:
+                self._end_if_evacuated(worker)
+            elif (
+                worker.retired
+                and not worker.queue
+                and not worker.shared
+                and worker.lane.connection.fileno() >= 0
+                and self._publishing.evacuate(worker)
+            ):
                 for connection in worker.connections:
                     self._unwatch(connection)
                 worker.disconnect()

@@ -27,6 +27,8 @@ from onceflow.backends.local.messages import (
     Job,
     Outcome,
     Outcomes,
+    Publish,
+    Published,
     Recall,
     Receiver,
     Returned,
@@ -110,6 +112,7 @@ class _Worker:
     def serve_lane(self) -> None:
         channel, talks = self._channel, self._streams is not None or self._progress is not None
         waiting, functions, mark, run = self._waiting, self._functions, self._mark, self._main_thread.run
+        objects = self._objects
         outcome: Outcome | None = None
         while True:
             received = self._lane.receive()
@@ -117,7 +120,7 @@ class _Worker:
                 _leave()
             batch, descriptors = received
             functions.add(batch)
-            self._objects.learn(batch, descriptors)
+            objects.learn(batch, descriptors)
             waiting.extend(enumerate(batch.jobs, batch.first))
             sent = time.monotonic()
             size = 0
@@ -136,6 +139,8 @@ class _Worker:
                 outcome = run(job)
                 if self._is_copy:
                     os._exit(0)
+                if objects.live.offered:
+                    outcome = objects.settle(job, outcome)
                 if talks:
                     self._end_job(job.token)
                 channel.lane = 0
@@ -200,6 +205,8 @@ class _Worker:
                     self._main_thread.stop(token)
                 case Unused():
                     self._objects.learn(message, descriptors)
+                case Publish(number):
+                    self._objects.live.publish(number, self._tell_of)
                 case Definition(name, payload):
                     self._definitions[name] = payload
                     answered = self._answers.pop(name, None)
@@ -256,6 +263,12 @@ class _Worker:
         if large:
             for outcome in outcomes:
                 large.pop(outcome.token, None)
+
+    def _tell_of(self, published: Published) -> None:
+        try:
+            self._objects.send(self._side.connection, Outcomes([], published=[published]))
+        except (BrokenPipeError, ConnectionResetError):
+            _leave()
 
     def _send(self, message: Returned | Wanted) -> None:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from onceflow.backends.local.messages import Job, RefOut
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
 from onceflow.errors import InvalidRef
 from onceflow.values import packing
 from onceflow.values.context import came
@@ -19,7 +19,7 @@ from onceflow.values.packing import Packed, Ready
 from onceflow.values.putting import GivenRef
 from onceflow.values.refs import Ref, ValueRef, is_own, kept_form, live_form, restore
 
-Content = bytes | Place
+Content = bytes | Place | Live
 
 _numbers = itertools.count(1)
 

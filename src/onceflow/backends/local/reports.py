@@ -16,8 +16,8 @@ STANDARD: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """It returned. `parts` are packed; times are seconds since the epoch; `worker` is a process id. `graph`: it
-    returned a node, and the only part is the graph that leads to it."""
+    """It returned. `parts` are packed, large ones perhaps live; times are seconds since the epoch; `worker` is a
+    process id. `graph`: it returned a node, and the only part is the graph that leads to it."""
 
     token: int
     parts: Sequence[bytes | Object]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from onceflow.backends.local.messages import PACKET, Batch, Job, Outcome
 from onceflow.backends.local.refs import JobRefs
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
 from onceflow.errors import (
     FunctionNotLoaded,
     InvalidGraph,
@@ -49,10 +49,10 @@ PERMANENT = (
 class Load(Protocol):
     """Gives the value of a part. `refs` are those in it, by their numbers."""
 
-    def __call__(self, part: bytes | Place, refs: Sequence[Any] = ()) -> Any: ...
+    def __call__(self, part: bytes | Place | Live, refs: Sequence[Any] = ()) -> Any: ...
 
 
-Leave = Callable[[Packed], bytes | Place]
+Leave = Callable[[Packed], bytes | Place | Live]
 """Puts a packed value where others find it. Raises `OSError` if there is no room."""
 
 large: dict[int, str] = {}
@@ -171,7 +171,7 @@ def skipped(job: Job) -> Outcome:
     return Outcome(job.token, now, now, [], skipped=True)
 
 
-def execute(job: Job, known: Functions, objects: Objects) -> Outcome:
+def execute(job: Job, known: Functions, objects: Objects, leave: Leave) -> Outcome:
     """Runs a job in this thread. Whatever happens, there is an outcome."""
     started = time.time()
     try:
@@ -185,7 +185,7 @@ def execute(job: Job, known: Functions, objects: Objects) -> Outcome:
         finally:
             running.reset(before)
         del args, kwargs  # what is not needed any more need not be mapped any more
-        return finished(job, started, result, objects.leave, refs)
+        return finished(job, started, result, leave, refs)
     except BaseException as error:  # also SystemExit and the like: user code does not end a worker by raising
         return failed(job, started, error)
 
@@ -227,7 +227,7 @@ def _is_permanent(job: Job, error: BaseException) -> bool:
     return not isinstance(error, retried)
 
 
-def _leave_parts(job: Job, result: Any, leave: Leave, refs: JobRefs) -> list[bytes | Place]:
+def _leave_parts(job: Job, result: Any, leave: Leave, refs: JobRefs) -> list[bytes | Place | Live]:
     """The parts of an output. Raises `WrongParts`, `UnpicklableOutput` or `OutputNotSent`."""
     if job.parts == 1:
         return [_leave_part(job, 0, result, leave, refs)]
@@ -237,7 +237,7 @@ def _leave_parts(job: Job, result: Any, leave: Leave, refs: JobRefs) -> list[byt
     return [_leave_part(job, number, part, leave, refs) for number, part in enumerate(result)]
 
 
-def _leave_part(job: Job, number: int, part: Any, leave: Leave, refs: JobRefs) -> bytes | Place:
+def _leave_part(job: Job, number: int, part: Any, leave: Leave, refs: JobRefs) -> bytes | Place | Live:
     packed = _pack_part(job, number, part, refs)
     try:
         return leave(packed)

@@ -56,7 +56,7 @@ class MainThread:
             self._runs = token
             if self._told:
                 self._raise_if_told()
-            outcome = execute(job, self._known, self._objects)
+            outcome = execute(job, self._known, self._objects, self._objects.offer)
             self._runs = 0
         except Stopped:
             running.set(None)
@@ -106,7 +106,7 @@ class OtherThreads:
                 if token in self._told:
                     raise Stopped
                 self._idents[token] = threading.get_ident()
-            outcome = execute(job, self._known, self._objects)
+            outcome = execute(job, self._known, self._objects, self._objects.leave)
         except Stopped:
             pass
         while not self._is_over(token):

@@ -19,6 +19,7 @@ from onceflow.backends.local.messages import (
     FromWorker,
     Interrupt,
     Job,
+    Publish,
     Recall,
     Receiver,
     ToWorker,
@@ -30,7 +31,7 @@ from onceflow.backends.local.reports import STANDARD
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.window import Load
 from onceflow.data.objects import Object, Shelf
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
 from onceflow.values.functions import Shipped
 
 MUCH = 1024 * 1024
@@ -81,11 +82,13 @@ class Worker:
         """When it was last asked; None once the lane was empty since."""
         self.answered = False
         """Whether it has answered that. From then on no further job of the lane starts."""
-        self.owed: list[Cancel | Definition | Interrupt | Recall | Unused] = []
+        self.owed: list[Cancel | Definition | Interrupt | Publish | Recall | Unused] = []
         """Messages that wait until the worker reads its side."""
         self.killed = False
         self.broken = False
         """It died, or had to be killed because it could not be spoken to any more."""
+        self.over = 0
+        """The token of a job that was stopped: it has ended, and the worker is to be killed."""
         self.retired = False
         """It gets no more jobs and is closed when it has none."""
         self._places = 0
@@ -93,7 +96,7 @@ class Worker:
         self._knows: dict[Receiver[FromWorker], set[str]] = {self.lane: set(), self.side: set()}
         self._segments: dict[Receiver[FromWorker], set[int]] = {self.lane: set(), self.side: set()}
         """Whose descriptors it was sent, each way."""
-        self._freed: list[Place] = []
+        self._freed: list[Place | Live] = []
         """Objects of its own that nobody needs any more. It does not know yet."""
         self._forgotten: list[int] = []
         """Segments that it may forget. It does not know yet."""
@@ -202,7 +205,7 @@ class Worker:
             }
         )
 
-    def free(self, places: list[Place]) -> None:
+    def free(self, places: list[Place | Live]) -> None:
         """It may use this memory again. It is told with what it is sent next, or at once if that is much."""
         self._freed += places
         if sum([place.size for place in self._freed]) >= MUCH:
@@ -249,7 +252,7 @@ class Worker:
         self.answered = False
         self.tell(Recall(self.recalls))
 
-    def tell(self, message: Cancel | Definition | Interrupt | Recall | Unused) -> None:
+    def tell(self, message: Cancel | Definition | Interrupt | Publish | Recall | Unused) -> None:
         """Sends this, if not now then when the worker has caught up (`catch_up`)."""
         self.owed.append(message)
         self.catch_up()

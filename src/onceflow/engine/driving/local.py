@@ -133,6 +133,19 @@ class LocalHub(Hub):
         self._processes.checkpoint(node, live, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
 
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
+        if isinstance(value, Object) and value.place is None:
+
+            def published(problem: OSError | None) -> None:
+                if problem is not None:
+                    driver.interrupt(interrupted(driver.id, f"an output cannot be saved: {problem}", problem))
+                elif value.lost:
+                    self._tell(driver, lambda: then(None))
+                else:
+                    self.save(driver, name, value, then)
+
+            assert self._processes is not None
+            self._processes.publish(value, published)
+            return
         if self._savers is None:
             from concurrent.futures import ThreadPoolExecutor  # many runs have no large values
 

@@ -15,6 +15,7 @@ from onceflow.authoring.calls import Call
 from onceflow.backends.local import refs
 from onceflow.backends.local.messages import Job, RefIn
 from onceflow.backends.local.pool import Pool
+from onceflow.backends.local.publishing import Then
 from onceflow.backends.local.reports import (
     Died,
     Ended,
@@ -28,7 +29,7 @@ from onceflow.backends.local.reports import (
 )
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Blob, Part
@@ -156,6 +157,7 @@ class Workers:
             report=self._reported,
             progressed=self._progressed,
             died=lambda worker, status: recording.tell("worker died", worker=worker, detail=f"status {status}"),
+            lost=self.lose,
             printed=None if printing is None else self._printed,
             log_level=log_level,
             preload=preload,
@@ -188,7 +190,12 @@ class Workers:
             raised = Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0)
             self._loop.post(lambda: self._reported(raised))
             return
-        self._pool.start(job)
+        live = {
+            part.live.number: part
+            for part in _read_by(work)
+            if isinstance(part, Object) and part.live and not part.place
+        }
+        self._pool.start(job, live)
         timeout = work.call.settings.timeout
         if timeout is not None and not work.undo:
             self._limit(token, timeout)
@@ -223,6 +230,14 @@ class Workers:
             case _:
                 self.checkpoint(node, live, then)  # its worker died, which is nobody's fault
 
+    def publish(self, object: Object, then: Then) -> None:
+        """Have something written to shared memory that only its maker has. `then` is called later: with what was in the
+        way, or None if nothing was or the object is lost."""
+        if object.lost or object.place is not None:
+            self._loop.post(lambda: then(None))
+        else:
+            self._pool.publish(object, then)
+
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         """Have these follow what was just started, as far as that pays."""
         before = leader = self._by_attempt[driver, work.attempt]
@@ -235,7 +250,7 @@ class Workers:
                 job = self._job(token, driver, foreseen.work)
             except Exception:  # whoever asks for it is told
                 break
-            if not self._pool.is_short(job.function):
+            if not self._pool.is_short(job.function) or Live in map(type, job.inputs):
                 break
             job.follows, job.fed = before, foreseen.fed
             jobs.append(job)
@@ -338,7 +353,7 @@ class Workers:
             give_refs(job, work.refs, contents)
         return job
 
-    def _place(self, token: int, part: Object | Blob) -> Place:
+    def _place(self, token: int, part: Object | Blob) -> Place | Live:
         """Where a worker finds an input of this job."""
         if isinstance(part, Blob):
             with self._open_blob(part.reference) as file:
@@ -346,7 +361,7 @@ class Workers:
             self._opened.setdefault(token, []).append(part)
         if part.lost:
             raise _Lost
-        return part.place
+        return part.where
 
     def _ship(self, driver: Driver, call: Call, undo: bool) -> str:
         known = self._shipped.setdefault(driver, {})
@@ -456,7 +471,7 @@ class Workers:
         return driver, work
 
 
-def make_job(token: int, function: str, driver: Driver, work: Work, inputs: Sequence[bytes | Place]) -> Job:
+def make_job(token: int, function: str, driver: Driver, work: Work, inputs: Sequence[bytes | Place | Live]) -> Job:
     """An attempt as a job. `function` is the hash under which its function was shipped, `inputs` are where those of the
     work are found."""
     call: Call = work.call
@@ -491,7 +506,7 @@ def make_job(token: int, function: str, driver: Driver, work: Work, inputs: Sequ
     )
 
 
-def give_refs(job: Job, given: GivenRefs, contents: Sequence[bytes | Place]) -> None:
+def give_refs(job: Job, given: GivenRefs, contents: Sequence[bytes | Place | Live]) -> None:
     """`contents` are where those of the refs are found."""
     job.refs = [RefIn(id, content) for id, content in zip(given.ids, contents, strict=True)]
     job.tables = given.tables

@@ -20,7 +20,7 @@ from onceflow.backends.local.refs import JobRefs
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import HeldRef
-from onceflow.data.places import Place
+from onceflow.data.places import Live, Place
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.default import use
@@ -377,12 +377,12 @@ def sleep_in_task(crew: Crew, seconds: float) -> None:
         raise Stopped
 
 
-def _view(part: bytes | Place) -> bytes:
+def _view(part: bytes | Place | Live) -> bytes:
     assert isinstance(part, bytes)  # nothing is shared here
     return part
 
 
-def _load(part: bytes | Place, refs: Sequence[Any] = ()) -> Any:
+def _load(part: bytes | Place | Live, refs: Sequence[Any] = ()) -> Any:
     return packing.unpack(_view(part), refs)
 
 
