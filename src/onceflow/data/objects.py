@@ -15,9 +15,10 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -27,7 +28,7 @@ from onceflow.data.places import Live, Place
 class Object:
     """A packed value (`values.packing`), in shared memory or in that of its maker."""
 
-    __slots__ = ("__weakref__", "_shelf", "live", "lost", "maker", "place", "size")
+    __slots__ = ("__weakref__", "_shelf", "freed", "live", "lost", "maker", "place", "size", "used")
 
     def __init__(self, shelf: Shelf, where: Place | Live, maker: int = 0) -> None:
         self._shelf = shelf
@@ -45,6 +46,10 @@ class Object:
         """Bytes."""
         self.lost = False
         """Whether it is no more, although somebody holds it."""
+        self.used = time.monotonic()
+        """When somebody last asked for it."""
+        self.freed: Callable[[], None] | None = None
+        """Called when nobody needs it any more, if somebody wants to know."""
 
     @property
     def where(self) -> Place | Live:
@@ -76,10 +81,11 @@ class HeldRef(msgspec.Struct, frozen=True, gc=False):
 class Segment:
     """One that is open here."""
 
-    __slots__ = ("descriptor", "maker", "objects")
+    __slots__ = ("descriptor", "maker", "objects", "on_disk")
 
-    def __init__(self, descriptor: int, maker: int | None) -> None:
+    def __init__(self, descriptor: int, maker: int | None, *, on_disk: bool) -> None:
         self.descriptor = descriptor
+        self.on_disk = on_disk
         self.maker = maker
         """The process id of the worker that may put more objects into it; None if nobody may."""
         self.objects = 0
@@ -94,28 +100,35 @@ class Shelf:
         self._objects: weakref.WeakValueDictionary[tuple[int, int], Object] = weakref.WeakValueDictionary()
         self._live: weakref.WeakValueDictionary[int, Object] = weakref.WeakValueDictionary()
         """Number → object that has no place yet."""
-        self._let_go: deque[tuple[Place | None, Live | None, int]] = deque()
+        self._let_go: deque[tuple[Place | None, Live | None, int, Callable[[], None] | None]] = deque()
         self._closed: list[int] = []
         """Segments that were closed since somebody asked."""
         self._files = 0
         self._mapping = threading.Lock()
         """Held while a descriptor is closed or duplicated, because others map objects, too."""
         self.size = 0
-        """Bytes of all objects."""
+        """Bytes of all objects in memory."""
+        self.segments = 0
+        """How many are open here that are in memory."""
+        self.on_closed: Callable[[list[int]], None] | None = None
+        """Is told which segments were closed here."""
 
-    def open(self, segment: int, descriptor: int, maker: int | None) -> None:
+    def open(self, segment: int, descriptor: int, maker: int | None, *, on_disk: bool = False) -> None:
         """The descriptor belongs to the shelf from now on."""
         if segment in self._segments:
             os.close(descriptor)
         else:
-            self._segments[segment] = Segment(descriptor, maker)
+            self._segments[segment] = Segment(descriptor, maker, on_disk=on_disk)
+            self.segments += not on_disk
 
     def add(self, place: Place) -> Object:
         """An object that its maker has put there."""
         found = Object(self, place)
-        self._segments[place.segment].objects += 1
+        segment = self._segments[place.segment]
+        segment.objects += 1
         self._objects[place.segment, place.offset] = found
-        self.size += place.size
+        if not segment.on_disk:
+            self.size += place.size
         return found
 
     def add_live(self, live: Live, maker: int) -> Object:
@@ -143,8 +156,24 @@ class Shelf:
     def add_file(self, descriptor: int, size: int) -> Object:
         """A file that has nothing but a packed value in it, and will not change."""
         self._files += 1
-        self.open(self._files, descriptor, None)
+        self.open(self._files, descriptor, None, on_disk=True)
         return self.add(Place(self._files, 0, size))
+
+    def move(self, object: Object, place: Place, descriptor: int, freed: Callable[[], None]) -> None:
+        """It is in a file now, and what it had of memory may be used again. `freed` is called when nobody needs it any
+        more. Nobody may be reading it."""
+        self.open(place.segment, descriptor, None, on_disk=True)
+        assert object.place is not None
+        self._objects.pop((object.place.segment, object.place.offset), None)
+        self._let_go.append((object.place, object.live, object.maker, None))
+        object.place, object.live, object.freed = place, None, freed
+        self._segments[place.segment].objects += 1
+        self._objects[place.segment, place.offset] = object
+
+    def resting(self) -> list[Object]:
+        """All that is in memory."""
+        placed = [object for (number, _), object in list(self._objects.items()) if not self._segments[number].on_disk]
+        return [*placed, *list(self._live.values())]
 
     def find(self, segment: int, offset: int) -> Object | None:
         return self._objects.get((segment, offset))
@@ -163,13 +192,15 @@ class Shelf:
 
     def let_go(self, object: Object) -> None:
         """Nobody holds the object any more. From any thread, at any moment: so without a lock."""
-        self._let_go.append((object.place, object.live, object.maker))
+        self._let_go.append((object.place, object.live, object.maker, object.freed))
 
     def collect(self) -> dict[int, list[Place | Live]]:
         """What was let go: for each maker that may use the memory again, what that is. It may be gone."""
         freed: dict[int, list[Place | Live]] = {}
         while self._let_go:
-            place, live, maker = self._let_go.popleft()
+            place, live, maker, when_freed = self._let_go.popleft()
+            if when_freed is not None:
+                when_freed()
             if live is not None:
                 freed.setdefault(maker, []).append(live)
                 if place is None:
@@ -178,7 +209,8 @@ class Shelf:
                 continue
             segment = self._segments[place.segment]
             segment.objects -= 1
-            self.size -= place.size
+            if not segment.on_disk:
+                self.size -= place.size
             if segment.maker is not None:
                 freed.setdefault(segment.maker, []).append(place)
             elif not segment.objects:
@@ -197,6 +229,8 @@ class Shelf:
     def closed(self) -> list[int]:
         """The segments that were closed since this was last asked: nobody will be sent a place in them again."""
         found, self._closed = self._closed, []
+        if found and self.on_closed is not None:
+            self.on_closed(found)
         return found
 
     def close(self) -> None:
@@ -206,5 +240,7 @@ class Shelf:
 
     def _close(self, number: int) -> None:
         with self._mapping:
-            os.close(self._segments.pop(number).descriptor)
+            segment = self._segments.pop(number)
+            os.close(segment.descriptor)
+        self.segments -= not segment.on_disk
         self._closed.append(number)

@@ -312,6 +312,14 @@ class Driver:
         if self._events and not self._busy:
             self._work_off(())
 
+    def forget(self, node: str, part: int | None = None) -> bool:
+        """What is in memory of a node's output is no more: one part, or all of it. Whoever shares it has lost it, too.
+        Whether there was any. For those who want to see what happens then."""
+        lost = self._outputs.forget(node, part)
+        if lost:
+            self.tell(events.Lost(tuple(lost)))
+        return bool(lost)
+
     def committed(self) -> None:
         """The next batch is durable."""
         self._committed += 1

@@ -80,6 +80,18 @@ class Outputs:
                         gone.append((node, number))
         return gone
 
+    def forget(self, node: str, part: int | None) -> list[tuple[str, int]]:
+        """Lose what is in memory of this part, or of all, and what others have of it. Returns all that is lost."""
+        parts = self._parts.get(node, (0, []))[1]
+        gone = [value for number, value in enumerate(parts) if value is not None and part in (None, number)]
+        lost: list[tuple[str, int]] = []
+        for owner, (_, values) in self._parts.items():
+            for number, value in enumerate(values):
+                if any(value is one for one in gone):
+                    values[number] = None
+                    lost.append((owner, number))
+        return lost
+
     def release(self, node: str) -> None:
         self._parts.pop(node, None)
 

@@ -49,6 +49,8 @@ def configure(
     log_level: Level | None = None,
     log_limit: int | None = None,
     event_log: bool | None = None,
+    object_memory: int | None = None,
+    object_patience: float | None = None,
     progress: bool | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
@@ -69,6 +71,8 @@ def configure(
         "log_level": log_level,
         "log_limit": log_limit,
         "event_log": event_log,
+        "object_memory": object_memory,
+        "object_patience": object_patience,
         "progress": progress,
     }
     settings.check(**given)

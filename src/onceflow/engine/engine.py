@@ -70,8 +70,10 @@ class Engine:
     `output` says what becomes of what tasks print and log: `"show"` stores it and shows it with the task in front,
     `"store"` only stores it, `"inherit"` leaves the terminal to the workers. `log_level` is the level of `logging` from
     which on records count (`"INFO"`), `log_limit` the bytes that a run's log may have, and `event_log=False` keeps no
-    log of what the engine does. With `progress=True` it is shown on stderr how runs get on while somebody waits for
-    them: a live display on a terminal, a line every few seconds elsewhere.
+    log of what the engine does. `object_memory` is how many bytes of memory large values may take while they wait to be
+    read, and `object_patience` how many seconds they may wait there before they are moved to disk.
+    With `progress=True` it is shown on stderr how runs get on while somebody waits for them: a live display on a
+    terminal, a line every few seconds elsewhere.
     What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 
@@ -94,6 +96,8 @@ class Engine:
         log_level: Level | None = None,
         log_limit: int | None = None,
         event_log: bool | None = None,
+        object_memory: int | None = None,
+        object_patience: float | None = None,
         progress: bool | None = None,
     ) -> None:
         self.settings = settings.find(
@@ -106,6 +110,8 @@ class Engine:
             log_level=log_level,
             log_limit=log_limit,
             event_log=event_log,
+            object_memory=object_memory,
+            object_patience=object_patience,
             progress=progress,
         )
         home_directory = Home(self.settings.home, durability=self.settings.durability)

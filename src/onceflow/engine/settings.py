@@ -40,6 +40,11 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Bytes that the log of a run may have, about; then its beginning is dropped."""
     event_log: bool = True
     """Keep a log of what the engine does."""
+    object_memory: int | None = None
+    """Bytes of memory for large values that wait to be read; None for 30 % of what there is. Beyond it they are moved
+    to disk."""
+    object_patience: float = 60.0
+    """Seconds after which a large value that nobody has read is moved to disk."""
     progress: bool = False
     """Show on stderr how runs get on while somebody waits for them."""
 
@@ -135,6 +140,13 @@ def _count(value: Any) -> int:
     return count
 
 
+def _seconds(value: Any) -> float:
+    seconds = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else -1.0
+    if not seconds >= 0:
+        raise TypeError(f"it is a number of seconds, not {value!r}")
+    return seconds
+
+
 def _durability(value: Any) -> Durability:
     if value not in get_args(Durability):
         raise TypeError(f"it is 'power' or 'process', not {value!r}")
@@ -179,5 +191,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "log_level": _level,
     "log_limit": _count,
     "event_log": _flag,
+    "object_memory": _count,
+    "object_patience": _seconds,
     "progress": _flag,
 }

@@ -44,6 +44,10 @@ waits for it any longer."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NAME = 15
+
+WORKER, PORTER = "onceflow-worker", "onceflow-porter"
+"""What the processes call themselves, for those who look at a list of them."""
 
 
 def main(control: int, lock: int, engine: int, preload: list[str]) -> None:
@@ -136,6 +140,7 @@ class _Server:
         if pid == 0:
             try:
                 os.setpgid(0, 0)
+                _call_oneself(PORTER)
                 os.close(self._lock)  # what it proves is that no user code runs
                 for descriptor in (*self._workers, *self._porters, *self._left):
                     os.close(descriptor)
@@ -189,6 +194,7 @@ class _Server:
         library = ctypes.CDLL(None)
         library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         library.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        _call_oneself(WORKER)
         memory.raise_descriptor_limit()  # each large object may need one
         if os.getppid() != parent:
             os._exit(0)
@@ -227,6 +233,10 @@ class _Server:
             return []
         ended, self._ended = self._ended, []
         return [(pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) for pid in ended]
+
+
+def _call_oneself(name: str) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
 def _children() -> list[int]:

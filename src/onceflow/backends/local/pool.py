@@ -159,6 +159,8 @@ class Pool:
         self._due: list[Report] = []
         """Reports to be delivered with the next turn."""
         self._failure: WorkersUnavailable | None = None
+        self.paused = False
+        """Whether nothing is given to workers for the time being."""
         self._fruitless = 0
         """Fork servers in a row that died before a worker of theirs had come to life."""
         self._returned = self._deaths = 0
@@ -224,6 +226,10 @@ class Pool:
             return shared.given
         return worker.started if worker.queue[token].place <= worker.mark else None
 
+    def lingering(self) -> set[Object]:
+        """What workers have mapped, although no job of theirs may read it any more."""
+        return {object for worker in self._workers.values() for object in worker.lingering}
+
     def running(self) -> list[int]:
         """The tokens of all jobs that workers run now."""
         return [token for worker in self._workers.values() for token in worker.running]
@@ -286,9 +292,9 @@ class Pool:
             self._report(report)
         now = time.monotonic()
         self._dispatcher.congested = False
-        if self._homes.staying:
+        if self._homes.staying and not self.paused:
             self._homes.give(now)
-        if len(self._dispatcher):
+        if len(self._dispatcher) and not self.paused:
             self._dispatcher.fill(self._workers.values(), now)
             if self._dispatcher.unfollowed:
                 for report in self._unfollowed():

@@ -7,11 +7,13 @@ import selectors
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from onceflow.backends.local import capacity
 from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.data.objects import Object
 from onceflow.driver.driver import Driver
 from onceflow.engine import deaths
 from onceflow.engine.driving.hub import Hub, Redirected, interrupted
+from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
 from onceflow.engine.driving.workers import Kept, Workers
 from onceflow.engine.handles import Completion
@@ -20,16 +22,22 @@ from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
 from onceflow.engine.settings import EngineSettings
 from onceflow.engine.talking.answering import Answering
-from onceflow.errors import OnceflowError, RunInterrupted
+from onceflow.errors import OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import logs
 from onceflow.storage.blobs import Author
 from onceflow.storage.blobs import Statistics as BlobStatistics
-from onceflow.storage.home import Home
+from onceflow.storage.home import BLOBS, Home
 from onceflow.storage.journal import Command, Failed, Outcome, Request, SetStatus
 from onceflow.values import sealing
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+SHARE = 0.3
+"""Of the memory there is, for large values that wait to be read."""
+
+SPILL = "spill"
+"""The folder in the home directory for those that have no room in memory."""
 
 SAVERS = 4
 """Threads that write blobs."""
@@ -59,6 +67,7 @@ class LocalHub(Hub):
                 unowned=self._recording.keep,
             )
         self._processes: Workers | None = None
+        self._keeping: Keeping | None = None
         super().__init__(home)
         self._threaded.start()
 
@@ -83,6 +92,15 @@ class LocalHub(Hub):
             printing=self._printing,
             log_level=level_number(self._settings.log_level),
             recording=self._recording,
+        )
+        budget = self._settings.object_memory or int(capacity.memory() * SHARE)
+        self._keeping = Keeping(
+            self._processes,
+            self._threaded.selector,
+            blobs=self._directory.path / BLOBS,
+            spill=self._directory.path / SPILL,
+            budget=budget,
+            patience=self._settings.object_patience,
         )
         return self._processes
 
@@ -110,6 +128,9 @@ class LocalHub(Hub):
         if self._printing is not None:
             self._printing.turn()  # before anybody learns that a run has ended
         timeout = super()._turn()
+        if self._keeping is not None:
+            soon = self._keeping.turn()
+            timeout = soon if timeout is None or (soon is not None and soon < timeout) else timeout
         if self._printing is not None:
             self._printing.turn()
         soon = self._recording.turn()
@@ -117,6 +138,8 @@ class LocalHub(Hub):
 
     def _ended(self, failure: BaseException | None) -> None:
         super()._ended(failure)
+        if self._keeping is not None:
+            self._keeping.close()
         if self._printing is not None:
             self._printing.close()
         if failure is not None:
@@ -146,20 +169,35 @@ class LocalHub(Hub):
             assert self._processes is not None
             self._processes.publish(value, published)
             return
+        author = Author(driver.id, driver.run.epoch, self._directory.engine)
+        if isinstance(value, Object):
+            self._save_object(driver, author, name, value, then)
+            return
         if self._savers is None:
-            from concurrent.futures import ThreadPoolExecutor  # many runs have no large values
+            from concurrent.futures import ThreadPoolExecutor  # seldom needed: large graphs that tasks return
 
             self._savers = ThreadPoolExecutor(SAVERS, "onceflow saver")
-        author = Author(driver.id, driver.run.epoch, self._directory.engine)
         self._savers.submit(self._write, driver, author, name, value, then)
 
+    def _save_object(
+        self, driver: Driver, author: Author, name: str, object: Object, then: Callable[[str | None], None]
+    ) -> None:
+        def saved(result: str | StorageError) -> None:
+            if isinstance(result, StorageError):
+                driver.interrupt(result)
+            else:
+                self._directory.blobs.note_written(object.size)
+                self._tell(driver, lambda: then(result))
+
+        assert self._keeping is not None
+        self._keeping.save(object, author, name, saved)
+
     def _write(
-        self, driver: Driver, author: Author, name: str, value: bytes | Object, then: Callable[[str | None], None]
+        self, driver: Driver, author: Author, name: str, value: bytes, then: Callable[[str | None], None]
     ) -> None:
         """In a saver's thread."""
         try:
-            content = value if isinstance(value, bytes) else value.map()
-            reference = self._directory.blobs.write(author, name, [content])
+            reference = self._directory.blobs.write(author, name, [value])
         except OnceflowError as error:
             failure = error
             self._threaded.post(lambda: driver.interrupt(failure))

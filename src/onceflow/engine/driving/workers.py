@@ -230,6 +230,15 @@ class Workers:
             case _:
                 self.checkpoint(node, live, then)  # its worker died, which is nobody's fault
 
+    @property
+    def pool(self) -> Pool:
+        return self._pool
+
+    def objects_in_use(self) -> set[Object]:
+        """What attempts read now, or are about to, and what workers have mapped beyond that."""
+        found = {part for _, work in self._jobs.values() for part in _read_by(work) if isinstance(part, Object)}
+        return found | self._pool.lingering()
+
     def publish(self, object: Object, then: Then) -> None:
         """Have something written to shared memory that only its maker has. `then` is called later: with what was in the
         way, or None if nothing was or the object is lost."""
@@ -361,6 +370,7 @@ class Workers:
             self._opened.setdefault(token, []).append(part)
         if part.lost:
             raise _Lost
+        part.used = time.monotonic()
         return part.where
 
     def _ship(self, driver: Driver, call: Call, undo: bool) -> str:

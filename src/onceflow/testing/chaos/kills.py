@@ -16,9 +16,10 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from onceflow.backends.local.forkserver import PORTER
 from onceflow.testing.chaos.ledger import Ledger
 
-Target = Literal["worker", "server", "engine", "all"]
+Target = Literal["worker", "porter", "server", "engine", "all"]
 """`server` is the fork server, with which its workers die."""
 TARGETS: tuple[Target, ...] = get_args(Target)
 
@@ -61,6 +62,9 @@ def explode(ledger: Ledger, node: str, stage: Stage) -> None:
     if target is not None:
         server = os.getppid()
         ledger.write("bomb", node, detail=f"{target} at {stage}")
+        if target == "porter":
+            _kill_porters(server, lambda: os.getppid() == server)
+            return
         if target in ("engine", "all"):
             engine = _parent(server)
             if engine is not None:
@@ -73,7 +77,7 @@ def explode(ledger: Ledger, node: str, stage: Stage) -> None:
 def light(fuse: Fuse) -> None:
     """In an engine, before it is opened: lets the fuse burn."""
     from onceflow.driver.driver import Driver
-    from onceflow.engine.driving.hub import Hub
+    from onceflow.engine.driving.local import LocalHub
 
     left = fuse.count
 
@@ -85,23 +89,23 @@ def light(fuse: Fuse) -> None:
 
     match fuse.point:
         case "commit":
-            _wrap(Hub, "commit", before=burn)
+            _wrap(LocalHub, "commit", before=burn)
         case "committed":
             _wrap(Driver, "committed", before=burn)
         case "told":
             _wrap(Driver, "committed", after=burn)
         case "start":
-            _wrap(Hub, "start", before=burn)
+            _wrap(LocalHub, "start", before=burn)
         case "finished":
             _wrap(Driver, "finished", before=burn)
         case "handled":
             _wrap(Driver, "finished", after=burn)
         case "save":
-            _wrap(Hub, "save", after=burn)
+            _wrap(LocalHub, "save", after=burn)
         case "saved":
-            _burn_when_saved(Hub, burn)
+            _burn_when_saved(LocalHub, burn)
         case "ended":
-            _wrap(Hub, "ended", before=burn)
+            _wrap(LocalHub, "ended", before=burn)
 
 
 def _wrap(
@@ -124,8 +128,8 @@ def _burn_when_saved(hub: Any, burn: Callable[[], None]) -> None:
     """Between the writing of a blob and the record that names it."""
     original = hub.save
 
-    def save(self: Any, driver: Any, name: str, value: bytes, then: Callable[[str], None]) -> None:
-        def burn_then(reference: str) -> None:
+    def save(self: Any, driver: Any, name: str, value: Any, then: Callable[[str | None], None]) -> None:
+        def burn_then(reference: str | None) -> None:
             burn()
             then(reference)
 
@@ -140,12 +144,21 @@ def assassinate(engine: int, target: Target, is_engine: Callable[[], bool]) -> N
     if target in ("server", "all"):
         for server in servers:
             _kill(server, lambda: is_engine() and server in children(engine))  # noqa: B023
+    if target == "porter":
+        for server in servers:
+            _kill_porters(server, lambda: is_engine() and server in children(engine))  # noqa: B023
     if target == "worker":
-        workers = [(server, worker) for server in servers for worker in children(server)]
+        workers = [(server, worker) for server in servers for worker in children(server) if name_of(worker) != PORTER]
         for parent, worker in workers[:1]:
             _kill(worker, lambda: is_engine() and parent in children(engine) and worker in children(parent))  # noqa: B023
     if target in ("engine", "all"):
         _kill(engine, is_engine)
+
+
+def _kill_porters(server: int, is_server: Callable[[], bool]) -> None:
+    for porter in children(server):
+        if name_of(porter) == PORTER:
+            _kill(porter, lambda: is_server() and porter in children(server))  # noqa: B023
 
 
 def _kill(pid: int, is_right: Callable[[], bool]) -> None:
@@ -171,6 +184,15 @@ def children(pid: int) -> list[int]:
             ):
                 found += [int(word) for word in file.read().split()]
     return sorted(found)
+
+
+def name_of(pid: int) -> str:
+    """What a process calls itself; empty if there is none."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _parent(pid: int) -> int | None:

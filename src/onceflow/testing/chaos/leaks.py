@@ -10,6 +10,7 @@ from pathlib import Path
 
 from onceflow import Engine
 from onceflow.engine.deaths import WORKERS
+from onceflow.engine.driving.local import SPILL
 from onceflow.storage.home import BLOBS, ENGINES, Home
 from onceflow.testing.chaos.lives import MARK
 
@@ -69,7 +70,7 @@ def files(home: Path) -> list[str]:
     """What is in the home and should not be, once nobody uses it. Opening an engine removes what the dead left."""
     with Engine(home):
         pass
-    problems = [f"{path} was left behind" for name in (ENGINES, WORKERS) for path in _below(home / name)]
+    problems = [f"{path} was left behind" for name in (ENGINES, WORKERS, SPILL) for path in _below(home / name)]
     with Home(home) as opened:
         opened.collect_orphans()
         there = {file.reference for run in opened.blobs.folders() for file in opened.blobs.files(run)}

@@ -185,6 +185,13 @@ class Crew:
         if assignment.told:
             self._end(assignment, Ended(assignment.token, False))
             return
+        if not undo and (forgotten := self._take("forget", before, assignment)):
+            # What it was to read is gone before it is called.
+            if not assignment.driver.forget(*self._lost_by(forgotten, assignment)):
+                forgotten.hit -= 1
+            else:
+                self._end(assignment, Ended(assignment.token, False))
+                return
         self._begin(assignment)
         if self._take("lose", before, assignment):
             self._end(assignment, Died((assignment.token,), 0, KILLED))
@@ -276,7 +283,18 @@ class Crew:
         finally:
             self.current = before
 
-    def _take(self, kind: Literal["lose", "fail", "delay"], when: When, assignment: Assignment) -> Fault | None:
+    def _lost_by(self, fault: Fault, assignment: Assignment) -> tuple[str, int | None]:
+        """The node whose output is lost, and the part of it."""
+        task, ref = fault.data
+        rows = assignment.driver.run.rows.values()
+        for row in rows:
+            if task in (row.id, row.node.task) and row.state == "done":
+                return row.id, None if ref is None else row.node.parts + ref
+        return task, None
+
+    def _take(
+        self, kind: Literal["lose", "fail", "delay", "forget"], when: When, assignment: Assignment
+    ) -> Fault | None:
         return self._faults.take(kind, when, assignment.work.node, assignment.name) if self._faults.any else None
 
     # -- calling -------------------------------------------------------------------------------------------------------

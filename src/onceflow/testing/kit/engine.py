@@ -112,6 +112,13 @@ class MemoryEngine(Engine, Itself):
         told = f"lose_worker({name_of(task)!r}, when={when!r})"
         self._faults.add(Fault("lose", name_of(task), when, told, times=times), AROUND_CALLS)
 
+    def lose_output(self, task: AnyTask, *, before: AnyTask, ref: int | None = None, times: int = 1) -> None:
+        """What this task returned is gone from memory when another one is about to read it: it was on a host that
+        died. What is saved is not lost. With `ref`, only what the n-th ref in it refers to is gone, whoever has it."""
+        data = (name_of(task), ref)
+        told = f"lose_output({name_of(task)!r}, before={name_of(before)!r}{'' if ref is None else f', ref={ref}'})"
+        self._faults.add(Fault("forget", name_of(before), "before", told, times=times, data=data))
+
     def fail(
         self, task: AnyTask, error: BaseException, *, times: int | None = None, when: When = "before", nth: int = 1
     ) -> None:
