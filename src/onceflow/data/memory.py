@@ -23,8 +23,10 @@ from onceflow.data.places import whole_pages
 
 _F_ADD_SEALS = 1033
 _F_GET_SEALS = 1034
-_SEALS = 0x1 | 0x2 | 0x4 | 0x10
-"""F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE."""
+_SIZE = 0x2 | 0x4
+"""F_SEAL_SHRINK, F_SEAL_GROW."""
+_FUTURE_WRITE = 0x10
+_SEAL = 0x1
 
 _MADV_POPULATE_WRITE = 23
 
@@ -54,9 +56,16 @@ def anonymous_file(name: str) -> int:
 
 
 def seal(descriptor: int) -> None:
-    """Where there is no `memfd` there are no seals either, and readers only promise to change nothing."""
+    """From now on nobody can change it but through a mapping that exists already. Systems that cannot forbid writing
+    (Linux before 5.1, gVisor) keep at least its size; where there is no `memfd`, readers only promise to change
+    nothing."""
     if hasattr(os, "memfd_create"):
-        fcntl.fcntl(descriptor, _F_ADD_SEALS, _SEALS)
+        try:
+            fcntl.fcntl(descriptor, _F_ADD_SEALS, _SIZE | _FUTURE_WRITE | _SEAL)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            fcntl.fcntl(descriptor, _F_ADD_SEALS, _SIZE | _SEAL)
 
 
 class Writable:
@@ -99,7 +108,7 @@ def is_sealed(descriptor: int) -> bool:
         seals: int = fcntl.fcntl(descriptor, _F_GET_SEALS)
     except OSError:  # a file
         return False
-    return seals & _SEALS == _SEALS
+    return seals & _SIZE == _SIZE
 
 
 Room = ctypes.Array[ctypes.c_ubyte]

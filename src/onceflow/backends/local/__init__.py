@@ -9,6 +9,8 @@ Three kinds of processes:
   itself.
 - A **worker** runs user code. It is killed by the kernel when the fork server dies (`PR_SET_PDEATHSIG`).
 
+The fork server also starts the engine's porter (`onceflow.data.porter`), which has nothing else to do with the pool.
+
 Fork server and workers share one open file description that holds an flock (`workers.lock`). It is released when
 the last of them is gone, which proves to whoever takes over a run that nothing of it runs any more (design 2.6).
 

@@ -134,7 +134,7 @@ class Counted(_Message, tag=26):
     saving_size: int
     """Bytes of these."""
     segments: int
-    """Each of them needs a descriptor."""
+    """Each of them needs a descriptor, until it is closed."""
 
 
 Request = Keep | Fetch | Save | Spill | Free | Forget | Count

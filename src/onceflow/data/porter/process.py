@@ -6,7 +6,6 @@ be noted then, it hands back to the loop.
 
 from __future__ import annotations
 
-import functools
 import os
 import select
 import socket
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from onceflow.data import memory
-from onceflow.data.chores import Chores
 from onceflow.data.mapping import Segments
 from onceflow.data.packets import Incoming, Outgoing
 from onceflow.data.places import Place, whole_pages
@@ -92,9 +90,9 @@ class _Porter:
         self._descriptors: dict[int, int] = {}
         """Segment → descriptor."""
         self._doomed: list[int] = []
-        """Descriptors that are closed as soon as everything is sent: some may be under way. Closing the last one of a
-        segment takes a while."""
-        self._chores = Chores()
+        """Descriptors that are closed as soon as everything is sent: some may be under way."""
+        self._closing = 0
+        """Descriptors that are being closed. The last one of a segment takes a while."""
         self._segments = Segments()
         """Those that were needed here."""
         self._spill: SpillFile | None = None
@@ -114,14 +112,27 @@ class _Porter:
             except (BrokenPipeError, ConnectionResetError):
                 return
             if sent and self._doomed:
-                self._chores.add(functools.partial(_close, self._doomed))
-                self._doomed = []
+                self._close_doomed()
             for descriptor, _ in poll.poll(None if sent else CONGESTED):
                 if descriptor == self._crew.bell:
                     for done in self._crew.take():
                         done()
                 elif descriptor == self._engine or not self._listen():
                     return
+
+    def _close_doomed(self) -> None:
+        doomed, self._doomed = self._doomed, []
+        self._closing += len(doomed)
+
+        def work() -> Done:
+            for descriptor in doomed:
+                os.close(descriptor)
+            return lambda: self._closed(len(doomed))
+
+        self._crew.add(0, work)
+
+    def _closed(self, count: int) -> None:
+        self._closing -= count
 
     def _listen(self) -> bool:
         """Whether there is still somebody to listen to."""
@@ -269,16 +280,11 @@ class _Porter:
             spilled_size=sum(spilled),
             saving=len(self._saving),
             saving_size=sum(self._saving.values()),
-            segments=len(self._descriptors),
+            segments=len(self._descriptors) + len(self._doomed) + self._closing,
         )
 
     def _reply(self, reply: Reply) -> None:
         self._outgoing.add(reply)
-
-
-def _close(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def _failed(number: int, error: StorageError) -> Failed:

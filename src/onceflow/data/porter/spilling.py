@@ -34,11 +34,6 @@ class SpillFile:
         self._regions = Regions(0)
         self._end = 0
 
-    @property
-    def taken(self) -> int:
-        """Bytes, in whole pages."""
-        return self._regions.taken
-
     def reserve(self, size: int) -> Place:
         offset = self._regions.take(size)
         if offset is None:
@@ -73,7 +68,7 @@ def _open(folder: Path) -> tuple[int, int]:
     flags = os.O_RDWR | os.O_CLOEXEC
     try:
         descriptor = os.open(folder, flags | os.O_TMPFILE, 0o600)
-    except (AttributeError, IsADirectoryError, OSError):
+    except (AttributeError, OSError):  # not every system can do that, nor every file system
         path = folder / os.urandom(8).hex()
         descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
         path.unlink()
