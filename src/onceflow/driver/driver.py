@@ -332,6 +332,7 @@ class Driver:
             self.interruption = error
             for attempt in self._in_flight:
                 self._host.stop(self, attempt)
+            self._let_go()
             self._host.ended(self)
 
     def drain(self, reason: OnceflowError) -> None:
@@ -751,7 +752,13 @@ class Driver:
 
     def _end(self, ending: Ending) -> None:
         self.ending = ending
+        self._let_go()
         self._host.ended(self)
+
+    def _let_go(self) -> None:
+        """Large values take up memory until nobody holds them, and somebody may hold the driver for a while."""
+        self._outputs.clear()
+        self._held.clear()
 
 
 def _is_plain(part: Part | None) -> bool:

@@ -126,6 +126,10 @@ class Outputs:
                 gone += [(node, number) for number in range(len(private))]
         return gone, replaced
 
+    def clear(self) -> None:
+        self._parts.clear()
+        self._private.clear()
+
     def __contains__(self, node: str) -> bool:
         return node in self._parts
 

@@ -11,6 +11,7 @@ from random import Random
 
 import msgspec
 
+from onceflow.backends.local.live import WORTH_IT
 from onceflow.core.graph import Graph, Node
 from onceflow.core.state import OnFailure
 from onceflow.testing.chaos.plans import FOREVER, Plan, Step
@@ -29,6 +30,13 @@ def random_plan(random: Random) -> Plan:
     return Plan(tuple(steps), on_failure, ballast)
 
 
+def _size(random: Random) -> int:
+    """Of a value that stands in the journal, of one that is written to shared memory, or of one that may stay where it
+    was made."""
+    least, most = random.choices(((0, 100), (SMALL, SMALL + 100_000), (WORTH_IT, WORTH_IT + 100_000)), (6, 2, 2))[0]
+    return random.randrange(least, most)
+
+
 def _steps(random: Random, graph: Graph) -> list[Step]:
     return [_step(random, node) for node in graph.nodes]
 
@@ -43,7 +51,7 @@ def _step(random: Random, node: Node) -> Step:
         retries,
         node.parts,
         node.edges,
-        size=SMALL + random.randrange(100_000) if random.random() < 0.2 else random.randrange(100),
+        size=_size(random),
         raises=random.randint(0, retries) if random.random() < 0.4 else 0,
         late=random.random() < 0.5,
         pause=random.choice((0.0, 0.0, 0.0, 0.005, 0.02)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import pickle
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 
 from onceflow import Retry, current, task
+from onceflow.backends.local.live import WORTH_IT
 from onceflow.testing.chaos import kills
 from onceflow.testing.chaos.ledger import Ledger
 from onceflow.testing.chaos.plans import FOREVER, Plan, Step
@@ -32,11 +34,27 @@ class Trouble(Exception):
     """What tasks raise that raise."""
 
 
+class Memory:
+    """A large value that is not copied when it is pickled, and stays where it was made if it can (as arrays do)."""
+
+    def __init__(self, content: Any) -> None:
+        self._content = content
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return Memory, (pickle.PickleBuffer(self._content),)
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._content)
+
+
 class Value(msgspec.Struct, frozen=True):
     node: str
     token: str
     part: int
-    filler: bytes
+    filler: bytes | Memory
 
 
 class Functions(msgspec.Struct, frozen=True):
@@ -134,7 +152,7 @@ def perform(step: Step, folder: str, inputs: list[Any], origin: Input | None, fu
             return _bind(nested, folder, (node, token), b"", functions)
         ledger.write("return", node, attempt, key, inputs=read, token=token)
         kills.explode(ledger, node, "return")
-        values = [Value(node, token, part, filler(token, part, step.size)) for part in range(step.parts)]
+        values = [Value(node, token, part, _filled(token, part, step.size)) for part in range(step.parts)]
         return values[0] if step.parts == 1 else tuple(values)
 
 
@@ -177,13 +195,18 @@ def filler(token: str, part: int, size: int) -> bytes:
     return (hashlib.blake2b(f"{token}/{part}".encode()).digest() * (size // 64 + 1))[:size]
 
 
+def _filled(token: str, part: int, size: int) -> bytes | Memory:
+    content = filler(token, part, size)
+    return Memory(bytearray(content)) if size >= WORTH_IT else content
+
+
 def _tokens(inputs: list[Any], origin: Input | None) -> list[Input]:
     """The names of all values read, in order. Raises if one is not what its maker made."""
     found: list[Input] = [] if origin is None else [(origin[0], origin[1])]
     for given in inputs:
         for value in given if isinstance(given, tuple) else (given,):
             if isinstance(value, Value):
-                if value.filler != filler(value.token, value.part, len(value.filler)):
+                if bytes(value.filler) != filler(value.token, value.part, len(value.filler)):
                     raise AssertionError(f"{value.node} {value.token} is damaged")
                 found.append((value.node, value.token))
     return found
