@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -99,6 +100,40 @@ def test_two_programs_at_once_send_each_invoice_once(tmp_path: Path) -> None:
     assert len(list((tmp_path / "outbox").iterdir())) == 4
 
 
+def figures(folder: Path) -> list[tuple[str, str, int]]:
+    with closing(sqlite3.connect(folder / "warehouse.db")) as database:
+        return sorted(database.execute("SELECT month, what, cents FROM figures"))
+
+
+def test_a_year_of_sales_is_published_and_only_what_was_extracted_is_saved(tmp_path: Path) -> None:
+    first = output_of(tmp_path, "etl.py", "20000")
+    assert first.startswith("828 figures of 12 months are in warehouse.db\n")
+    sizes = re.search(r"(\S+) MB of columns were made, (\S+) MB saved", first)
+    assert sizes is not None
+    assert sizes[1] == "6.7"
+    assert 5.6 <= float(sizes[2]) < 6.0
+    assert output_of(tmp_path, "etl.py", "20000") == first
+    found = figures(tmp_path)
+    assert len(found) == 828
+    for month in {month for month, _, _ in found}:
+        revenue = [sum(cents for of, what, cents in found if of == month and what in group) for group in GROUPS]
+        assert revenue[0] == revenue[1] == revenue[2] > 0
+
+
+GROUPS = [{f"shop {n}" for n in range(40)}, {f"hour {n}" for n in range(24)}, {"tea", "coffee", "cups", "books"}]
+"""Each of them is the whole revenue."""
+
+
+@pytest.mark.parametrize("seconds", [0.5, 0.8, 1.1])
+def test_a_year_of_sales_that_is_killed_goes_on(tmp_path: Path, seconds: float) -> None:
+    with start(tmp_path, "etl.py", "20000") as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)  # wherever that may be: the outcome is the same
+        process.kill()
+    output_of(tmp_path, "etl.py", "20000")
+    assert len(figures(tmp_path)) == 828
+
+
 def test_the_tests_of_an_example_pass(tmp_path: Path) -> None:
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_trip_booking.py")],
@@ -116,4 +151,4 @@ def test_the_tests_of_an_example_pass(tmp_path: Path) -> None:
 
 def test_every_example_is_tested() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
-    assert names == {"trip_booking.py", "test_trip_booking.py", "ml_pipeline.py", "invoices.py"}
+    assert names == {"trip_booking.py", "test_trip_booking.py", "ml_pipeline.py", "invoices.py", "etl.py"}

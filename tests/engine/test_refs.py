@@ -264,6 +264,23 @@ def test_a_ref_of_ones_own_is_passed_saved_and_restored(engine: Engine, tmp_path
     assert engine.run(read.bind(write.bind(path)), name="own") == "content"
 
 
+def test_a_ref_of_ones_own_is_made_by_a_task(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRef, match="made by a task of the run"):
+        engine.run(read.bind(FileRef(str(tmp_path / "file"))))
+
+
+def test_a_ref_of_ones_own_that_lacks_something_says_what(engine: Engine) -> None:
+    class Unfinished(Ref[int]):
+        _id = "unfinished"
+
+    @task
+    def make_unfinished() -> Ref[int]:
+        return Unfinished()
+
+    with pytest.raises(TaskFailed, match="Unfinished has to define `_checkpoint`: what to save of it"):
+        engine.run(make_unfinished.bind())
+
+
 def test_a_lost_ref_of_ones_own_is_restored_from_what_was_saved(engine: Engine, tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     assert engine.run(read.bind(remove_once.bind(saved.bind(write.bind(path)), path))) == "content"

@@ -161,10 +161,14 @@ class _Reading:
                 return as_node(handle), 0
             case _:
                 assert isinstance(handle, Ref)
-                whose = handle._whose if isinstance(handle, ValueRef) else "the run in which it was made"
+                if not isinstance(handle, ValueRef):
+                    raise InvalidRef(
+                        f"{handle!r} cannot be bound into a run: a ref of one's own is made by a task of the run, and "
+                        "returned from it. Bind what is needed to make it"
+                    )
                 raise InvalidRef(
-                    f"{handle!r} cannot be bound into a run: it belongs to {whose}. Bind what `get()` gives, or "
-                    "`onceflow.put` of that"
+                    f"{handle!r} cannot be bound into a run: it belongs to {handle._whose}. Bind what `get()` gives, "
+                    "or `onceflow.put` of that"
                 )
 
 

@@ -34,22 +34,23 @@ class Ref(Handle, Generic[T_co]):
 
     def get(self) -> T_co:
         """The value."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__qualname__} has to define `get`: how to load what it refers to")
 
     @property
     def _id(self) -> str:
         """Refs with equal ids are one."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__qualname__} has to define `_id`: a text that identifies it")
 
     def _checkpoint(self) -> Any:
         """What has to be saved so that `_restore` can make it anew: data, or where a durable copy is. It may be called
         in any worker of the host, while others use the ref."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__qualname__} has to define `_checkpoint`: what to save of it")
 
     @classmethod
     def _restore(cls, checkpoint: Any) -> Ref[T_co]:
-        """A ref to the same value, made of what `_checkpoint` gave."""
-        raise NotImplementedError
+        """A ref to the same value, made of what `_checkpoint` gave. It may be called anywhere, also in a program that
+        asks for a result, several times, and by several processes at once."""
+        raise NotImplementedError(f"{cls.__qualname__} has to define `_restore`: a ref made of what was saved of it")
 
     def _place(self) -> tuple[int, int]:
         return -1, 0  # where they have no order, that of the pickler is as good as any
