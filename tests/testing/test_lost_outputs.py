@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import Ref, put, task
+from onceflow import Ref, StorageFull, put, task
 from onceflow.testing import MemoryEngine
 
 
@@ -57,6 +57,15 @@ def test_a_lost_value_is_made_again(onceflow_engine: MemoryEngine) -> None:
     onceflow_engine.lose_output(number, before=double)
     assert onceflow_engine.run(double.bind(number.bind())) == 14
     onceflow_engine.assert_ran(number, times=2)
+
+
+def test_a_save_that_fails_interrupts_the_run_and_loses_nothing(onceflow_engine: MemoryEngine) -> None:
+    onceflow_engine.fail_save(choose)
+    with pytest.raises(StorageFull, match="the save of choose"):
+        onceflow_engine.run(charge.bind(choose.bind(make.bind())), name="again")
+    onceflow_engine.assert_not_ran(charge)
+    assert onceflow_engine.run(charge.bind(choose.bind(make.bind())), name="again") == "second"
+    onceflow_engine.assert_ran(charge, times=1)
 
 
 def test_a_loss_that_never_happens_is_told() -> None:

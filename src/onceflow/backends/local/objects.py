@@ -99,6 +99,11 @@ class Objects:
         elif isinstance(part, Place):
             self._arena.free(part)
 
+    @property
+    def has_spare(self) -> bool:
+        """Whether there is memory that is kept for outputs to come."""
+        return self._arena.statistics().spare > 0
+
     def learn(self, message: Batch | Unused, descriptors: Iterable[int]) -> None:
         """Takes note of what the pool tells about segments."""
         for segment, descriptor in zip(message.segments, descriptors, strict=True):

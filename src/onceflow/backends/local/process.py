@@ -11,6 +11,7 @@ import contextlib
 import io
 import mmap
 import os
+import select
 import socket
 import sys
 import threading
@@ -54,6 +55,9 @@ FLUSH = 0.001
 """Seconds after which outcomes are sent although more jobs wait. Without more jobs they are sent at once."""
 
 FLUSH_BYTES = 32 * 1024
+
+LOOK = 2.5
+"""Seconds between two looks at memory that is kept for large outputs to come."""
 
 
 def run(
@@ -186,7 +190,12 @@ class _Worker:
             os._exit(70)  # without this thread the worker would be deaf
 
     def _serve_side(self) -> None:
+        arrival = select.poll()
+        arrival.register(self._side.connection, select.POLLIN)
         while True:
+            if self._objects.has_spare and not arrival.poll(LOOK * 1000):
+                self._send_outcomes([])  # memory that is not used any more is given back on this occasion
+                continue
             received = self._side.receive()
             if received is None:
                 _leave()

@@ -146,6 +146,12 @@ class MemoryEngine(Engine, Itself):
         told = f"replace({name_of(task)!r}, {', '.join(given)})"
         self._faults.replace(name_of(task), Replaced(function, rollback, told))
 
+    def fail_save(self, task: AnyTask, *, nth: int = 1) -> None:
+        """The output of this task cannot be saved, the `nth` time that is tried: the run is interrupted, and can be
+        resumed."""
+        told = f"fail_save({name_of(task)!r}{f', nth={nth}' if nth != 1 else ''})"
+        self._faults.add(Fault("unsaved", name_of(task), "before save", told, nth))
+
     def fill_disk(self, after: int = 0) -> None:
         """After so many more commits nothing can be saved any more: runs end with `StorageFull`, until `free_disk`."""
         self._stage.fill_disk(after)

@@ -19,7 +19,7 @@ from onceflow.errors import InvalidOption
 
 When = Literal["before", "after effect", "before save", "after save", "before undo", "after undo"]
 
-Kind = Literal["crash", "cancel", "lose", "fail", "delay", "forget"]
+Kind = Literal["crash", "cancel", "lose", "fail", "delay", "forget", "unsaved"]
 
 AROUND_CALLS: tuple[When, ...] = ("before", "after effect", "before undo", "after undo")
 """The moments at which an attempt is somewhere, and not the journal."""

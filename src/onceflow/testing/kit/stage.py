@@ -255,9 +255,17 @@ class Stage(Hub):
             if entry.kind == "saved"
         ]
         self._reach(f"before the commit of {_told(requests)}", driver.id, "before save", saved)
+        self._fail_save(driver.id, saved)
         outcome = self._kept.journal.commit_at_once(requests)
+        self._kept.journal.trouble = None if self._commits_left is None else self._kept.journal.trouble
         self._answers.append((driver, requests, outcome))
         self._reach(f"after the commit of {_told(requests)}", driver.id, "after save", saved)
+
+    def _fail_save(self, run: str, nodes: Sequence[str]) -> None:
+        """If one of these is not to be saved, the next commit fails, and that one only."""
+        for node in dict.fromkeys(nodes) if self._faults.any else ():
+            if self._faults.take("unsaved", "before save", node, self._names.get((run, node), node)):
+                self._kept.journal.trouble = StorageFull(str(self._kept.path), f"the test lets the save of {node} fail")
 
     def reach_attempt(self, assignment: Assignment, when: When) -> None:
         """An attempt has come to this moment."""
