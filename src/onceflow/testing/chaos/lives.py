@@ -127,6 +127,7 @@ def _outcome(engine: Engine, node: object, plan: Plan, how: How) -> Outcome:
             cause=type(error.__cause__).__name__,
         )
     assert isinstance(value, steps.Value)
+    steps.tokens([value])  # it is as its makers made it, and so is what the refs in it refer to
     return Outcome("succeeded", (value.node, value.token))
 
 

@@ -33,6 +33,8 @@ class Step(msgspec.Struct, frozen=True):
     edges: tuple[Edge, ...]
     size: int = 0
     """Bytes that each part of its output carries along."""
+    refs: bool = False
+    """Whether they are put, and the parts carry refs to them."""
     raises: int = 0
     """How often it raises before it returns. More often than `retries` only if that is `FOREVER`."""
     late: bool = False

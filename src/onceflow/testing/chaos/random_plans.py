@@ -52,6 +52,7 @@ def _step(random: Random, node: Node) -> Step:
         node.parts,
         node.edges,
         size=_size(random),
+        refs=random.random() < 0.3,
         raises=random.randint(0, retries) if random.random() < 0.4 else 0,
         late=random.random() < 0.5,
         pause=random.choice((0.0, 0.0, 0.0, 0.005, 0.02)),

@@ -12,12 +12,12 @@ import hashlib
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from onceflow import Retry, current, task
+from onceflow import Ref, Retry, current, put, task
 from onceflow.backends.local.live import WORTH_IT
 from onceflow.testing.chaos import kills
 from onceflow.testing.chaos.ledger import Ledger
@@ -25,6 +25,9 @@ from onceflow.testing.chaos.plans import FOREVER, Plan, Step
 
 HEALED = "healed"
 """The fact after which no task raises any more."""
+
+MOST_PASSED = 4
+"""Refs that a task passes on."""
 
 Input = tuple[str, str]
 """(node, token)."""
@@ -50,11 +53,21 @@ class Memory:
         return bytes(self._content)
 
 
+class Passed(msgspec.Struct, frozen=True):
+    """A ref that came from another task, and what it refers to."""
+
+    token: str
+    part: int
+    ref: Ref[Any]
+
+
 class Value(msgspec.Struct, frozen=True):
     node: str
     token: str
     part: int
-    filler: bytes | Memory
+    filler: bytes | Memory | Ref[Any]
+    passed: tuple[Passed, ...] = ()
+    """Refs that the task was given, and passes on."""
 
 
 class Functions(msgspec.Struct, frozen=True):
@@ -70,10 +83,17 @@ def bind(plan: Plan, folder: str, functions: Functions) -> Any:
     return _bind(plan.steps, folder, None, b"\1" * plan.ballast, functions)
 
 
-def _bind(steps: Sequence[Step], folder: str, origin: Input | None, ballast: bytes, functions: Functions) -> Any:
+def _bind(
+    steps: Sequence[Step],
+    folder: str,
+    origin: Input | None,
+    ballast: bytes,
+    functions: Functions,
+    refs: Sequence[Passed] = (),
+) -> Any:
     nodes: list[Any] = []
     for step in steps:
-        inputs: list[Any] = []
+        inputs: list[Any] = list(refs) if not nodes else []
         after: list[Any] = []
         for parent, parts in step.edges:
             every = (1 << steps[parent].parts) - 1
@@ -129,7 +149,7 @@ def perform(step: Step, folder: str, inputs: list[Any], origin: Input | None, fu
     context = current()
     node, attempt, key = context.task, context.attempt, context.key
     with ledger.alone(node, attempt) if step.effect == "undoable" else contextlib.nullcontext():
-        read = _tokens(inputs, origin)
+        read = tokens(inputs, origin)
         ledger.write("begin", node, attempt, key, inputs=read)
         kills.explode(ledger, node, "begin")
         if step.way != "async":
@@ -149,10 +169,10 @@ def perform(step: Step, folder: str, inputs: list[Any], origin: Input | None, fu
             assert nested is not None
             ledger.write("expand", node, attempt, key, inputs=read, token=token, detail=str(choice))
             kills.explode(ledger, node, "return")
-            return _bind(nested, folder, (node, token), b"", functions)
+            return _bind(nested, folder, (node, token), b"", functions, _refs_in(inputs))
         ledger.write("return", node, attempt, key, inputs=read, token=token)
         kills.explode(ledger, node, "return")
-        values = [Value(node, token, part, _filled(token, part, step.size)) for part in range(step.parts)]
+        values = [Value(node, token, part, _filled(step, token, part), _refs_in(inputs)) for part in range(step.parts)]
         return values[0] if step.parts == 1 else tuple(values)
 
 
@@ -161,11 +181,11 @@ def undo(step: Step, folder: str, inputs: list[Any], origin: Input | None, outpu
     context = current()
     node, attempt = context.task, context.attempt
     with ledger.alone(node, attempt):
-        read = _tokens(inputs, origin)
+        read = tokens(inputs, origin)
         token = ""
         if output is not None:
             # A graph has no token that could be looked at.
-            token = next((made for _, made in _tokens([output], None)), "")
+            token = next((made for _, made in tokens([output])), "")
         ledger.write("undo begin", node, attempt, key, inputs=read, token=token)
         kills.explode(ledger, node, "undo begin")
         ledger.write("undo apply", node, attempt, key, inputs=read, token=token)
@@ -195,18 +215,43 @@ def filler(token: str, part: int, size: int) -> bytes:
     return (hashlib.blake2b(f"{token}/{part}".encode()).digest() * (size // 64 + 1))[:size]
 
 
-def _filled(token: str, part: int, size: int) -> bytes | Memory:
-    content = filler(token, part, size)
-    return Memory(bytearray(content)) if size >= WORTH_IT else content
+def _filled(step: Step, token: str, part: int) -> bytes | Memory | Ref[Any]:
+    content: bytes | Memory = filler(token, part, step.size)
+    if step.size >= WORTH_IT:
+        content = Memory(bytearray(content))
+    return put(content) if step.refs else content
 
 
-def _tokens(inputs: list[Any], origin: Input | None) -> list[Input]:
-    """The names of all values read, in order. Raises if one is not what its maker made."""
-    found: list[Input] = [] if origin is None else [(origin[0], origin[1])]
+def _refs_in(inputs: Iterable[Any]) -> tuple[Passed, ...]:
+    """Some of the refs that a task was given."""
+    found: list[Passed] = []
+    for value in _flat(inputs):
+        if isinstance(value, Value) and isinstance(value.filler, Ref):
+            found.append(Passed(value.token, value.part, value.filler))
+        found += [value] if isinstance(value, Passed) else value.passed
+    return tuple(found[:MOST_PASSED])
+
+
+def _flat(inputs: Iterable[Any]) -> Iterator[Value | Passed]:
     for given in inputs:
         for value in given if isinstance(given, tuple) else (given,):
-            if isinstance(value, Value):
-                if bytes(value.filler) != filler(value.token, value.part, len(value.filler)):
-                    raise AssertionError(f"{value.node} {value.token} is damaged")
-                found.append((value.node, value.token))
+            if isinstance(value, Value | Passed):
+                yield value
+
+
+def _check(token: str, part: int, content: bytes | Memory | Ref[Any]) -> None:
+    found: bytes | Memory = content.get() if isinstance(content, Ref) else content
+    if bytes(found) != filler(token, part, len(found)):
+        raise AssertionError(f"what {token} made is damaged")
+
+
+def tokens(inputs: list[Any], origin: Input | None = None) -> list[Input]:
+    """The names of all values read, in order. Raises if one is not what its maker made."""
+    found: list[Input] = [] if origin is None else [(origin[0], origin[1])]
+    for value in _flat(inputs):
+        if isinstance(value, Value):
+            _check(value.token, value.part, value.filler)
+            found.append((value.node, value.token))
+        for passed in (value,) if isinstance(value, Passed) else value.passed:
+            _check(passed.token, passed.part, passed.ref)
     return found
