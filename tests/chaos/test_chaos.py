@@ -112,4 +112,4 @@ def test_random_plans_have_everything() -> None:
 
 def test_a_value_that_was_mixed_up_is_noticed() -> None:
     with pytest.raises(AssertionError, match="damaged"):
-        steps._tokens([steps.Value("a", "11", 0, steps.filler("12", 0, 100))], None)
+        steps.tokens([steps.Value("a", "11", 0, steps.filler("12", 0, 100))])

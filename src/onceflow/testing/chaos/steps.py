@@ -216,9 +216,8 @@ def filler(token: str, part: int, size: int) -> bytes:
 
 
 def _filled(step: Step, token: str, part: int) -> bytes | Memory | Ref[Any]:
-    content: bytes | Memory = filler(token, part, step.size)
-    if step.size >= WORTH_IT:
-        content = Memory(bytearray(content))
+    made = filler(token, part, step.size)
+    content = Memory(bytearray(made)) if step.size >= WORTH_IT else made
     return put(content) if step.refs else content
 
 
