@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import importlib
 import importlib.util
@@ -18,6 +19,8 @@ from onceflow.authoring.fibers import Fiber
 from tests.authoring.fibers import world
 
 CORPUS = Path(__file__).parent / "corpus"
+COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>"}
+"""Frames of their own until Python 3.11; if they suspend, not in a fiber."""
 PACKAGE = "tests.authoring.fibers.corpus"
 
 
@@ -40,10 +43,12 @@ def durable_module(name: str) -> ModuleType:
 
 
 def native_module(name: str) -> ModuleType:
-    return _native(f"native_{name}", CORPUS / f"{name}.py")
+    return native(CORPUS / f"{name}.py")
 
 
-def _native(name: str, path: Path) -> ModuleType:
+def native(path: Path) -> ModuleType:
+    """A module whose fibers are ordinary functions."""
+    name = f"native_{path.stem}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
@@ -58,13 +63,24 @@ def _native(name: str, path: Path) -> ModuleType:
     return sys.modules[name]
 
 
+@functools.cache
+def expected(module: str, case: str) -> Outcome:
+    """Of a function of the corpus, in the native world."""
+    return run_native(getattr(native_module(module), case))
+
+
 def run_native(function: Callable[[], Any]) -> Outcome:
     world.entries.clear()
     world.set_native(True)
     try:
-        return outcome_of(lambda: asyncio.run(function()), file_of(function))
+        return outcome_of(lambda: _loop().run_until_complete(function()), file_of(function))
     finally:
         world.set_native(False)
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()
 
 
 def run_durable(function: Callable[[], Any], change: Callable[[Fiber], Fiber] = lambda fiber: fiber) -> Outcome:
@@ -103,12 +119,12 @@ def outcome_of(call: Callable[[], Any], file: str) -> Outcome:
         result = repr(call())
     except BaseException as caught:
         error = told(caught, file)
-    return Outcome(plain(result), error, [plain(repr(entry)) for entry in world.entries])
+    return Outcome(plain(result), error, [plain(entry) for entry in world.entries])
 
 
 def plain(text: str) -> str:
     """Without what differs from world to world: addresses, and the names of modules."""
-    return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\b(native_|tests\.authoring\.fibers\.corpus\.)", "", text))
+    return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\b(native_|durable_|tests\.authoring\.fibers\.(corpus\.)?)", "", text))
 
 
 def told(error: BaseException | None, file: str, seen: tuple[int, ...] = ()) -> Any:
@@ -117,7 +133,9 @@ def told(error: BaseException | None, file: str, seen: tuple[int, ...] = ()) -> 
         return None if error is None else "again"
     seen = (*seen, id(error))
     lines = [
-        f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
+        f"{frame.name}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == file and frame.name not in COMPREHENSIONS
     ]
     inner = [told(each, file, seen) for each in error.exceptions] if isinstance(error, BaseExceptionGroup) else []
     return {

@@ -12,8 +12,11 @@ from typing import Any
 from onceflow.authoring.fibers import Fiber, Op
 from onceflow.authoring.fibers import fiber as _durable
 
-entries: list[Any] = []
+entries: list[str] = []
 """What happened."""
+
+MOST = 1_000
+"""Entries. A generated program may not end by itself in reasonable time."""
 
 _native = False
 
@@ -27,7 +30,7 @@ class Stop(BaseException):
 
 
 def log(*what: Any) -> None:
-    entries.append(what[0] if len(what) == 1 else what)
+    entries.append(repr(what[0] if len(what) == 1 else what))
 
 
 def fiber(function: Any) -> Any:
@@ -49,6 +52,8 @@ def fail(value: Any = None) -> Any:
 
 def carry_out(kind: str, value: Any) -> Any:
     log(f"{kind} {value!r}" if not callable(value) else kind)
+    if len(entries) > MOST:
+        raise Stop("too much")
     if kind == "fail":
         raise Boom(value)
     if kind == "stop":

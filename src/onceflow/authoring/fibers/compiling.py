@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 from collections.abc import Iterator
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from onceflow.authoring.fibers import guards, hashing, nodes, refusing, scopes, sources
 from onceflow.authoring.fibers.guards import GOAL, SAVED, Guards
@@ -53,7 +54,9 @@ class Compiler:
         node = source.node
         refusing.check(node, source.qualname, source.file)
         self._classes = source.qualname.split(".")[:-1]
-        body = _Hiding().of(hashing.without_docstring(node.body)) or [ast.copy_location(ast.Pass(), node)]
+        body = hashing.without_docstring(node.body) or [ast.copy_location(ast.Pass(), node)]
+        if _mentions(body, "locals", "vars", "dir"):
+            body = _Hiding().of(body)
         before = scopes.names_of(node.args, body)
         self._lowered = Lowering(source.file, before).function(body)
         self._suspensions = guards.number(self._lowered)
@@ -125,7 +128,9 @@ class Compiler:
 
     def _resuming(self) -> CodeType:
         generator = Guards(resuming=True, mangle=self._mangle)
-        lowered = _Super(self._names.parameters).of(self._lowered)
+        lowered = self._lowered
+        if _mentions(self.source.node.body, "super"):
+            lowered = _Super(self._names.parameters).of(lowered)
         body = generator.block(lowered)
         captured = sorted(self._names.captured)
         start: list[ast.stmt] = [ast.Nonlocal(captured)] if captured else []
@@ -170,7 +175,9 @@ class Compiler:
         placed([function], node)
         code = self._compiled(function, captured)
         if self._functions:
-            for index, inner in identify(code, self._compiled(self._marked(function), captured)):
+            with self._marked(function):
+                marked = self._compiled(function, captured)
+            for index, inner in identify(code, marked):
                 self.inner.setdefault(index, []).append(inner)
         return code
 
@@ -182,18 +189,26 @@ class Compiler:
         code = sources.find_code(module, [*self._classes, MAKER, INNER])
         return _requalified(code, code.co_qualname, self.source.qualname).replace(co_name=node.name)
 
-    def _marked(self, function: nodes.Function) -> nodes.Function:
-        """The same function, in which the line of each inner function tells its number."""
-        copied = copy.deepcopy(function)
-        for node in ast.walk(copied):
+    @contextlib.contextmanager
+    def _marked(self, function: nodes.Function) -> Iterator[None]:
+        """For a while, the line of each inner function tells its number."""
+        before: list[tuple[ast.AST, dict[str, Any]]] = []
+        for node in ast.walk(function):
             if isinstance(node, (*nodes.FUNCTIONS, ast.Lambda)) and not _holds_cells(node):
                 index = self._functions.get((node.lineno, node.col_offset))
                 if index is not None:
                     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
                     first = decorators[0] if decorators else node
+                    before.append((first, vars(first).copy()))
                     first.lineno = first.end_lineno = (index + 1) * MARK
                     first.end_col_offset = first.col_offset + 1
-        return copied
+        yield
+        for changed, attributes in before:
+            vars(changed).update(attributes)
+
+
+def _mentions(body: list[ast.stmt], *names: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id in names for statement in body for node in ast.walk(statement))
 
 
 def _inner_functions(function: nodes.Function) -> dict[tuple[int, int], int]:
@@ -277,9 +292,9 @@ class _Hiding(_OwnScope):
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and not node.args and not node.keywords:
             if node.func.id in ("locals", "vars"):
-                return ast.copy_location(nodes.placed_expr(nodes.call(nodes.helper("visible"), node), node), node)
+                return ast.copy_location(nodes.call(nodes.helper("visible"), node), node)
             if node.func.id == "dir":
-                return ast.copy_location(nodes.placed_expr(nodes.call(nodes.helper("visible_names"), node), node), node)
+                return ast.copy_location(nodes.call(nodes.helper("visible_names"), node), node)
         return node
 
 

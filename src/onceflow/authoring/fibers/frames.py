@@ -17,7 +17,7 @@ from onceflow.authoring.fibers.definitions import Definition
 from onceflow.authoring.fibers.guards import PLACE, RAISED, RETURNED, SAVED
 from onceflow.authoring.fibers.ops import WAITING
 from onceflow.authoring.fibers.points import Point
-from onceflow.authoring.fibers.rebuilding import FINISHED, UNSET
+from onceflow.authoring.fibers.rebuilding import FINISHED, UNSET, Delegated
 from onceflow.errors import NotPersistable
 
 
@@ -116,6 +116,8 @@ def _inside(routine: Any) -> tuple[Any, str, Any]:
 
 def _operation(awaited: Any) -> Any:
     """The operation, if that is what is being awaited."""
+    if isinstance(awaited, Delegated):
+        return awaited.iterator
     if isinstance(awaited, GeneratorType) and awaited.gi_code is WAITING and awaited.gi_frame is not None:
         return awaited.gi_frame.f_locals["self"]
     return awaited

@@ -38,9 +38,25 @@ RAISED, RETURNED, BROKEN, CONTINUED = 1, 2, 3, 4
 
 def number(body: Sequence[ast.stmt]) -> list[Suspend]:
     """All suspensions in source order, which are numbered from 1."""
-    found = [node for statement in body for node in nodes.own_scope(statement) if isinstance(node, Suspend)]
-    for index, suspension in enumerate(found, 1):
-        suspension.number = index
+    found: list[Suspend] = []
+    waiting: list[ast.AST] = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Suspend):
+            found.append(node)
+            node.number = len(found)
+        else:
+            waiting += reversed(_blocks(node))
+    return found
+
+
+def _blocks(node: ast.AST) -> list[ast.AST]:
+    """The statements of a compound statement, in source order. Only there can suspensions be, after lowering."""
+    if isinstance(node, (*nodes.FUNCTIONS, ast.ClassDef)):
+        return []
+    found: list[ast.AST] = []
+    for field in ("body", "handlers", "orelse", "finalbody"):
+        found += getattr(node, field, ())
     return found
 
 
@@ -58,10 +74,11 @@ class Guards:
 
     def interval(self, part: ast.AST | Sequence[ast.AST]) -> tuple[int, int] | None:
         """The first and the last suspension in a statement or block."""
+        if isinstance(part, Suspend):
+            return part.number, part.number
         if isinstance(part, ast.AST):
             if id(part) not in self._intervals:
-                there = [node.number for node in nodes.own_scope(part) if isinstance(node, Suspend)]
-                self._intervals[id(part)] = (there[0], there[-1]) if there else None
+                self._intervals[id(part)] = self.interval(_blocks(part))
             return self._intervals[id(part)]
         all_of_them = [interval for inner in part if (interval := self.interval(inner))]
         return (all_of_them[0][0], all_of_them[-1][1]) if all_of_them else None

@@ -112,6 +112,12 @@ class Liveness:
 
 def _names(parts: Iterable[ast.AST | None]) -> Live:
     """Every name that occurs."""
-    return frozenset(
-        node.id for part in parts if part is not None for node in ast.walk(part) if isinstance(node, ast.Name)
-    )
+    return NOTHING.union(*(_names_in(part) for part in parts if part is not None))
+
+
+def _names_in(part: ast.AST) -> Live:
+    known: Live | None = part.__dict__.get("_names")
+    if known is None:
+        known = frozenset(node.id for node in ast.walk(part) if isinstance(node, ast.Name))
+        part.__dict__["_names"] = known  # loops are gone through several times
+    return known

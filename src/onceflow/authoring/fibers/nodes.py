@@ -109,7 +109,11 @@ def suspends(nodes: ast.AST | Iterable[ast.AST | None] | None) -> bool:
     if nodes is None:
         return False
     if isinstance(nodes, ast.AST):
-        return any(isinstance(node, _SUSPENDING) or _is_async(node) for node in own_scope(nodes))
+        known: bool | None = nodes.__dict__.get("_suspends")
+        if known is None:
+            known = isinstance(nodes, _SUSPENDING) or _is_async(nodes) or any(map(suspends, executed(nodes)))
+            nodes.__dict__["_suspends"] = known  # asked again and again, on every level
+        return known
     return any(suspends(node) for node in nodes)
 
 
@@ -124,9 +128,11 @@ def own_scope(node: ast.AST) -> Iterator[ast.AST]:
     """The node and everything below it that the function itself executes, in source order. List, set and dict
     comprehensions are included, functions and generator expressions only as far as they are evaluated on the spot
     (decorators, defaults, the first iterable)."""
-    yield node
-    for child in executed(node):
-        yield from own_scope(child)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(list(executed(node)))
 
 
 def executed(node: ast.AST) -> Iterator[ast.AST]:
@@ -194,22 +200,9 @@ def _in_context(expression: ast.expr, context: ast.expr_context) -> ast.expr:
 
 
 def placed(statements: Sequence[ast.stmt], where: ast.AST) -> list[ast.stmt]:
-    """The same statements; those parts without a position get that of `where`."""
+    """The same statements; those without a position get that of `where`. What is inside a node and has no position gets
+    that of the node in the end (`ast.fix_missing_locations`)."""
     for statement in statements:
-        _place(statement, where)
+        if not hasattr(statement, "lineno"):
+            ast.copy_location(statement, where)
     return list(statements)
-
-
-def placed_expr(node: ast.expr, where: ast.AST) -> ast.expr:
-    _place(node, where)
-    return node
-
-
-def _place(node: ast.AST, where: ast.AST) -> None:
-    if "lineno" in node._attributes:
-        if hasattr(node, "lineno"):
-            where = node
-        else:
-            ast.copy_location(node, where)
-    for child in ast.iter_child_nodes(node):
-        _place(child, where)

@@ -22,6 +22,7 @@ from typing import Any
 
 from onceflow.authoring.fibers import changes, definitions, exceptions, sources
 from onceflow.authoring.fibers.definitions import Definition
+from onceflow.authoring.fibers.ops import Op
 from onceflow.authoring.fibers.runtime import Saved
 from onceflow.errors import BadSnapshot
 
@@ -102,7 +103,7 @@ def _awaitable(awaited: Any, definition: Definition) -> Any:
         if definition.is_async and inspect.isgenerator(awaited):
             return _Awaiting(awaited)
     elif not definition.is_async and awaited is not None:
-        return _Delegated(awaited)
+        return awaited.__await__() if isinstance(awaited, Op) else Delegated(awaited)
     return awaited
 
 
@@ -116,15 +117,21 @@ class _Awaiting:
         return self._generator
 
 
-class _Delegated:
+class Delegated:
     """The iterator of a `yield from`. Its current item was delivered before the pause."""
 
     def __init__(self, iterator: Any) -> None:
-        self._iterator = iterator
+        self.iterator = iterator
+        self._started = False
 
-    def __iter__(self) -> Any:
-        yield None
-        return (yield from self._iterator)
+    def __iter__(self) -> Delegated:
+        return self
+
+    def __next__(self) -> Any:
+        if self._started:
+            return next(self.iterator)
+        self._started = True
+        return None
 
 
 def finish() -> None:

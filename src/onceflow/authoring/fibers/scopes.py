@@ -30,11 +30,12 @@ class Names:
 
 def names_of(arguments: ast.arguments, body: Sequence[ast.stmt]) -> Names:
     parameters = parameters_of(arguments)
+    own = list(_all_own(body))
     bound = {*parameters, *_bound(body)} - _declared(body, ast.Global)
     captured = bound & _used_by_inner(body)
-    deleted = {node.id for node in _all_own(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)}
-    deleted |= {node.name for node in _all_own(body) if isinstance(node, ast.ExceptHandler) and node.name}
-    loads = {node.id for node in _all_own(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    deleted = {node.id for node in own if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)}
+    deleted |= {node.name for node in own if isinstance(node, ast.ExceptHandler) and node.name}
+    loads = {node.id for node in own if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return Names(
         parameters, frozenset(bound), frozenset(captured), frozenset(deleted), bool(loads & READING_ALL - bound)
     )

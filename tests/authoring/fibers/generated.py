@@ -1,0 +1,46 @@
+"""Runs a generated program in both worlds."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from onceflow.authoring.fibers import definitions
+from tests.authoring.fibers import comparing, prelude, world
+
+_numbers = itertools.count()
+WAYS = ("live", "reloaded at every await", "reloaded with live variables only", "forked at every await")
+
+
+def check(source: str, ways: tuple[str, ...] = WAYS) -> None:
+    """Asserts that the program does the same in every way in which it can be run."""
+    file = f"<program {next(_numbers)}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    registry = definitions._by_code.copy(), definitions._inner.copy()
+    try:
+        native = comparing.run_native(program(source, file, native=True))
+        durable = program(source, file, native=False)
+        for way in ways:
+            assert comparing.run_durable(durable, comparing.WAYS[way]) == native, f"{way}\n{source}"
+    finally:
+        del linecache.cache[file]
+        definitions._by_code.clear(), definitions._inner.clear()
+        definitions._by_code.update(registry[0]), definitions._inner.update(registry[1])
+
+
+def program(source: str, file: str, *, native: bool) -> Any:
+    name = "native_program" if native else "durable_program"
+    module = ModuleType(name)
+    around = comparing.native(Path(prelude.__file__)) if native else prelude
+    vars(module).update({word: getattr(around, word) for word in prelude.__all__})
+    sys.modules[name] = module
+    world.set_native(native)
+    try:
+        exec(compile(source, file, "exec", dont_inherit=True), vars(module))
+    finally:
+        world.set_native(False)
+    return module.program
