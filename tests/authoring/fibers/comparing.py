@@ -124,7 +124,9 @@ def outcome_of(call: Callable[[], Any], file: str) -> Outcome:
 
 def plain(text: str) -> str:
     """Without what differs from world to world: addresses, and the names of modules."""
-    return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\b(native_|durable_|tests\.authoring\.fibers\.(corpus\.)?)", "", text))
+    return re.sub(
+        r" at 0x[0-9a-f]+", "", re.sub(r"\b(native_|durable_|faulty_|tests\.authoring\.fibers\.(corpus\.)?)", "", text)
+    )
 
 
 def told(error: BaseException | None, file: str, seen: tuple[int, ...] = ()) -> Any:

@@ -13,7 +13,7 @@ from onceflow.authoring.fibers import definitions
 from tests.authoring.fibers import comparing, prelude, world
 
 _numbers = itertools.count()
-WAYS = ("live", "reloaded at every await", "reloaded with live variables only", "forked at every await")
+WAYS = ("live", "reloaded at every await", "forked at every await")
 
 
 def check(source: str, ways: tuple[str, ...] = WAYS) -> None:

@@ -7,7 +7,21 @@ from typing import Any
 
 from tests.authoring.fibers.world import Boom, Stop, echo, fail, fiber, log, op
 
-__all__ = ["AsyncManager", "Boom", "Box", "Manager", "Stop", "Steps", "collect", "echo", "fail", "fiber", "log", "note", "op"]
+__all__ = [
+    "AsyncManager",
+    "Boom",
+    "Box",
+    "Manager",
+    "Steps",
+    "Stop",
+    "collect",
+    "echo",
+    "fail",
+    "fiber",
+    "log",
+    "note",
+    "op",
+]
 
 
 def note(value: Any) -> Any:

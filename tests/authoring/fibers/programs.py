@@ -24,8 +24,7 @@ class Expressions:
 
     def program(self) -> str:
         lines = ["a, b, c = 1, [2, 3], Box(4)"]
-        for _ in range(self._draw(st.integers(1, 4))):
-            lines.append(self._statement())
+        lines += [self._statement() for _ in range(self._draw(st.integers(1, 4)))]
         lines.append(f"return {self._expression(3)}, repr(a), repr(b), repr(c)")
         return _function(lines)
 
@@ -144,7 +143,9 @@ class Control:
         return f"await fail({self._next()})"
 
     def _raise(self) -> str:
-        kind = self._draw(st.sampled_from(["ValueError({n})", "KeyError({n}) from ValueError(x)", "Stop({n}) from None"]))
+        kind = self._draw(
+            st.sampled_from(["ValueError({n})", "KeyError({n}) from ValueError(x)", "Stop({n}) from None"])
+        )
         return f"raise {kind.format(n=self._next())}"
 
     def _return(self) -> str:

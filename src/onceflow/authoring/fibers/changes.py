@@ -60,7 +60,7 @@ def _judge(point: Point, old: Version, new: Version, aligned: dict[int, int]) ->
         return Move(point, "lost", reason="it stands in other constructs that hold state")
     if len(point.temporaries) != len(target.temporaries):
         return Move(point, "lost", reason="it is now part of another expression, which holds other intermediate values")
-    missing = tuple(sorted(target.live - point.live))
+    missing = tuple(sorted(target.live - point.live - point.assigned))
     return Move(point, "check" if missing else "moved", target, missing)
 
 
@@ -101,13 +101,14 @@ class Moving:
         """The variables that the new code needs besides. Raises CodeChanged if nobody has them."""
         migrate = self._definition.policy.migrate
         supplied = dict(migrate(dict(variables))) if migrate else {}
-        missing = sorted({*self._move.missing} - {*variables} - {*supplied})
+        assert self._move.target is not None
+        missing = sorted(self._move.target.live - self._move.point.live - {*variables} - {*supplied})
         if missing:
             raise CodeChanged(
                 self._old.ref,
                 self._old.version,
                 self._definition.version.version,
-                f"check: missing {missing} at line {self._move.target.line if self._move.target else 0}; give "
+                f"check: missing {missing} at line {self._move.target.line}; give "
                 "@fiber(migrate=...) a function that supplies them",
             )
         return supplied

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from onceflow.authoring.fibers import guards, hashing, nodes, refusing, scopes, sources
+from onceflow.authoring.fibers.assignment import Assignment
 from onceflow.authoring.fibers.guards import GOAL, SAVED, Guards
 from onceflow.authoring.fibers.liveness import Liveness
 from onceflow.authoring.fibers.lowering import Lowering
@@ -26,19 +27,8 @@ INNER = "_F_function"
 VALUES = "_F_w"
 
 
-class Compiled(NamedTuple):
-    """What is made of one source."""
-
-    live: CodeType
-    resuming: CodeType
-    points: tuple[Point, ...]
-    parameters: tuple[str, ...]
-    variables: tuple[str, ...]
-    """All of the user's, as they are called in a frame."""
-    captured: tuple[str, ...]
-    inner: dict[int, list[CodeType]]
-    """The functions that are defined inside, by their number in source order. The live and the resuming function have
-    each their own."""
+Inner = list[tuple[int, CodeType]]
+"""The functions that are defined inside, with their number in source order."""
 
 
 class Source(NamedTuple):
@@ -49,6 +39,9 @@ class Source(NamedTuple):
 
 
 class Compiler:
+    """Makes code of one source. The resuming function is compiled only when it is asked for: most processes never load
+    a snapshot."""
+
     def __init__(self, source: Source) -> None:
         self.source = source
         node = source.node
@@ -59,26 +52,16 @@ class Compiler:
             body = _Hiding().of(body)
         before = scopes.names_of(node.args, body)
         self._lowered = Lowering(source.file, before).function(body)
+        nodes.fill_positions(ast.Module(self._lowered, []))
         self._suspensions = guards.number(self._lowered)
         self._names = scopes.names_of(node.args, self._lowered)
         own = [id for id in self._names.bound if not id.startswith(nodes.PREFIX)]
+        self.parameters = self._names.parameters
         self.variables = tuple(sorted(map(self._mangle, own)))
+        """All of the user's, as they are called in a frame."""
         self.captured = tuple(sorted(map(self._mangle, self._names.captured)))
-        self._points = self._all_points()
-        self.inner: dict[int, list[CodeType]] = {}
+        self.points = self._all_points()
         self._functions = _inner_functions(node)
-
-    def compile(self) -> Compiled:
-        live, resuming = self._live(), self._resuming()
-        return Compiled(
-            live,
-            resuming,
-            self._points,
-            self._names.parameters,
-            self.variables,
-            self.captured,
-            self.inner,
-        )
 
     def _mangle(self, id: str) -> str:
         """Private names of a class are spelled otherwise in its methods."""
@@ -87,12 +70,15 @@ class Compiler:
         return f"_{kind}{id}" if private else id
 
     def _all_points(self) -> tuple[Point, ...]:
-        liveness = Liveness(self._lowered)
+        live = Liveness(self._lowered).at
+        assigned = Assignment(self._names.parameters, self._lowered).at
+        nothing: frozenset[str] = frozenset()
         return tuple(
-            self._point(suspension, liveness.at.get(suspension.number, frozenset())) for suspension in self._suspensions
+            self._point(node, live.get(node.number, nothing), assigned.get(node.number, nothing))
+            for node in self._suspensions
         )
 
-    def _point(self, node: Suspend, live: frozenset[str]) -> Point:
+    def _point(self, node: Suspend, live: frozenset[str], assigned: frozenset[str]) -> Point:
         kinds = [around.kind for around in node.around]
         last = max((index for index, kind in enumerate(kinds) if kind == "finally"), default=-1)
         hidden = tuple(
@@ -114,10 +100,14 @@ class Compiler:
             tuple(kinds),
             hidden,
             tuple(sorted(set(temporaries) - self._names.captured, key=_age)),
-            frozenset(self._mangle(id) for id in users if not id.startswith(nodes.PREFIX)),
+            self._own(users),
+            self._own(assigned),
         )
 
-    def _live(self) -> CodeType:
+    def _own(self, names: frozenset[str]) -> frozenset[str]:
+        return frozenset(self._mangle(id) for id in names if not id.startswith(nodes.PREFIX))
+
+    def live(self) -> tuple[CodeType, Inner]:
         """The function with the user's parameters. Its defaults are those that the user's function has."""
         generator = Guards(resuming=False, mangle=self._mangle)
         body = generator.block(self._lowered)
@@ -126,13 +116,16 @@ class Compiler:
         arguments.kw_defaults = [default and ast.Constant(None) for default in arguments.kw_defaults]
         return self._code(arguments, [*self._prologue(generator.uses_dead), *body], [])
 
-    def _resuming(self) -> CodeType:
+    def resuming(self) -> tuple[CodeType, Inner]:
+        """The function that takes the number of a suspension and what was saved."""
         generator = Guards(resuming=True, mangle=self._mangle)
         lowered = self._lowered
         if _mentions(self.source.node.body, "super"):
             lowered = _Super(self._names.parameters).of(lowered)
-        body = generator.block(lowered)
         captured = sorted(self._names.captured)
+        if captured:
+            lowered = _Unannotated(self._names.captured).of(lowered)
+        body = generator.block(lowered)
         start: list[ast.stmt] = [ast.Nonlocal(captured)] if captured else []
         start.append(nodes.assign(VALUES, ast.Attribute(name(SAVED), "variables", ast.Load())))
         start += [self._restore(id) for id in self._restored()]
@@ -146,7 +139,7 @@ class Compiler:
     def _restored(self) -> list[str]:
         """What a snapshot can bring: the user's variables, and what points hold besides."""
         own = {id for id in self._names.bound if not id.startswith(nodes.PREFIX)}
-        for point in self._points:
+        for point in self.points:
             own.update(variable for _, variable in point.hidden)
             own.update(point.temporaries)
         return sorted(own - self._names.captured)
@@ -169,17 +162,16 @@ class Compiler:
     def _first(self) -> ast.AST:
         return self._lowered[0] if self._lowered else self.source.node
 
-    def _code(self, arguments: ast.arguments, body: list[ast.stmt], captured: list[str]) -> CodeType:
+    def _code(self, arguments: ast.arguments, body: list[ast.stmt], captured: list[str]) -> tuple[CodeType, Inner]:
         node = self.source.node
         function = type(node)(INNER, arguments, body, [], None)
         placed([function], node)
         code = self._compiled(function, captured)
-        if self._functions:
-            with self._marked(function):
-                marked = self._compiled(function, captured)
-            for index, inner in identify(code, marked):
-                self.inner.setdefault(index, []).append(inner)
-        return code
+        if not self._functions:
+            return code, []
+        with self._marked(function):
+            marked = self._compiled(function, captured)
+        return code, list(identify(code, marked))
 
     def _compiled(self, function: nodes.Function, captured: list[str]) -> CodeType:
         node = self.source.node
@@ -296,6 +288,19 @@ class _Hiding(_OwnScope):
             if node.func.id == "dir":
                 return ast.copy_location(nodes.call(nodes.helper("visible_names"), node), node)
         return node
+
+
+class _Unannotated(_OwnScope):
+    """A variable of an enclosing function, which captured ones are in the resuming function, cannot be annotated."""
+
+    def __init__(self, captured: frozenset[str]) -> None:
+        self._captured = captured
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if not isinstance(node.target, ast.Name) or node.target.id not in self._captured:
+            return node
+        new = ast.Assign([node.target], node.value) if node.value else ast.Pass()
+        return ast.copy_location(new, node)
 
 
 class _Super(_OwnScope):

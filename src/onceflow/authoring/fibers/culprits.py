@@ -41,37 +41,37 @@ _HINTS: dict[str, str] = {
 """Beginning of the type's name → advice."""
 
 
-def explain(routine: Any, error: Exception, *, full: bool) -> NotPersistable:
+def explain(routine: Any, error: Exception) -> NotPersistable:
     """What to raise instead of `error`."""
     if isinstance(error, NotPersistable):
         return error
     for frame in reversed(list(frames.chain(routine))):
-        for what, value in _parts(frame, full):
-            failure = _failure(value, full)
+        for what, value in _parts(frame):
+            failure = _failure(value)
             if failure is not None:
                 return _told(frame, what, value, *failure)
     return NotPersistable(f"{type(error).__name__}: {error}")
 
 
-def _parts(frame: Paused, full: bool) -> Iterator[tuple[str, Any]]:
+def _parts(frame: Paused) -> Iterator[tuple[str, Any]]:
     for role, value in frame.hidden():
         if value is not UNSET:
             yield _ROLES[role], value
     for value in frame.temporaries():
         yield "an intermediate value of this expression", value
-    for name, value in frame.variables(full=full).items():
-        yield f"local variable {name!r}", value
     for name, cell in frame.cells().items():
         try:
             yield f"local variable {name!r}", cell.cell_contents
         except ValueError:
             continue
+    for name, value in frame.variables(full=False).items():
+        yield f"local variable {name!r}", value
     if not hasattr(frame.awaited, "send"):
         yield "the operation it waits for", frame.awaited
 
 
-def _failure(value: Any, full: bool) -> tuple[Exception, Any] | None:
-    pickler = pickling.FiberPickler(io.BytesIO(), full=full)
+def _failure(value: Any) -> tuple[Exception, Any] | None:
+    pickler = pickling.FiberPickler(io.BytesIO(), full=False)
     try:
         pickler.dump_all(value)
     except Exception as error:

@@ -6,6 +6,7 @@ sources, for fibers that are still parked in them.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import threading
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, Literal
 
 from onceflow.authoring.fibers import hashing, nodes, sources
-from onceflow.authoring.fibers.compiling import Compiled, Compiler, Source
+from onceflow.authoring.fibers.compiling import Compiler, Inner, Source
 from onceflow.authoring.fibers.points import ABI, Point, Version
 from onceflow.authoring.fibers.runtime import RUNTIME, Saved
 
@@ -33,14 +34,24 @@ class Policy:
 class Definition:
     """One version of a durable function, ready to be entered again."""
 
-    def __init__(self, version: Version, compiled: Compiled, policy: Policy, function: FunctionType) -> None:
+    def __init__(self, version: Version, compiler: Compiler, policy: Policy, function: FunctionType) -> None:
         self.version = version
-        self.compiled = compiled
         self.policy = policy
         self.function = function
         """What the user calls, of the version that was imported."""
-        self.is_async = bool(compiled.live.co_flags & 0x80)
+        self.is_async = isinstance(compiler.source.node, ast.AsyncFunctionDef)
+        self.variables = compiler.variables
+        """All of the user's, as they are called in a frame."""
+        self.captured = frozenset(compiler.captured)
+        self.live, inner = compiler.live()
+        self.inner = dict(inner)
+        """The functions that are defined inside, by their number in source order."""
+        self._compiler: Compiler | None = compiler
+        self._resuming: CodeType | None = None
+        self._kept: Inner = []
         self._plain: FunctionType | None = None
+        _by_code[id(self.live)] = self
+        _inner.update({id(code): (self, index) for index, code in inner})
 
     @property
     def ref(self) -> str:
@@ -51,15 +62,27 @@ class Definition:
 
     def resuming(self, number: int, saved: Saved, cells: Mapping[str, CellType]) -> Any:
         """A coroutine or generator that, once it is started, goes to the suspension of this number. 0 is the start."""
-        if self.compiled.captured:
-            function = self._bound(self.compiled.resuming, cells)
+        if self.captured:
+            function = self._bound(cells)
         else:
-            function = self._plain = self._plain or self._bound(self.compiled.resuming, {})
+            function = self._plain = self._plain or self._bound({})
         return function(number, saved)
 
-    def _bound(self, code: CodeType, cells: Mapping[str, CellType]) -> FunctionType:
+    def _bound(self, cells: Mapping[str, CellType]) -> FunctionType:
+        code = self._resuming or self._compile_resuming()
         closure = closure_of(code, cells, self.function)
         return FunctionType(code, self.function.__globals__, self.function.__name__, None, closure)
+
+    def _compile_resuming(self) -> CodeType:
+        with _lock:
+            if self._resuming is None:
+                assert self._compiler is not None
+                code, inner = self._compiler.resuming()
+                _by_code[id(code)] = self
+                _inner.update({id(each): (self, index) for index, each in inner})
+                self._kept = inner
+                self._resuming, self._compiler = code, None
+            return self._resuming
 
 
 def closure_of(code: CodeType, cells: Mapping[str, CellType], function: FunctionType) -> tuple[CellType, ...]:
@@ -99,7 +122,7 @@ _inner: dict[int, tuple[Definition, int]] = {}
 
 def define(located: sources.Located, function: FunctionType, ref: str, policy: Policy) -> Definition:
     source = Source(located.node, function.__qualname__, located.file, function.__code__.co_flags)
-    compiled = Compiler(source).compile()
+    compiler = Compiler(source)
     version = Version(
         ref,
         hashing.version_of(located.node),
@@ -107,13 +130,13 @@ def define(located: sources.Located, function: FunctionType, ref: str, policy: P
         located.text,
         located.first_line,
         located.file,
-        compiled.parameters,
-        compiled.captured,
-        compiled.points,
+        compiler.parameters,
+        compiler.captured,
+        compiler.points,
     )
-    definition = Definition(version, compiled, policy, _public(compiled.live, function))
+    definition = Definition(version, compiler, policy, function)
+    definition.function = _public(definition.live, function)
     with _lock:
-        _enter(definition)
         _current[ref] = definition
     return definition
 
@@ -132,15 +155,6 @@ def _public(code: CodeType, function: FunctionType) -> FunctionType:
     if hasattr(function, "__type_params__"):
         setattr(new, "__type_params__", function.__type_params__)  # noqa: B010 - not there before Python 3.12
     return new
-
-
-def _enter(definition: Definition) -> None:
-    compiled = definition.compiled
-    for code in (compiled.live, compiled.resuming):
-        _by_code[id(code)] = definition
-    for index, codes in compiled.inner.items():
-        for code in codes:
-            _inner[id(code)] = definition, index
 
 
 def register(version: Version) -> None:
@@ -172,16 +186,15 @@ def pinned(ref: str, version: str, now: Definition) -> Definition | None:
         known = _older.get((ref, version))
         if isinstance(known, Version):
             known = _older[ref, version] = _compile_again(known, now)
-            _enter(known)
         return known
 
 
 def _compile_again(stored: Version, now: Definition) -> Definition:
     node = sources.parse(stored.source, stored.first_line, stored.file)
     flags = now.function.__code__.co_flags
-    compiled = Compiler(Source(node, now.function.__qualname__, stored.file, flags)).compile()
-    version = dataclasses.replace(stored, points=compiled.points, captured=compiled.captured, abi=ABI)
-    return Definition(version, compiled, now.policy, now.function)
+    compiler = Compiler(Source(node, now.function.__qualname__, stored.file, flags))
+    version = dataclasses.replace(stored, points=compiler.points, captured=compiler.captured, abi=ABI)
+    return Definition(version, compiler, now.policy, now.function)
 
 
 def of_code(code: CodeType) -> Definition | None:

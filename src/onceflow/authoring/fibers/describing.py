@@ -4,6 +4,7 @@ the name of their class."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ LONGEST = 60
 MOST = 4
 """Items of a container that are shown."""
 DEEPEST = 3
+BIG = 10**LONGEST
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,10 +35,10 @@ class FrameInfo:
 
 def describe(routine: Any) -> list[FrameInfo]:
     """All frames, outermost first."""
-    return [_describe(frame) for frame in frames.chain(routine)]
+    return [of_frame(frame) for frame in frames.chain(routine)]
 
 
-def _describe(frame: Paused) -> FrameInfo:
+def of_frame(frame: Paused) -> FrameInfo:
     point = frame.point
     return FrameInfo(
         frame.name,
@@ -49,19 +51,23 @@ def _describe(frame: Paused) -> FrameInfo:
 
 def short(value: Any, depth: int = DEEPEST) -> str:
     kind = type(value)
-    if kind in (str, bytes):
-        return repr(value) if len(value) <= LONGEST else f"{value[:LONGEST]!r}…"
     if kind is int:
-        return repr(value) if value.bit_length() < 200 else f"int of {value.bit_length()} bits"
-    if value is None or kind in (bool, float, complex):
+        return repr(value) if -BIG < value < BIG else f"int of {value.bit_length()} bits"
+    if kind is str or kind is bytes:
+        return repr(value) if len(value) <= LONGEST else f"{value[:LONGEST]!r}…"
+    if kind in _PLAIN:
         return repr(value)
-    if kind in (list, tuple, set, frozenset, dict):
+    if kind in _CONTAINERS:
         return _container(value, depth)
     if isinstance(value, Op):
         return _call(value, depth)
     if isinstance(value, type):
         return value.__qualname__
     return f"<{kind.__qualname__}>"
+
+
+_PLAIN = frozenset({bool, float, complex, type(None)})
+_CONTAINERS = frozenset({list, tuple, set, frozenset, dict})
 
 
 def _container(value: Any, depth: int) -> str:
@@ -85,7 +91,7 @@ def _container(value: Any, depth: int) -> str:
 
 
 def _few(items: Iterable[Any]) -> list[Any]:
-    return [item for item, _ in zip(items, range(MOST), strict=False)]
+    return list(itertools.islice(items, MOST))
 
 
 def _call(op: Op, depth: int) -> str:

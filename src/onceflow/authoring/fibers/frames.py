@@ -24,13 +24,15 @@ from onceflow.errors import NotPersistable
 class Paused:
     """One frame, as it is now."""
 
-    __slots__ = ("_cells", "awaited", "definition", "number", "routine", "values")
+    __slots__ = ("_cells", "awaited", "definition", "number", "point", "routine", "values")
 
     def __init__(self, routine: Any, definition: Definition) -> None:
         self.routine = routine
         self.definition = definition
         frame, state, self.awaited = _inside(routine)
         self.number = FINISHED
+        self.point: Point | None = None
+        """Where it is paused; None if it has not started or has ended."""
         self._cells: dict[str, Any] = {}
         self.values: Any = {}
         if frame is not None:
@@ -40,13 +42,11 @@ class Paused:
                 )
             self.values = frame.f_locals
             self.number = self.values[PLACE] if state == "suspended" else 0
-            if not self.number and SAVED in self.values:  # it was restored, and has not taken its arguments over yet
+            if self.number:
+                self.point = definition.point(self.number)
+            elif SAVED in self.values:  # it was restored, and has not taken its arguments over yet
                 saved = self.values[SAVED]
                 self.values, self._cells = saved.variables, saved.cells
-
-    @property
-    def point(self) -> Point | None:
-        return self.definition.point(self.number) if self.number > 0 else None
 
     @property
     def name(self) -> str:
@@ -64,7 +64,7 @@ class Paused:
         if point is None:
             return []
         found: list[tuple[str, Any]] = []
-        kind: Any = 0
+        kind: Any = UNSET
         for role, name in point.hidden:
             value = self.values.get(name, UNSET)
             if role == "kind":
@@ -80,8 +80,8 @@ class Paused:
 
     def variables(self, *, full: bool) -> dict[str, Any]:
         """The user's variables that are not captured."""
-        compiled, values, cells = self.definition.compiled, self.values, self.cells()
-        wanted = compiled.variables if full or self.point is None else sorted(self.point.live)
+        values, cells = self.values, self.cells()
+        wanted = self.definition.variables if full or self.point is None else sorted(self.point.live)
         return {name: values[name] for name in wanted if name in values and name not in cells}
 
     def cells(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Paused:
 
     def all_variables(self) -> dict[str, Any]:
         values = self.values
-        return {name: values[name] for name in self.definition.compiled.variables if name in values}
+        return {name: values[name] for name in self.definition.variables if name in values}
 
 
 def _inside(routine: Any) -> tuple[Any, str, Any]:

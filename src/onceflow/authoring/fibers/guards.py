@@ -195,7 +195,8 @@ class Guards:
                     assert handler.name
                     body += placed([ast.If(_among(within), [_raise_again(handler.name)], [])], handler)
         body += self.block(node.body, direct=not handled and self.interval(node.orelse) is None)
-        handlers = [self._vanishing(node, remember=bool(node.finalbody))] if self.interval(node.body) else []
+        where = node.handlers[0] if node.handlers else node.finalbody[0]
+        handlers = [self._vanishing(where, remember=bool(node.finalbody))] if self.interval(node.body) else []
         handlers += [self._handler(handler, handled) for handler in node.handlers]
         orelse = self.block(node.orelse) if node.orelse else []
         final = [inner for statement in node.finalbody for inner in self._opaque(statement)]
@@ -250,7 +251,7 @@ class Guards:
             noted.insert(0, _mend(error))
         caught = ast.ExceptHandler(helper("base_exception"), error, noted)
         final = self._unless_dead([*self.block(node.finalbody), nodes.assign(record.error, None)])
-        handlers = [self._vanishing(node, remember=True), *placed_handlers([caught], node.finalbody[0])]
+        handlers = [self._vanishing(node.finalbody[0], remember=True), *placed_handlers([caught], node.finalbody[0])]
         return placed([ast.copy_location(ast.Try(body, handlers, [], placed(final, node.finalbody[-1])), node)], node)
 
     def _repeat(self, record: Record) -> list[ast.stmt]:
@@ -270,9 +271,9 @@ class Guards:
         body = self.block(node.body, direct=self.interval(node.orelse) is None)
         if self.interval(node.body):
             vanish = ast.ExceptHandler(
-                helper("generator_exit"), None, placed([nodes.assign(DEAD, True), ast.Return()], node)
+                helper("generator_exit"), None, placed([nodes.assign(DEAD, True), ast.Return()], node.handlers[0])
             )
-            body = placed([ast.Try(body, [vanish], [], [])], node.body[0])
+            body = placed([ast.Try(body, [*placed_handlers([vanish], node.handlers[0])], [], [])], node.body[0])
         orelse = self.block(node.orelse) if node.orelse else []
         handlers = [
             ast.copy_location(ast.ExceptHandler(handler.type, handler.name, self._opaque_block(handler.body)), handler)

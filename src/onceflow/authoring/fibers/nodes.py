@@ -200,9 +200,29 @@ def _in_context(expression: ast.expr, context: ast.expr_context) -> ast.expr:
 
 
 def placed(statements: Sequence[ast.stmt], where: ast.AST) -> list[ast.stmt]:
-    """The same statements; those without a position get that of `where`. What is inside a node and has no position gets
-    that of the node in the end (`ast.fix_missing_locations`)."""
+    """The same statements; those without a position get that of `where`."""
     for statement in statements:
-        if not hasattr(statement, "lineno"):
-            ast.copy_location(statement, where)
+        if not hasattr(statement, "lineno") and hasattr(where, "lineno"):
+            _place(statement, where)
     return list(statements)
+
+
+def _place(node: ast.AST, where: ast.AST) -> None:
+    """Only where it begins counts: code that the user did not write must not seem to reach over several lines."""
+    place: Any = where
+    new: Any = node
+    new.lineno = new.end_lineno = place.lineno
+    new.col_offset = new.end_col_offset = place.col_offset
+
+
+def fill_positions(tree: ast.AST) -> None:
+    """What has no position gets that of what it is in."""
+    waiting: list[tuple[ast.AST, ast.AST | None]] = [(tree, None)]
+    while waiting:
+        node, where = waiting.pop()
+        if "lineno" in node._attributes:
+            if hasattr(node, "lineno"):
+                where = node
+            elif where is not None:
+                _place(node, where)
+        waiting += [(child, where) for child in ast.iter_child_nodes(node)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 import itertools
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import (
     BuiltinMethodType,
     CellType,
@@ -41,8 +41,9 @@ class Unsaveable(Exception):
 
 
 class FiberPickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, *, full: bool) -> None:
+    def __init__(self, file: io.BytesIO, chain: Sequence[frames.Paused] = (), *, full: bool) -> None:
         super().__init__(file, PROTOCOL)
+        self._chain = {id(frame.routine): index for index, frame in enumerate(chain)}
         self.full = full
         """Whether variables that nobody can read any more are saved too."""
         self.last: Any = None
@@ -52,6 +53,15 @@ class FiberPickler(pickle.Pickler):
     def dump_all(self, value: Any) -> None:
         """The value, then the contents of all cells in it, then None."""
         self.dump(value)
+        self._dump_contents()
+
+    def dump_chain(self, chain: Sequence[frames.Paused]) -> None:
+        """The frames of a fiber, innermost first: what they are, then what is in them, then the contents of cells."""
+        self.dump([_what(frame) for frame in chain])
+        self.dump(([_state(frame, self.full) for frame in chain], chain[0].awaited))
+        self._dump_contents()
+
+    def _dump_contents(self) -> None:
         while self._cells:
             cells, self._cells = self._cells, []
             self.dump([(cell, cell.cell_contents) for cell in cells if _filled(cell)])
@@ -70,21 +80,15 @@ class FiberPickler(pickle.Pickler):
         return NotImplemented
 
     def _routine(self, value: Any) -> Any:
+        if id(value) in self._chain:
+            return rebuilding.chained, (self._chain[id(value)],)
         frame = frames.paused(value)
         if frame is None:
             kind = "generator" if isinstance(value, GeneratorType) else "coroutine"
             raise Unsaveable(f"cannot pickle '{kind}' object")
         self._refuse_strangers(frame)
-        hidden = [value for _, value in frame.hidden()]
-        state = hidden, frame.temporaries(), frame.variables(full=self.full), frame.awaited
-        return self._frame(frame, state)
-
-    def _frame(self, frame: frames.Paused, state: tuple[Any, ...]) -> Any:
-        version = frame.definition.version
-        what: tuple[Any, ...] = (version.ref, version.version, frame.number)
-        if cells := frame.cells():
-            what = (*what, cells)
-        return rebuilding.frame, what, state, None, None, rebuilding.set_frame
+        state = *_state(frame, self.full), frame.awaited
+        return rebuilding.frame, _what(frame), state, None, None, rebuilding.set_frame
 
     def _refuse_strangers(self, frame: frames.Paused) -> None:
         awaited = frame.awaited
@@ -149,6 +153,17 @@ class FiberPickler(pickle.Pickler):
         raise Unsaveable("later Pythons cannot pickle iterators of itertools")
 
 
+def _what(frame: frames.Paused) -> tuple[Any, ...]:
+    version = frame.definition.version
+    cells = frame.cells()
+    what = version.ref, version.version, frame.number
+    return (*what, cells) if cells else what
+
+
+def _state(frame: frames.Paused, full: bool) -> tuple[Any, ...]:
+    return [value for _, value in frame.hidden()], frame.temporaries(), frame.variables(full=full)
+
+
 def _first(name: str, members: Any) -> Iterable[tuple[str, Any]]:
     """All members, that of this name first."""
     if name in members:
@@ -178,22 +193,27 @@ _RULES: dict[type, Callable[[FiberPickler, Any], Any]] = {
 _RULES |= {kind: FiberPickler._itertools for kind in vars(itertools).values() if isinstance(kind, type)}
 
 
-def dumps(value: Any, *, full: bool) -> tuple[bytes, FiberPickler]:
+def dumps(chain: Sequence[frames.Paused], *, full: bool) -> bytes:
+    """Frames of a fiber, innermost first."""
     file = io.BytesIO()
-    pickler = FiberPickler(file, full=full)
-    pickler.dump_all(value)
-    return file.getvalue(), pickler
+    FiberPickler(file, chain, full=full).dump_chain(chain)
+    return file.getvalue()
 
 
-def loads(data: bytes, allow: Iterable[type] | None) -> Any:
-    """The value. Generators and coroutines in it are not started yet."""
+def loads(data: bytes, allow: Iterable[type] | None, loading: rebuilding.Loading) -> list[Any]:
+    """The coroutines, innermost first. Neither they nor others among their variables are started yet."""
     file = io.BytesIO(data)
     unpickler = pickle.Unpickler(file) if allow is None else _Careful(file, allow)
-    value = unpickler.load()
+    for what in unpickler.load():
+        loading.chain.append(rebuilding.frame(*what))
+    states, awaited = unpickler.load()
+    for routine, state in zip(loading.chain, states, strict=True):
+        rebuilding.set_frame(routine, (*state, awaited))
+        awaited = routine
     while (contents := unpickler.load()) is not None:
         for cell, content in contents:
             cell.cell_contents = content
-    return value
+    return loading.chain
 
 
 class _Careful(pickle.Unpickler):
@@ -223,8 +243,8 @@ _EXCEPTIONS = {
 }
 _PLAIN: dict[str, set[str]] = {
     "onceflow.authoring.fibers.rebuilding": {
-        "UNSET", "builtin_method", "cell", "durable", "error", "frame", "function", "method", "set_error", "set_frame",
-        "set_function", "traceback",
+        "UNSET", "builtin_method", "cell", "chained", "durable", "error", "frame", "function", "method", "set_error",
+        "set_frame", "set_function", "traceback",
     },
     "onceflow.authoring.fibers.ops": {"Op"},
     "builtins": {

@@ -32,6 +32,8 @@ class Point:
     """Intermediate values of expressions. The same holds for them."""
     live: frozenset[str]
     """The user's variables that may be read later."""
+    assigned: frozenset[str]
+    """Those that certainly have a value."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Version:
         plain = dataclasses.asdict(self)
         for point in plain["points"]:
             point["live"] = sorted(point["live"])
+            point["assigned"] = sorted(point["assigned"])
         return plain
 
     @classmethod
@@ -65,6 +68,7 @@ class Version:
                     "hidden": tuple((role, variable) for role, variable in point["hidden"]),
                     "temporaries": tuple(point["temporaries"]),
                     "live": frozenset(point["live"]),
+                    "assigned": frozenset(point["assigned"]),
                 }
             )
             for point in plain["points"]

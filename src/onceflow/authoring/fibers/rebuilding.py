@@ -6,9 +6,11 @@ get their contents, then generators that stand somewhere are started, which take
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import threading
+from collections.abc import Iterator
 from types import (
     CellType,
     ClassMethodDescriptorType,
@@ -54,15 +56,39 @@ class Frame:
         self.move = move
 
 
-class Loading(threading.local):
+class Loading:
     """What the snapshot that is being loaded has brought so far."""
+
+    __slots__ = ("awaited", "chain", "frames")
 
     def __init__(self) -> None:
         self.frames: dict[int, Frame] = {}
         self.awaited: set[int] = set()
+        self.chain: list[Any] = []
+        """The fiber's own frames, innermost first."""
 
 
-loading = Loading()
+class _Here(threading.local):
+    loading = Loading()
+
+
+_here = _Here()
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[Loading]:
+    """A snapshot is being loaded in this thread."""
+    before, now = _here.loading, Loading()
+    _here.loading = now
+    try:
+        yield now
+    finally:
+        _here.loading = before
+
+
+def chained(index: int) -> Any:
+    """One of the fiber's own frames, as a value."""
+    return _here.loading.chain[index]
 
 
 def frame(ref: str, version: str, number: int, cells: dict[str, CellType] | None = None) -> Any:
@@ -70,18 +96,18 @@ def frame(ref: str, version: str, number: int, cells: dict[str, CellType] | None
     definition, number, move = changes.resolve(ref, version, number)
     saved = Saved()
     cells = cells or {}
-    own = {name: cells.get(name) or CellType() for name in definition.compiled.captured}
+    own = {name: cells.get(name) or CellType() for name in definition.captured}
     saved.cells = own
     routine = definition.resuming(max(number, 0), saved, own)
     if number == FINISHED:
         routine.close()
-    loading.frames[id(routine)] = Frame(routine, definition, number, saved, {**cells, **own}, move)
+    _here.loading.frames[id(routine)] = Frame(routine, definition, number, saved, {**cells, **own}, move)
     return routine
 
 
 def set_frame(routine: Any, state: tuple[Any, ...]) -> None:
     hidden, temporaries, variables, awaited = state
-    built = loading.frames[id(routine)]
+    built = _here.loading.frames[id(routine)]
     values = built.saved.variables
     values.update(variables)
     if built.move is not None:
@@ -98,6 +124,7 @@ def set_frame(routine: Any, state: tuple[Any, ...]) -> None:
 
 
 def _awaitable(awaited: Any, definition: Definition) -> Any:
+    loading = _here.loading
     if id(awaited) in loading.frames:
         loading.awaited.add(id(awaited))
         if definition.is_async and inspect.isgenerator(awaited):
@@ -134,25 +161,28 @@ class Delegated:
         return None
 
 
-def finish() -> None:
-    """The last step, when everything is made."""
+def finish(loading: Loading) -> None:
+    """The last step, when everything is made: cells and variables agree, and what nobody awaits is taken to where it
+    stands."""
     for built in loading.frames.values():
         values = built.saved.variables
-        captured = built.definition.compiled.captured
+        captured = built.definition.captured
         for name, cell in built.cells.items():
             if name in captured:
                 if name in values:
                     cell.cell_contents = values.pop(name)
-            elif name in built.definition.compiled.variables and _has_contents(cell):
+            elif name in built.definition.variables and _has_contents(cell):
                 values.setdefault(name, cell.cell_contents)
-
-
-def start_generators(outermost: Any) -> None:
-    """Takes what nobody awaits to where it stands."""
-    for built in loading.frames.values():
+    for built in list(loading.frames.values()):
         routine = built.routine
-        if built.number > 0 and routine is not outermost and id(routine) not in loading.awaited:
+        if built.number > 0 and routine is not loading.chain[-1] and id(routine) not in loading.awaited:
             routine.send(None)
+
+
+def abandon(loading: Loading) -> None:
+    """Something in the snapshot cannot be loaded: what was made of it is forgotten."""
+    for built in loading.frames.values():
+        built.routine.close()
 
 
 def _has_contents(cell: CellType) -> bool:
@@ -170,11 +200,11 @@ def cell() -> CellType:
 def function(ref: str, version: str, index: int, cells: dict[str, CellType]) -> FunctionType:
     """A function that was defined inside a durable one."""
     definition, _, _ = changes.resolve(ref, version, 0)
-    codes = definition.compiled.inner.get(index)
-    if codes is None:
+    code = definition.inner.get(index)
+    if code is None:
         raise BadSnapshot(f"snapshot refers to inner function {index} of {ref}, which its code does not have")
-    closure = definitions.closure_of(codes[0], cells, definition.function)
-    return FunctionType(codes[0], definition.function.__globals__, codes[0].co_name, None, closure)
+    closure = definitions.closure_of(code, cells, definition.function)
+    return FunctionType(code, definition.function.__globals__, code.co_name, None, closure)
 
 
 def set_function(made: FunctionType, state: tuple[Any, ...]) -> None:

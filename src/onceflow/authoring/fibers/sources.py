@@ -36,15 +36,10 @@ def locate(function: FunctionType) -> Located:
     if not lines:
         _refuse(function, "its source text cannot be read; a durable function needs its source")
     try:
-        tree = _parsed("".join(lines), code.co_filename)
+        node = _parsed("".join(lines), code.co_filename).functions.get((code.co_name, code.co_firstlineno))
     except SyntaxError:
-        _refuse(function, _STALE)
-    for node in _functions(tree):
-        if node.name == code.co_name and first_line_of(node) == code.co_firstlineno:
-            break
-    else:
-        _refuse(function, _STALE)
-    if not _agrees(_compiled(node, function.__qualname__, code.co_filename, code.co_flags), code):
+        node = None
+    if node is None or not _agrees(_compiled(node, function.__qualname__, code.co_filename, code.co_flags), code):
         _refuse(function, _STALE)
     first, last = code.co_firstlineno, node.end_lineno
     return Located(node, "".join(lines[first - 1 : last]), first, code.co_filename)
@@ -68,9 +63,16 @@ def parse(text: str, first_line: int, file: str) -> nodes.Function:
     return next(_functions(tree))
 
 
+class _Parsed(NamedTuple):
+    tree: ast.Module
+    functions: dict[tuple[str, int], nodes.Function]
+    """By name and first line."""
+
+
 @functools.lru_cache(maxsize=4)
-def _parsed(text: str, file: str) -> ast.Module:
-    return ast.parse(text, file)
+def _parsed(text: str, file: str) -> _Parsed:
+    tree = ast.parse(text, file)
+    return _Parsed(tree, {(node.name, first_line_of(node)): node for node in _functions(tree)})
 
 
 def _functions(tree: ast.AST) -> Iterator[nodes.Function]:
@@ -92,9 +94,10 @@ def in_classes(node: ast.stmt, qualname: str) -> ast.Module:
 def compile_tree(tree: ast.Module, file: str, flags: int) -> CodeType:
     import warnings
 
+    nodes.fill_positions(tree)
     with warnings.catch_warnings():  # whatever there is to say was said when the user's own code was compiled
         warnings.simplefilter("ignore")
-        code: CodeType = compile(ast.fix_missing_locations(tree), file, "exec", flags & _FUTURES, dont_inherit=True)
+        code: CodeType = compile(tree, file, "exec", flags & _FUTURES, dont_inherit=True)
     return code
 
 
@@ -164,7 +167,7 @@ def main_name() -> str | None:
 
 def _has_guard(function: FunctionType) -> bool:
     lines = linecache.getlines(function.__code__.co_filename, function.__globals__)
-    tree = _parsed("".join(lines), function.__code__.co_filename)
+    tree = _parsed("".join(lines), function.__code__.co_filename).tree
     return any(
         isinstance(node, ast.If)
         and any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test))

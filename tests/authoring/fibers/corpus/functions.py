@@ -69,6 +69,14 @@ async def case_lambdas_on_one_line_are_told_apart():
 
 
 @fiber
+async def case_lambdas_that_look_alike():
+    n = 5
+    fs = [lambda: n + 1, lambda: n - 1, lambda: 1 - n, (lambda: n + 1, lambda: lambda: n * 1)]
+    await echo(1)
+    return fs[0](), fs[1](), fs[2](), fs[3][0](), fs[3][1]()()
+
+
+@fiber
 async def case_recursive_inner_function():
     def factorial(n):
         return 1 if n < 2 else n * factorial(n - 1)
@@ -157,6 +165,21 @@ async def case_partial_and_map():
     add = functools.partial(lambda a, b: a + b + base, 1)
     await echo(1)
     return add(2), list(map(lambda x: x + base, [1, 2]))
+
+
+@fiber
+async def case_annotated_captured_variable():
+    total: int = 0
+    later: str
+
+    def add(n: int) -> None:
+        nonlocal total, later
+        total += n
+        later = "set"
+
+    add(await echo(1))
+    await echo(2)
+    return total, later
 
 
 @fiber

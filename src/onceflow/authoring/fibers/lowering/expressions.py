@@ -43,7 +43,9 @@ class Expressions:
         lower: Callable[[Any], ast.expr] | None = getattr(self, f"expr_{type(node).__name__}", None)
         if lower is None:
             refusing.refuse(self.file, node, f"await in {type(node).__name__} is not supported in a durable function")
-        return ast.copy_location(lower(node), node)
+        lowered = lower(node)
+        # A name for a value that was computed before is read where it is used, not where it came from.
+        return lowered if isinstance(lowered, ast.Name) else ast.copy_location(lowered, node)
 
     def pin(self, node: ast.expr) -> ast.expr:
         """A name (or a constant) for the value that the expression has now."""
@@ -51,7 +53,7 @@ class Expressions:
             return node
         pinned = self.fresh("t")
         self.emit(node, nodes.assign(pinned, node))
-        return ast.copy_location(name(pinned), node)
+        return name(pinned)
 
     def siblings(self, parts: Sequence[ast.expr]) -> list[ast.expr]:
         """Parts that are evaluated one after the other."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -263,7 +264,7 @@ class _Undeclared(ast.NodeTransformer):
     """Without declarations of globals."""
 
     def of(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        return [self.visit(statement) for statement in body]
+        return [self.visit(copy.deepcopy(statement)) for statement in body]
 
     def visit_Global(self, node: ast.Global) -> ast.stmt:
         return ast.copy_location(ast.Pass(), node)
