@@ -181,13 +181,6 @@ FAULTS = [
         "functions",
     ),
     Fault(
-        "a method is looked up in the class of its object",
-        "pickling",
-        "return rebuilding.method, (owner, name, instance)",
-        "return rebuilding.method, (kind, name, instance)",
-        "functions",
-    ),
-    Fault(
         "the context of an exception is lost",
         "exceptions",
         "error.__context__ = context",

@@ -119,15 +119,18 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
     "generator": (
         over_generator,
         (
-            "over_generator() is waiting at {file}:{line} and the iterator of an enclosing `for` is a builtins.generator: "
+            "over_generator() is waiting at {file}:{line} and the iterator of an enclosing `for` is a "
+            "builtins.generator: "
             f"{GENERATOR} [TypeError: cannot pickle 'generator' object]"
         ),
     ),
     "itertools": (
         over_itertools,
         (
-            "over_itertools() is waiting at {file}:{line} and the iterator of an enclosing `for` is a itertools.count: an "
-            "iterator of itertools cannot be saved; iterate over list(...) instead [TypeError: later Pythons cannot pickle "
+            "over_itertools() is waiting at {file}:{line} and the iterator of an enclosing `for` is a "
+            "itertools.count: an "
+            "iterator of itertools cannot be saved; iterate over list(...) instead [TypeError: later Pythons "
+            "cannot pickle "
             "iterators of itertools]"
         ),
     ),
@@ -146,14 +149,16 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
         with_manager,
         (
             "with_manager() is waiting at {file}:{line} and the context manager of an enclosing `with` is a "
-            f"contextlib._GeneratorContextManager that holds a builtins.generator: {GENERATOR} [TypeError: cannot pickle "
+            f"contextlib._GeneratorContextManager that holds a builtins.generator: {GENERATOR} [TypeError: cannot "
+            f"pickle "
             "'generator' object]"
         ),
     ),
     "exception": (
         handling,
         (
-            "handling() is waiting at {file}:{line} and the exception being handled is a builtins.ValueError that holds a "
+            "handling() is waiting at {file}:{line} and the exception being handled is a builtins.ValueError "
+            "that holds a "
             f"_thread.lock: {LOCK} {REASON}"
         ),
     ),

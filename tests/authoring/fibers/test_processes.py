@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from onceflow.authoring.fibers import ABI
 from tests.authoring.fibers import comparing, world
 from tests.authoring.fibers.resuming import Parked, Resumed
 
 ROOT = Path(__file__).resolve().parents[3]
-GOLDEN = Path(__file__).parent / "golden"
 
 OF_ONE_PROCESS = {"case_globals", "case_global_in_a_branch"}
 """Cases that use what only their own process has."""
@@ -53,16 +51,4 @@ def test_every_await_can_be_resumed_in_a_fresh_process(module: str, tmp_path: Pa
     for before, after in zip(saved, resumed, strict=True):
         native = comparing.expected(module, before.case)
         assert (after.case, after.number) == (before.case, before.number)
-        assert after.outcome == (native.result, native.error, native.log[before.logged :]), before.case
-
-
-@pytest.mark.parametrize("abi", range(1, ABI + 1))
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
-def test_snapshots_of_every_released_abi_can_be_loaded(abi: int, python: str, tmp_path: Path) -> None:
-    """Files of golden/ are never written again: `python -m tests.authoring.fibers.golden` made them once."""
-    saved = [Parked(*each) for each in pickle.loads((GOLDEN / f"abi{abi}-python{python}.pickle").read_bytes())]
-    assert len(saved) > 20
-
-    for before, after in zip(saved, resume(saved, tmp_path), strict=True):
-        native = comparing.expected(before.module, before.case)
         assert after.outcome == (native.result, native.error, native.log[before.logged :]), before.case

@@ -108,7 +108,8 @@ REFUSED = {
         """,
         3,
         (
-            "durable function mk.<locals>.f uses variables of an enclosing function (n); it could not be found again in "
+            "durable function mk.<locals>.f uses variables of an enclosing function (n); it could not be found "
+            "again in "
             "another process. Move it to module level and pass them as arguments."
         ),
     ),
@@ -125,7 +126,8 @@ REFUSED = {
         """,
         3,
         (
-            "durable function mk.<locals>.f is defined inside a function; it could not be found again in another process. "
+            "durable function mk.<locals>.f is defined inside a function; it could not be found again in another "
+            "process. "
             "Move it to module level."
         ),
     ),

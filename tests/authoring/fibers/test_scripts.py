@@ -100,4 +100,7 @@ def test_what_is_typed_in_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path, "-c", "from onceflow import fiber\n@fiber\nasync def f(): pass")
 
     assert done.returncode == 1
-    assert "durable function f: its source text cannot be read" in done.stderr
+    assert (
+        "durable function f: it is defined in __main__, which is no file that another process could import; put it into "
+        "a module"
+    ) in done.stderr

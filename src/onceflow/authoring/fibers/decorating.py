@@ -97,6 +97,5 @@ def _durable(function: Any, name: str | None, policy: Policy) -> FunctionType:
         )
     if "<locals>" in qualname:
         refuse("is defined inside a function; it could not be found again in another process. Move it to module level.")
-    located = sources.locate(function)
     ref = f"{sources.module_name(function)}:{name or qualname}"
-    return definitions.define(located, function, ref, policy).function
+    return definitions.define(sources.locate(function), function, ref, policy).function

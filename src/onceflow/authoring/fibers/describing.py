@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
 from typing import Any
 
 from onceflow.authoring.fibers import frames
@@ -76,22 +75,17 @@ def _container(value: Any, depth: int) -> str:
         return f"{opening}{closing}" if isinstance(value, (list, tuple, dict)) else f"{type(value).__name__}()"
     if depth == 0:
         return f"{opening}…{closing}"
+    depth -= 1
     if isinstance(value, dict):
-        items: Iterable[str] = (
-            f"{short(key, depth - 1)}: {short(item, depth - 1)}" for key, item in _few(value.items())
-        )
+        items = [f"{short(key, depth)}: {short(item, depth)}" for key, item in itertools.islice(value.items(), MOST)]
     else:
-        items = (short(item, depth - 1) for item in _few(value))
+        items = [short(item, depth) for item in itertools.islice(value, MOST)]
     inside = ", ".join(items)
     if len(value) > MOST:
         inside += f", … ({len(value)})"
     elif isinstance(value, tuple) and len(value) == 1:
         inside += ","
     return f"{opening}{inside}{closing}"
-
-
-def _few(items: Iterable[Any]) -> list[Any]:
-    return list(itertools.islice(items, MOST))
 
 
 def _call(op: Op, depth: int) -> str:

@@ -37,9 +37,25 @@ def _dump(value: Any) -> str:
         return f"{type(value).__name__}:{value!r}"
     if isinstance(value, ast.Constant):
         return f"Constant:{_dump(value.value)}"
+    if isinstance(value, ast.JoinedStr):
+        return f"JoinedStr{_dump(_merged(value.values))}"
     fields = [
         f"{name}={_dump(field)}"
         for name, field in ast.iter_fields(value)
         if name not in _LEFT_OUT and field is not None and field != [] and field is not False
     ]
     return f"{type(value).__name__}({' '.join(fields)})"
+
+
+def _merged(pieces: list[ast.expr]) -> list[ast.expr]:
+    """Pieces of an f-string. Plain text between values is one piece or none, however a parser has cut it."""
+    merged: list[ast.expr] = []
+    for piece in pieces:
+        before = merged[-1] if merged else None
+        if isinstance(piece, ast.Constant) and piece.value == "":
+            continue
+        if isinstance(piece, ast.Constant) and isinstance(before, ast.Constant):
+            merged[-1] = ast.Constant(f"{before.value!s}{piece.value!s}")
+        else:
+            merged.append(piece)
+    return merged

@@ -68,8 +68,7 @@ class Suspend(ast.stmt):
         target: ast.Name | None,
         around: Iterable[Around],
     ) -> Suspend:
-        new = cls()
-        new.operand, new.target = operand, target
+        new = cls(operand=operand, target=target)  # type: ignore[call-arg]  # as all classes of ast
         new.how = "await" if isinstance(node, ast.Await) else "yield" if isinstance(node, ast.Yield) else "yield from"
         new.text = node.text if isinstance(node, Invented) else ast.unparse(node)
         new.label = _label(node)

@@ -68,15 +68,14 @@ class FiberPickler(pickle.Pickler):
         self.dump(None)
 
     def reducer_override(self, value: Any) -> Any:
+        self.last = value
         rule = _RULES.get(type(value))
         if rule is not None:
-            self.last = value
             return rule(self, value)
         if isinstance(value, BaseException):
             return self._error(value)
         if isinstance(value, type):
             return self._global(value)
-        self.last = value
         return NotImplemented
 
     def _routine(self, value: Any) -> Any:
@@ -117,7 +116,6 @@ class FiberPickler(pickle.Pickler):
     def _global(self, value: Any) -> Any:
         if value.__module__ == "__main__" and (name := sources.main_name()) is not None:
             return rebuilding.named, (name, value.__qualname__)
-        self.last = value
         return NotImplemented
 
     def _cell(self, value: CellType) -> Any:

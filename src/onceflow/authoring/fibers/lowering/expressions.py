@@ -262,9 +262,7 @@ class _Mapping(ast.expr):
 
     @classmethod
     def at(cls, value: ast.expr) -> _Mapping:
-        new = cls()
-        new.value = value
-        return ast.copy_location(new, value)
+        return ast.copy_location(cls(value=value), value)  # type: ignore[call-arg]  # as all classes of ast
 
 
 def _unwrapped(part: ast.expr) -> ast.expr:
