@@ -101,6 +101,6 @@ def test_what_is_typed_in_is_refused(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert (
-        "durable function f: it is defined in __main__, which is no file that another process could import; put it into "
-        "a module"
+        "durable function f: it is defined in __main__, which is no file that another process could import; put it "
+        "into a module"
     ) in done.stderr

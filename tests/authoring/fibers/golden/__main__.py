@@ -1,5 +1,5 @@
-"""`python -m tests.authoring.fibers.golden` writes the snapshots of this ABI and this Python, once. Files that are there
-are never written again: fibers that were parked with them must be able to go on for ever."""
+"""`python -m tests.authoring.fibers.golden` writes the snapshots of this ABI and this Python, once. Files that are
+there are never written again: fibers that were parked with them must be able to go on for ever."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def main() -> None:
     for module in comparing.modules():
         functions = vars(comparing.durable_module(module))
         for case in comparing.cases(module)[::EVERY]:
-            steps = []
-            for fiber in comparing.steps(functions[case]):
-                steps.append((len(world.entries), fiber.dumps(), header_of(fiber.dumps())))
+            steps = [
+                (len(world.entries), fiber.dumps(), header_of(fiber.dumps()))
+                for fiber in comparing.steps(functions[case])
+            ]
             if not steps:
                 continue
             logged, data, header = steps[len(steps) // 2]
