@@ -33,6 +33,8 @@ class WorkflowGraph(Graph):
     """The workflow that built it, if one was bound."""
     buffers: tuple[pickle.PickleBuffer, ...]
     """The large buffers of all arguments, each once. They still belong to the user until the run is submitted."""
+    references: tuple[str, ...] = ()
+    """Where they are stored, in their order, once the run is submitted."""
 
 
 Hold = Callable[[Ref[Any]], int]

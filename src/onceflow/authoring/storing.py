@@ -290,6 +290,7 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
     )
     graph.workflow = None if definition.workflow is None else _restore(definition.workflow)
     graph.buffers = tuple([contents[reference] for reference in definition.buffers])
+    graph.references = tuple(definition.buffers)
     return Stored(graph, frozenset(node.id for node in graph.nodes if node.call.has_changed))
 
 

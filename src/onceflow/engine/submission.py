@@ -78,6 +78,7 @@ def prepare(
         home.blobs.write(Author(run, 1, home.engine), f"buffer.{number}", [buffer])
         for number, buffer in enumerate(graph.buffers)
     ]
+    graph.references = tuple(references)
     settings = Settings(on_failure, None if timeout is None else float(timeout), VERSION)
     opening: list[Request] = [
         CreateRun(

@@ -65,7 +65,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """Packed values for the placeholders in `arguments` (`snapshot.load`) and for `holes`."""
     holes: list[tuple[int | str, int]] = []
     """(position or keyword, number of the input that goes there), as in `Template.holes`."""
-    buffers: list[bytes] = []
+    buffers: list[bytes | Place] = []
     """The large buffers of `arguments`, in the snapshot's order."""
     parts: int = 1
     """With n > 1 the function must return a tuple of n, which are pickled apart."""

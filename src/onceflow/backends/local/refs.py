@@ -56,10 +56,12 @@ class MadeRef(ValueRef[Any]):
 class JobRefs:
     """The refs of one job. `load` gives the value of a content, `view` its bytes."""
 
-    __slots__ = ("_came", "_holding", "_over", "_places", "given")
+    __slots__ = ("_came", "_holding", "_over", "_places", "given", "view")
 
     def __init__(self, job: Job, load: Callable[[Content], Any], view: Callable[[Content], bytes | memoryview]) -> None:
         self._over = False
+        self.view = view
+        """Gives the bytes of something that the job is given."""
         self.given: Sequence[Ref[Any]] = ()
         """Those of its inputs, in the order of `Job.refs`."""
         self._came: dict[str, int] = {}

@@ -105,7 +105,7 @@ def arguments_of(job: Job, load: Load, refs: JobRefs) -> tuple[Sequence[Any], di
         if not inputs and not job.buffers:
             args, kwargs = pickle.loads(job.arguments)
         else:
-            args, kwargs = snapshot.load(job.arguments, inputs, job.buffers)
+            args, kwargs = snapshot.load(job.arguments, inputs, [refs.view(buffer) for buffer in job.buffers])
         if job.holes:
             args = list(args)
             for place, number in job.holes:

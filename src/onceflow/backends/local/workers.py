@@ -200,7 +200,7 @@ class Worker:
             {
                 part.segment: None
                 for job in jobs
-                for part in (*job.inputs, *[ref.content for ref in job.refs])
+                for part in (*job.inputs, *job.buffers, *[ref.content for ref in job.refs])
                 if type(part) is Place and part.segment not in known
             }
         )

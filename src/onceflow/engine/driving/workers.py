@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from onceflow.authoring.building import WorkflowGraph
 from onceflow.authoring.calls import Call
 from onceflow.backends.local import refs
 from onceflow.backends.local.messages import Job, RefIn
@@ -42,6 +43,7 @@ from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
 from onceflow.errors import OnceflowError, StorageError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
 from onceflow.values import failures, functions
+from onceflow.values.templates import Template
 
 RECENT = 0.1
 """Seconds for which the file of a function's module is taken to be unchanged. To look at it for each of many short runs
@@ -146,6 +148,8 @@ class Workers:
         """Functions of modules that were shipped by any driver since `_recent_since`, and their hashes."""
         self._recent_since = 0.0
         self._open_blob = open_blob
+        self._buffers: dict[Driver, dict[int, Object]] = {}
+        """For each driver the large buffers of its graph's arguments, by their ids."""
         self._checkpoints: dict[int, tuple[str, bytes, Kept]] = {}
         """Token → whose ref is asked what has to be saved of it, its live form, and who wants to know."""
         self._opened: dict[int, list[Object]] = {}
@@ -324,6 +328,7 @@ class Workers:
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
         self._shipped.pop(driver, None)
+        self._buffers.pop(driver, None)
         self._stop_ahead(driver)
         self._foresight.when_free(driver, then)
 
@@ -356,17 +361,37 @@ class Workers:
 
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
         inputs = [part if isinstance(part, bytes) else self._place(token, part) for part in work.inputs]
-        job = make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs)
+        buffers = self._find_buffers(driver, work.call.template) if work.call.template.buffers else ()
+        job = make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs, buffers)
         if work.refs is not None:
             contents = [part if isinstance(part, bytes) else self._place(token, part) for part in work.refs.contents]
             give_refs(job, work.refs, contents)
         return job
 
+    def _find_buffers(self, driver: Driver, template: Template) -> list[bytes | Place]:
+        """Where the large buffers of arguments are: they were stored when the run was submitted. Those of a graph that
+        a task returned are sent along."""
+        graph = driver.run.graph
+        opened = self._buffers.get(driver)
+        if opened is None:
+            opened = self._buffers[driver] = {}
+            if isinstance(graph, WorkflowGraph):
+                for buffer, reference in zip(graph.buffers, graph.references, strict=True):
+                    opened[id(buffer)] = self._open(reference)
+        places = [opened.get(id(buffer)) for buffer in template.buffers]
+        return [
+            bytes(buffer) if found is None or found.place is None else found.place
+            for buffer, found in zip(template.buffers, places, strict=True)
+        ]
+
+    def _open(self, reference: str) -> Object:
+        with self._open_blob(reference) as file:
+            return self._pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
+
     def _place(self, token: int, part: Object | Blob) -> Place | Live:
         """Where a worker finds an input of this job."""
         if isinstance(part, Blob):
-            with self._open_blob(part.reference) as file:
-                part = self._pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
+            part = self._open(part.reference)
             self._opened.setdefault(token, []).append(part)
         if part.lost:
             raise _Lost
@@ -481,9 +506,16 @@ class Workers:
         return driver, work
 
 
-def make_job(token: int, function: str, driver: Driver, work: Work, inputs: Sequence[bytes | Place | Live]) -> Job:
-    """An attempt as a job. `function` is the hash under which its function was shipped, `inputs` are where those of the
-    work are found."""
+def make_job(
+    token: int,
+    function: str,
+    driver: Driver,
+    work: Work,
+    inputs: Sequence[bytes | Place | Live],
+    buffers: Sequence[bytes | Place] | None = None,
+) -> Job:
+    """An attempt as a job. `function` is the hash under which its function was shipped; `inputs` are where those of the
+    work are found, and `buffers` where those of its arguments, if they are not sent along."""
     call: Call = work.call
     template = call.template
     settings = call.settings
@@ -502,7 +534,7 @@ def make_job(token: int, function: str, driver: Driver, work: Work, inputs: Sequ
         template.pickled(),
         list(inputs),
         list(template.holes),
-        [bytes(buffer) for buffer in template.buffers] if template.buffers else [],
+        [bytes(buffer) for buffer in template.buffers] if buffers is None else list(buffers),
         work.parts,
         call.is_async_undo if work.undo else call.is_async,
         settings.threads and not work.undo,
