@@ -52,8 +52,8 @@ def porters(engine: int) -> list[int]:
 
 
 def moved(engine: Engine) -> int:
-    keeping = engine._hub._keeping  # type: ignore[attr-defined]
-    return keeping.statistics().moved
+    objects = engine.statistics().objects
+    return 0 if objects is None else objects.moved
 
 
 @task.pure

@@ -327,6 +327,7 @@ class Engine:
             commands=counts.commands,
             journal=self._home.journal.statistics(),
             blobs=self._hub.blob_statistics(),
+            objects=self._hub.object_statistics(),
             pool=self._hub.pool_statistics(),
             tasks=self._past.tasks(workflow),
         )

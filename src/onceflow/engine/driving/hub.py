@@ -36,7 +36,7 @@ from onceflow.engine.handles import Completion, Kind, Latch, Listening
 from onceflow.engine.looking import describing, overviews
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.overviews import Overview
-from onceflow.engine.looking.statistics import Counts
+from onceflow.engine.looking.statistics import Counts, ObjectStatistics
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import journal
@@ -173,6 +173,10 @@ class Hub(ABC):
 
     def pool_statistics(self) -> PoolStatistics | None:
         """Of worker processes, if there are any."""
+        return None
+
+    def object_statistics(self) -> ObjectStatistics | None:
+        """Of large values in memory, if there can be any."""
         return None
 
     def blob_statistics(self) -> BlobStatistics | None:

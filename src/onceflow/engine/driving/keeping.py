@@ -23,10 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from onceflow.data.porter.messages import Failed, Fetched, Saved, Spilled
 from onceflow.data.porter.starting import Start
+from onceflow.engine.looking.statistics import ObjectStatistics
 from onceflow.errors import StorageError
 
 if TYPE_CHECKING:
@@ -54,17 +53,6 @@ SEGMENTS = 1 << 61
 """The number of the first segment that a porter makes. Those of workers are smaller."""
 
 Then = Callable[[str | StorageError], None]
-
-
-class Statistics(msgspec.Struct, frozen=True):
-    """Large values that an engine knows."""
-
-    memory: int
-    """Bytes of those that are in memory."""
-    moved: int
-    """Bytes that were moved to disk since the beginning."""
-    saving: int
-    """Bytes that are being saved, or wait for it."""
 
 
 class Keeping:
@@ -101,8 +89,8 @@ class Keeping:
         self._saving = self._moved = 0
         self._shelf.on_closed = self._forget
 
-    def statistics(self) -> Statistics:
-        return Statistics(self._shelf.size, self._moved, self._saving)
+    def statistics(self) -> ObjectStatistics:
+        return ObjectStatistics(self._shelf.size, self._moved, self._saving)
 
     @property
     def behind(self) -> bool:

@@ -20,6 +20,7 @@ from onceflow.engine.handles import Completion
 from onceflow.engine.logs.lines import level_number
 from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
+from onceflow.engine.looking.statistics import ObjectStatistics
 from onceflow.engine.settings import EngineSettings
 from onceflow.engine.talking.answering import Answering
 from onceflow.errors import OnceflowError, RunInterrupted, StorageError
@@ -111,6 +112,9 @@ class LocalHub(Hub):
         processes = self._processes
         self._threaded.post(lambda: found.put(processes.statistics()))
         return found.get()
+
+    def object_statistics(self) -> ObjectStatistics | None:
+        return None if self._keeping is None else self._keeping.statistics()
 
     def blob_statistics(self) -> BlobStatistics:
         return self._directory.blobs.statistics()

@@ -14,6 +14,17 @@ from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.journal import Statistics as JournalStatistics
 
 
+class ObjectStatistics(msgspec.Struct, frozen=True):
+    """Large values that an engine knows. In bytes."""
+
+    memory: int
+    """Of those that are in memory now."""
+    moved: int
+    """Of those that were moved to disk because memory was wanted."""
+    saving: int
+    """Of those that are being saved, or wait for it."""
+
+
 class RunCounts(msgspec.Struct, frozen=True):
     active: int
     """That are driven here now."""
@@ -45,6 +56,8 @@ class Statistics(msgspec.Struct, frozen=True):
     journal: JournalStatistics
     blobs: BlobStatistics | None
     """None if values are kept in memory."""
+    objects: ObjectStatistics | None
+    """Large values while they wait to be read; None before the first worker was needed."""
     pool: PoolStatistics | None
     """None before the first worker was needed."""
     tasks: list[TaskStatistics]
