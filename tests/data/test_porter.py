@@ -134,6 +134,17 @@ def test_room_on_disk_that_is_not_needed_is_given_back(desk: Desk) -> None:
     os.close(descriptor)
 
 
+def test_the_file_on_disk_cannot_be_forgotten(desk: Desk) -> None:
+    first, second = [desk.keep(b"x" * MB)[0] for _ in range(2)]
+    desk.spill(first)
+    desk.porter.free([first])
+
+    desk.porter.forget([1_000_000])
+
+    assert isinstance(desk.spill(second), Spilled)
+    assert desk.read(second) == b"x" * MB
+
+
 def test_a_reader_cannot_write_to_what_is_on_disk(desk: Desk) -> None:
     number, _ = desk.keep(b"x" * MB)
     desk.spill(number)

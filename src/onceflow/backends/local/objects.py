@@ -131,7 +131,7 @@ class Objects:
             new = list(mentioned - told)
             message.number = next(self._messages)
             message.lingering = list(self._segments.lingering())
-            message.closed = self._trim()
+            message.closed = message.closed + self._trim()  # it may be tried for the second time
             for first in range(0, max(0, len(new) - DESCRIPTORS), DESCRIPTORS):
                 some = new[first : first + DESCRIPTORS]
                 send(way, Outcomes([], some), self._descriptors(some))

@@ -209,16 +209,22 @@ class Worker:
         """It may use this memory again. It is told with what it is sent next, or at once if that is much."""
         self._freed += places
         if sum([place.size for place in self._freed]) >= MUCH:
-            freed, forgotten = self._freed, self._forgotten
-            self._freed, self._forgotten = [], []
-            self.tell(Unused(freed, forgotten))
+            self._tell_unused()
 
     def forget(self, segments: list[int]) -> None:
-        """No place in these will be mentioned any more. It is told with what it is sent next."""
+        """No place in these will be mentioned any more. It is told at once: their memory is free when all have
+        forgotten them."""
         known = self._segments[self.lane] | self._segments[self.side]
         self._forgotten += [segment for segment in segments if segment in known]
         for told in self._segments.values():
             told.difference_update(segments)
+        if self._forgotten:
+            self._tell_unused()
+
+    def _tell_unused(self) -> None:
+        freed, forgotten = self._freed, self._forgotten
+        self._freed, self._forgotten = [], []
+        self.tell(Unused(freed, forgotten))
 
     def note_lingering(self, number: int, lingering: list[tuple[int, int]], shelf: Shelf) -> None:
         """What it says that it has mapped. Two messages may come in the wrong order."""

@@ -161,6 +161,7 @@ class _Porter:
                     if found is not None and found.spilled:
                         self._spill_file().free(found.place)
             case Forget(segments):
+                segments = [segment for segment in segments if segment != self._start.base]  # that is the porter's own
                 self._segments.forget(segments)
                 self._doomed += [self._descriptors.pop(segment) for segment in segments if segment in self._descriptors]
             case Count(number):
