@@ -31,6 +31,14 @@ class Located(NamedTuple):
 
 def locate(function: FunctionType) -> Located:
     """The source of a function, which must still be what was imported."""
+    located = _located(function)
+    if located is None:
+        linecache.checkcache(function.__code__.co_filename)  # the file may be younger than what is remembered of it
+        located = _located(function)
+    return located or _refuse(function, _STALE)
+
+
+def _located(function: FunctionType) -> Located | None:
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines:
@@ -38,9 +46,9 @@ def locate(function: FunctionType) -> Located:
     try:
         node = _parsed("".join(lines), code.co_filename).functions.get((code.co_name, code.co_firstlineno))
     except SyntaxError:
-        node = None
+        return None
     if node is None or not _agrees(_compiled(node, function.__qualname__, code.co_filename, code.co_flags), code):
-        _refuse(function, _STALE)
+        return None
     first, last = code.co_firstlineno, node.end_lineno
     return Located(node, "".join(lines[first - 1 : last]), first, code.co_filename)
 
