@@ -80,6 +80,9 @@ EQUIVALENT: dict[str, str] = {
     "core/stopping.py:_conclude: self._undo_all and (not self._undoing_all) without not self._undoing_all": (
         "after the undo of the whole nothing is left that could be undone"
     ),
+    "core/outputs.py:_share: regained or (lost and consumer not in suspects) without lost": WORK,
+    "core/outputs.py:_share: regained or (lost and consumer not in suspects) without consumer not in suspects": WORK,
+    "core/outputs.py:_share: consumer.refs is None or consumer.released without consumer.refs is None": WORK,
 }
 """Name of a mutant → why nobody can notice it."""
 

@@ -187,13 +187,38 @@ def test_one_ref_that_comes_back_on_two_ways_is_made_again_once():
     assert drive.finish("m", holding="new") == ["start w"]
 
 
+def test_what_comes_back_on_two_ways_is_handed_on_from_both():
+    """`c` has one of its refs again before the other one; `d`, which passes both on, gets both."""
+    drive = begun("m pure; q loose m; r loose q; s loose m; c loose r s; d loose c; k kept; w kept d k; z kept w")
+    drive.finish("m", holding="new")
+    drive.finish("q", "s", holding="m.1")
+    drive.finish("r", holding="q.1")
+    drive.finish("c", holding="r.1 s.1")
+    drive.finish("d", holding="c.1 c.2")
+    assert drive.lose("m.1", "q.1", "r.1", "s.1", "c.1", "c.2", "d.1", "d.2") == ["start m"]
+    drive.complete("k")
+    assert drive.finish("m", holding="new") == ["start w"]
+
+
 def test_what_runs_again_for_another_reason_is_not_waited_for():
     """`r` lost its value, too, so it runs again, and reads the ref, which `m` has to make first."""
-    drive = begun("m pure; r pure m; k kept; w kept r k; z kept w")
+    drive = begun("m pure; r pure,saved m; k kept; w kept r k; z kept w")
     drive.finish("m", holding="new")
     drive.finish("r", holding="m.1")
     assert drive.lose("m.1", "r") == ["start m"]
     assert drive.finish("m", holding="new") == ["start r"]
+
+
+def test_what_is_about_to_be_dropped_is_not_saved_when_a_ref_of_it_is_made_again():
+    """1. `m` runs again for a ref that `r` passed on. 2. `a`, which `r` read as well, is lost and must be undone.
+    3. `m` has finished; but `r` will be dropped."""
+    drive = begun("m pure; a undoable; r kept m a; w kept r; z kept w")
+    drive.finish("m", holding="new")
+    drive.finish("a")
+    drive.finish("r", holding="m.1")
+    assert drive.lose("m.1", "r.1") == ["start m"]
+    assert drive.lose("a") == ["stop w", "+recovering a r w", "undo a"]
+    assert drive.finish("m", holding="new") == []
 
 
 def test_a_private_rebuilding_gives_an_undo_the_refs_as_well():
@@ -204,6 +229,18 @@ def test_a_private_rebuilding_gives_an_undo_the_refs_as_well():
     assert drive.raises("u") == ["+failed u 1", "start m privately"]
     assert drive.finish_rebuilding("m") == ["start r privately"]
     assert drive.finish_rebuilding("r") == ["undo u"]
+
+
+def test_a_reader_that_was_forgotten_does_not_matter_when_its_parent_runs_again():
+    """`n` is irrevocable and has begun, so nothing under it is ever dropped: `s` is forgotten before `m` is."""
+    drive = begun("m pure; s kept m; n default s; k kept; v kept m k; z kept n v")
+    drive.finish("m", holding="new")
+    drive.complete("s", "n")
+    assert "s" not in drive.run.rows
+    assert drive.lose("m.1") == ["start m"]
+    drive.complete("k")
+    assert drive.finish("m", holding="new new") == ["start v"]
+    assert drive.play().status == "succeeded"
 
 
 # -- chains that are cut ---------------------------------------------------------------------------------------------
@@ -267,6 +304,16 @@ def test_a_ref_that_travels_down_a_long_run_keeps_no_row_of_it():
     for n in range(1, 299):
         drive.complete(f"t{n}", holding=f"t{n - 1}.1")
         assert len(drive.run.rows) <= 301 - n
+
+
+def test_what_was_released_is_not_saved_when_a_ref_of_it_is_made_again():
+    """`r` was settled by its consumer and lost before it was saved; `m` makes the ref again for somebody else."""
+    drive = begun("m pure; r kept m; w kept r; k kept; v kept m k; z kept w v")
+    drive.finish("m", holding="new")
+    drive.finish("r", holding="m.1")
+    drive.complete("w")
+    assert drive.lose("m.1", "r.1") == ["release r", "start m"]
+    assert drive.finish("m", holding="new") == []
 
 
 def test_a_long_chain_of_origins_is_lost_and_found_without_recursion():

@@ -159,6 +159,19 @@ def test_a_record_of_an_attempt_with_other_refs_replaces_what_was_saved():
         assert again.play().status == "succeeded"
 
 
+def test_a_graph_that_was_saved_twice_is_one_graph_after_a_crash():
+    nested = graph("x pure")
+    drive = begun("e pure,saved; z kept e")
+    drive.finish("e", graph=nested, holding="new new")
+    drive.save("e")
+    drive.lose("e.1")
+    drive.finish("e", graph=nested, holding="new")
+    assert drive.save("e", "e.1") == ["+saved e as graph with 1 refs", "+saved e.1"]
+    again, _ = reloaded(drive)
+    assert again.settled == {"e"}
+    assert again.play().status == "succeeded"
+
+
 def test_a_dropped_node_holds_no_refs_after_a_crash():
     drive = begun("a loose; b kept a; c kept a; z kept b c")
     drive.finish("a", holding="new")

@@ -192,15 +192,14 @@ class Loading(Stopping):
             makers: Makers = {}
             for row in self.rows.values():
                 self._note_loss(row, makers)
-                if row.refs is not None:
-                    self._save_the_rest(row)
+                self._save_the_rest(row)
             if not self._recovering:
                 self._resume_starts()
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
 
     def _save_the_rest(self, row: Row) -> None:
         """What is not saved of an output may be there all the same: refs whose origin is saved."""
-        if row.checkpoint and row.state == "done" and not row.doomed and row.available == row.every_part:
+        if row.refs is not None and not row.doomed and row.available == row.every_part:
             self._ask_to_save(row)
 
     def _continue_undos(self) -> None:
