@@ -19,9 +19,11 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import msgspec
 
+from onceflow.data.chores import Chores
 from onceflow.data.places import Live, Place
 
 
@@ -104,6 +106,7 @@ class Shelf:
         self._closed: list[int] = []
         """Segments that were closed since somebody asked."""
         self._files = 0
+        self._chores = Chores()
         self._mapping = threading.Lock()
         """Held while a descriptor is closed or duplicated, because others map objects, too."""
         self.size = 0
@@ -237,10 +240,12 @@ class Shelf:
         """Objects that are still held cannot be mapped any more."""
         for number in list(self._segments):
             self._close(number)
+        self._chores.wait()
 
     def _close(self, number: int) -> None:
         with self._mapping:
             segment = self._segments.pop(number)
-            os.close(segment.descriptor)
+        # Whoever closes it last gives the memory back, which takes milliseconds.
+        self._chores.add(partial(os.close, segment.descriptor))
         self.segments -= not segment.on_disk
         self._closed.append(number)

@@ -46,7 +46,7 @@ BEHIND = 256 * 1024 * 1024
 """Bytes that wait for being saved when attempts begin to wait for that; or a part of the memory for objects, if that is
 more."""
 
-MOST_TRIES = 3
+MOST_TRIES = 10
 """Porters that may die while they do the same before it is given up."""
 
 SEGMENTS = 1 << 61
