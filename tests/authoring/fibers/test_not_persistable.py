@@ -215,6 +215,13 @@ def test_an_ordinary_coroutine_on_the_way_is_named() -> None:
     )
 
 
+def test_an_ordinary_coroutine_is_described_nevertheless() -> None:
+    described = Fiber.start(inside_plain()).describe()
+
+    assert [frame.function for frame in described] == ["inside_plain", "plain"]
+    assert described[1].line == plain.__code__.co_firstlineno + 1
+
+
 def test_a_local_class_cannot_be_saved() -> None:
     with pytest.raises(NotPersistable, match=r"local variable 'value' is a .*Local"):
         Fiber.start(with_local_class()).dumps()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from types import CoroutineType, GeneratorType
 from typing import Any
 
 from onceflow.authoring.fibers import frames
@@ -33,8 +34,23 @@ class FrameInfo:
 
 
 def describe(routine: Any) -> list[FrameInfo]:
-    """All frames, outermost first."""
-    return [of_frame(frame) for frame in frames.chain(routine)]
+    """All frames, outermost first, ordinary coroutines too."""
+    found: list[FrameInfo] = []
+    while isinstance(routine, (CoroutineType, GeneratorType)):
+        frame = frames.paused(routine)
+        if frame is not None:
+            found.append(of_frame(frame))
+            routine = frame.awaited
+        else:
+            found.append(_ordinary(routine))
+            routine = frames.awaited_by(routine)
+    return found
+
+
+def _ordinary(routine: Any) -> FrameInfo:
+    code = routine.cr_code if isinstance(routine, CoroutineType) else routine.gi_code
+    frame = routine.cr_frame if isinstance(routine, CoroutineType) else routine.gi_frame
+    return FrameInfo(routine.__qualname__, code.co_filename, frame.f_lineno if frame else 0, None, {})
 
 
 def of_frame(frame: Paused) -> FrameInfo:

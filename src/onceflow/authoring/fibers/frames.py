@@ -20,6 +20,9 @@ from onceflow.authoring.fibers.points import Point
 from onceflow.authoring.fibers.rebuilding import FINISHED, UNSET, Delegated
 from onceflow.errors import NotPersistable
 
+LARGEST = 1_000
+"""Items of a container that are looked through for calls which nobody has awaited."""
+
 
 class Paused:
     """One frame, as it is now."""
@@ -123,6 +126,11 @@ def _operation(awaited: Any) -> Any:
     return awaited
 
 
+def awaited_by(routine: Any) -> Any:
+    """The operation, coroutine or generator that it waits for."""
+    return _inside(routine)[2]
+
+
 def paused(routine: Any) -> Paused | None:
     """None if it is not of a durable function."""
     code = routine.cr_code if isinstance(routine, CoroutineType) else routine.gi_code
@@ -153,7 +161,7 @@ def not_started(values: Iterable[Any], depth: int = 4) -> Iterator[Any]:
         if isinstance(value, CoroutineType):
             if value.cr_frame is not None and not value.cr_suspended and not value.cr_running and paused(value):
                 yield value
-        elif depth and isinstance(value, (list, tuple, set, frozenset, Mapping)):
+        elif depth and isinstance(value, (list, tuple, set, frozenset, Mapping)) and len(value) <= LARGEST:
             yield from not_started(list(value.values()) if isinstance(value, Mapping) else list(value), depth - 1)
 
 
