@@ -7,6 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 
 SCRIPT = """
@@ -81,12 +83,13 @@ def test_another_program_imports_the_script(tmp_path: Path) -> None:
     assert (loaded.stdout, loaded.stderr) == ("(20, 'Order', True)\n", "")
 
 
-def test_a_script_without_a_guard_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [("bare.py",), ("-m", "bare")])
+def test_a_script_without_a_guard_is_refused(how: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "bare.py").write_text(
         "from onceflow import Op, fiber\n\n@fiber\nasync def f():\n    await Op('x')\n\nprint('runs')\n"
     )
 
-    done = run(tmp_path, "bare.py")
+    done = run(tmp_path, *how)
 
     assert done.returncode == 1
     assert done.stderr.endswith(

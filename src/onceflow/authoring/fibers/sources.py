@@ -152,8 +152,7 @@ def module_name(function: FunctionType) -> str:
             function,
             "it is defined in __main__, which is no file that another process could import; put it into a module",
         )
-    main = sys.modules["__main__"]
-    if getattr(main, "__spec__", None) is None and not _has_guard(function):
+    if not _has_guard(function):
         _refuse(
             function,
             "its script would run again when another process imports it; put what the script does under `if __name__ "
@@ -166,11 +165,8 @@ def main_name() -> str | None:
     """The importable name of the running script: that of `python -m`, or of its file."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
-    if spec is not None:
-        name: str = spec.name
-        return name.removesuffix(".__main__") if name.endswith(".__main__") and not spec.parent else name
     file = getattr(main, "__file__", None)
-    return Path(file).stem if file else None
+    return str(spec.name) if spec is not None else Path(file).stem if file else None
 
 
 def _has_guard(function: FunctionType) -> bool:
