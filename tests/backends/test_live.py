@@ -14,7 +14,7 @@ import pytest
 from onceflow.backends.local import homes
 from onceflow.backends.local.reports import Ended, Finished
 from onceflow.data.objects import Object
-from tests.backends.common import Gate, Loop, kill, pass_gate, running_pool
+from tests.backends.common import Gate, Loop, kill, nothing, pass_gate, running_pool
 from tests.backends.test_following import follow, make_short, patient  # noqa: F401
 
 MB = 1_000_000
@@ -218,6 +218,22 @@ def test_a_job_with_live_inputs_of_two_workers_runs_where_more_of_it_is(loop: Lo
     assert loop.result(token) == large.maker
     assert small.place is not None
     assert large.place is None
+
+
+def test_jobs_that_wait_for_a_worker_are_not_passed_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    # given: one worker, which has something that many jobs want to read
+    monkeypatch.setattr(homes, "MOST", 2)
+    with running_pool(tmp_path, 1) as loop:
+        object = made(loop, make)
+        make_short(loop, total, nothing)
+        loop.pool.paused = True
+        waiting = loop.start(nothing)
+        readers = [give(loop, total, object) for _ in range(4)]
+        # then: as many as may pass do, and the others wait their turn
+        assert len(loop.pool._homes.staying) == 2
+        loop.pool.paused = False
+        for token in (waiting, *readers):
+            loop.report(token)
 
 
 def test_without_homes_everything_is_published(loop: Loop, monkeypatch: pytest.MonkeyPatch):

@@ -43,6 +43,8 @@ class Dispatcher:
         """Token → the worker that has the job."""
         self.congested = False
         """Whether a worker could not receive what it was to be given."""
+        self.served: set[int] = set()
+        """Process ids of workers that were given something that was queued. Whoever wants to know takes them out."""
         self.dispatched = 0
         """Jobs given, since the beginning."""
         self.unfollowed: list[int] = []
@@ -137,6 +139,7 @@ class Dispatcher:
                 room.take()
         if not given or not self._give(worker, given, now):
             return 0
+        self.served.add(worker.pid)
         return len(given)
 
     def give_at_once(self, worker: Worker, job: Job, now: float) -> bool:

@@ -177,14 +177,16 @@ class Homes:
         waits = worker.load.seconds + sum([dispatcher.estimates.expected(other.function) for other in ahead])
         if (worker.queue or ahead) and waits > LATENCY + size / SPEED:
             return None
-        if not len(dispatcher):
+        return worker if self._may_pass(worker) else None
+
+    def _may_pass(self, worker: Worker) -> bool:
+        """Whether one more job may stay there, and so pass those that wait."""
+        pid, served = worker.pid, self._dispatcher.served
+        if not len(self._dispatcher) or pid in served:
+            served.discard(pid)
             self._stayed.pop(pid, None)
-        elif self._stayed[pid] >= MOST:
-            del self._stayed[pid]
-            return None
-        else:
-            self._stayed[pid] += 1
-        return worker
+        self._stayed[pid] += bool(len(self._dispatcher))
+        return self._stayed[pid] <= MOST
 
     def _published(self, reader: Reader, problem: OSError | None) -> None:
         if self.readers.get(reader.job.token) is not reader:

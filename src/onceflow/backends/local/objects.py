@@ -54,7 +54,9 @@ class Objects:
     def offer(self, packed: Packed) -> bytes | Place | Live:
         """The same for a job of the lane, of which somebody calls `settle` when it is over: perhaps the value can stay
         where it is."""
-        return self.live.offer(packed) or self.leave(packed)
+        if packed.size <= SMALL:
+            return packed.joined()
+        return self.live.offer(packed) or self._put(packed)
 
     def settle(self, job: Job, outcome: Outcome) -> Outcome:
         """Decides which of the values that were offered can stay. Nothing of the job is left on the stack."""
