@@ -100,9 +100,21 @@ class Control:
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
         self._count = 0
+        self._shares = False
+        """Whether there are inner functions that share its variables."""
 
     def program(self) -> str:
-        return _function(["x, y = 0, 0", *self._block(3, 0), "return x, y"])
+        start = ["x, y = 0, 0"]
+        self._shares = self._flip()
+        if self._shares:
+            start += [
+                "f = lambda: (x, y)",
+                "def bump():",
+                f"{INDENT}nonlocal x",
+                f"{INDENT}x += 1",
+                f"{INDENT}return x",
+            ]
+        return _function([*start, *self._block(3, 0), "return x, y"])
 
     def _next(self) -> int:
         self._count += 1
@@ -121,7 +133,9 @@ class Control:
         return [INDENT + line for line in self._block(depth - 1, loops, 2)]
 
     def _statement(self, depth: int, loops: int) -> list[str]:
-        simple = [self._log, self._await, self._await, self._add, self._fail, self._raise, self._return, self._closure]
+        simple = [self._log, self._await, self._add, self._closure]
+        if depth < 3:  # else the program would mostly be over at once
+            simple += [self._fail, self._raise, self._return]
         if loops:
             simple += [self._break, self._continue]
         compound = [self._if, self._for, self._while, self._try, self._try, self._try, self._with, self._match]
@@ -152,7 +166,9 @@ class Control:
         return f"return {self._draw(st.sampled_from(['x', 'await echo({n})', '({n}, y)'])).format(n=self._next())}"
 
     def _closure(self) -> str:
-        return f"log((lambda n: (n, y))({self._next()}))"
+        if self._shares:
+            return str(self._draw(st.sampled_from(["log(f())", "log(bump())", "y = bump() + await echo(x)"])))
+        return f"log((lambda n: (n, x))({self._next()}))"
 
     def _break(self) -> str:
         return f"if x % 3 {self._draw(st.sampled_from(['== 1', '!= 1', '< 2']))}: break"

@@ -326,6 +326,50 @@ def test_a_function_that_is_gone_is_named(tmp_path: Path) -> None:
         Fiber.loads(changed)
 
 
+def test_a_module_that_is_gone_is_named(tmp_path: Path) -> None:
+    module = write(tmp_path / "leaving.py", BEFORE.replace("POLICY", "pin"))
+    saved = Fiber.start(module.shop([1])).dumps()
+    changed = saved.replace(b"leaving:shop", b"lost_in:shop")
+
+    with pytest.raises(CodeChanged, match=r"its module cannot be imported here \(No module named 'lost_in'"):
+        Fiber.loads(changed)
+
+
+SHARING = """
+    @fiber(on_change="move")
+    async def shop(cart):
+        total = 0
+
+        def add(n):
+            nonlocal total
+            total += n
+            return "OLD"
+
+        names = [add(1)]
+        names.append(add(await Op("price", cart)))
+        return total, names
+    """
+
+
+def test_an_inner_function_keeps_its_code_and_its_variables_in_a_moved_fiber(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "sharing")
+    register_version(shop.write(SHARING))
+    saved = shop.parked()
+    shop.write(SHARING.replace("OLD", "NEW").replace("return total", "other = lambda: 'first'\n        return total"))
+
+    assert finish(Fiber.loads(saved)) == (4, ["OLD", "OLD"])
+
+
+def test_a_fiber_whose_inner_functions_would_lose_its_variables_cannot_move(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, "apart")
+    register_version(shop.write(SHARING))
+    saved = shop.parked()
+    shop.write(SHARING.replace("nonlocal total\n            total += n", "pass"))
+
+    with pytest.raises(CodeChanged, match=r"inner functions no longer share variables with it as before \(total\)"):
+        Fiber.loads(saved)
+
+
 def test_unchanged_code_is_the_same_version_wherever_it_stands(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "pin")
     old = shop.write(BEFORE)

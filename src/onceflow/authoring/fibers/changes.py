@@ -60,6 +60,9 @@ def _judge(point: Point, old: Version, new: Version, aligned: dict[int, int]) ->
         return Move(point, "lost", reason="it stands in other constructs that hold state")
     if len(point.temporaries) != len(target.temporaries):
         return Move(point, "lost", reason="it is now part of another expression, which holds other intermediate values")
+    if apart := sorted({*old.captured} - {*new.captured}):
+        names = ", ".join(apart)
+        return Move(point, "lost", reason=f"inner functions no longer share variables with it as before ({names})")
     missing = tuple(sorted(target.live - point.live - point.assigned))
     return Move(point, "check" if missing else "moved", target, missing)
 
@@ -116,24 +119,34 @@ class Moving:
 
 def resolve(ref: str, version: str, number: int) -> tuple[Definition, int, Moving | None]:
     """Where a saved frame goes on: definition and number of the point there. Raises CodeChanged."""
-    now = definitions.current(ref)
-    if now is None:
-        raise CodeChanged(ref, version, None, "it was removed or renamed (@fiber(name=...) keeps an old name)")
-    if now.version.version == version:
-        return now, number, None
-    if number <= 0 and now.policy.on_change == "move":
+    now = _now(ref, version)
+    if now.version.version == version or (number <= 0 and now.policy.on_change == "move"):
         return now, number, None
     if now.policy.on_change == "pin":
-        before = definitions.pinned(ref, version, now)
-        if before is None:
-            raise CodeChanged(
-                ref,
-                version,
-                now.version.version,
-                "pin needs the old source, which was not registered (register_version)",
-            )
-        return before, number, None
+        return unmoved(ref, version), number, None
     return _moved(now, version, number)
+
+
+def unmoved(ref: str, version: str) -> Definition:
+    """The very code that was saved, whatever the policy is. Raises CodeChanged."""
+    now = _now(ref, version)
+    if now.version.version == version:
+        return now
+    before = definitions.pinned(ref, version, now)
+    if before is None:
+        verdict = "pin needs the old source, which was not registered (register_version)"
+        raise CodeChanged(ref, version, now.version.version, verdict)
+    return before
+
+
+def _now(ref: str, version: str) -> Definition:
+    try:
+        now = definitions.current(ref)
+    except ModuleNotFoundError as error:
+        raise CodeChanged(ref, version, None, f"its module cannot be imported here ({error})") from error
+    if now is None:
+        raise CodeChanged(ref, version, None, "it was removed or renamed (@fiber(name=...) keeps an old name)")
+    return now
 
 
 def _moved(now: Definition, version: str, number: int) -> tuple[Definition, int, Moving | None]:

@@ -14,7 +14,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, Literal
 
 from onceflow.authoring.fibers import hashing, nodes, sources
-from onceflow.authoring.fibers.compiling import Compiler, Inner, Source
+from onceflow.authoring.fibers.compiling import Compiler, Source
 from onceflow.authoring.fibers.points import ABI, Point, Version
 from onceflow.authoring.fibers.runtime import RUNTIME, Saved
 
@@ -48,7 +48,6 @@ class Definition:
         """The functions that are defined inside, by their number in source order."""
         self._compiler: Compiler | None = compiler
         self._resuming: CodeType | None = None
-        self._kept: Inner = []
         self._plain: FunctionType | None = None
         _by_code[id(self.live)] = self
         _inner.update({id(code): (self, index) for index, code in inner})
@@ -80,7 +79,6 @@ class Definition:
                 code, inner = self._compiler.resuming()
                 _by_code[id(code)] = self
                 _inner.update({id(each): (self, index) for index, each in inner})
-                self._kept = inner
                 self._resuming, self._compiler = code, None
             return self._resuming
 
@@ -164,14 +162,9 @@ def register(version: Version) -> None:
 
 
 def current(ref: str) -> Definition | None:
-    """The definition that is imported, or can be."""
+    """The definition that is imported, or can be. None if its module does not have it."""
     if ref not in _current:
-        module = ref.partition(":")[0]
-        try:
-            sources.import_named(module)
-        except ModuleNotFoundError as error:
-            if error.name is None or not module.startswith(error.name):
-                raise
+        sources.import_named(ref.partition(":")[0])
     return _current.get(ref)
 
 

@@ -198,8 +198,8 @@ def cell() -> CellType:
 
 
 def function(ref: str, version: str, index: int, cells: dict[str, CellType]) -> FunctionType:
-    """A function that was defined inside a durable one."""
-    definition, _, _ = changes.resolve(ref, version, 0)
+    """A function that was defined inside a durable one. It keeps its code, also where the one around it moves."""
+    definition = changes.unmoved(ref, version)
     code = definition.inner.get(index)
     if code is None:
         raise BadSnapshot(f"snapshot refers to inner function {index} of {ref}, which its code does not have")
