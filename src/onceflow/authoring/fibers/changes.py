@@ -119,7 +119,7 @@ class Moving:
 
 def resolve(ref: str, version: str, number: int) -> tuple[Definition, int, Moving | None]:
     """Where a saved frame goes on: definition and number of the point there. Raises CodeChanged."""
-    now = _now(ref, version)
+    now = definitions.known(ref) or _now(ref, version)
     if now.version.version == version or (number <= 0 and now.policy.on_change == "move"):
         return now, number, None
     if now.policy.on_change == "pin":

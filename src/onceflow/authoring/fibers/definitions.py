@@ -161,6 +161,11 @@ def register(version: Version) -> None:
         _older.setdefault((version.ref, version.version), version)
 
 
+def known(ref: str) -> Definition | None:
+    """The definition that is imported already."""
+    return _current.get(ref)
+
+
 def current(ref: str) -> Definition | None:
     """The definition that is imported, or can be. None if its module does not have it."""
     if ref not in _current:

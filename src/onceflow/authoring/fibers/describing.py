@@ -60,8 +60,14 @@ def of_frame(frame: Paused) -> FrameInfo:
         frame.definition.version.file,
         frame.line,
         point.label if point else None,
-        {name: short(value) for name, value in frame.all_variables().items()},
+        shown(frame),
     )
+
+
+def shown(frame: Paused) -> dict[str, str]:
+    """The user's variables."""
+    values = frame.values
+    return {name: short(values[name]) for name in frame.definition.variables if name in values}
 
 
 def short(value: Any, depth: int = DEEPEST) -> str:

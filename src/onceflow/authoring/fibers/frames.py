@@ -94,10 +94,6 @@ class Paused:
             return self._cells
         return dict(zip(maker.__code__.co_freevars, maker.__closure__, strict=True))
 
-    def all_variables(self) -> dict[str, Any]:
-        values = self.values
-        return {name: values[name] for name in self.definition.variables if name in values}
-
 
 def _inside(routine: Any) -> tuple[Any, str, Any]:
     if isinstance(routine, CoroutineType):

@@ -6,11 +6,9 @@ get their contents, then generators that stand somewhere are started, which take
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
 import threading
-from collections.abc import Iterator
 from types import (
     CellType,
     ClassMethodDescriptorType,
@@ -75,15 +73,15 @@ class _Here(threading.local):
 _here = _Here()
 
 
-@contextlib.contextmanager
-def loading() -> Iterator[Loading]:
-    """A snapshot is being loaded in this thread."""
+def begin() -> tuple[Loading, Loading]:
+    """From now on a snapshot is being loaded in this thread. Returns what was being loaded before, and what is now."""
     before, now = _here.loading, Loading()
     _here.loading = now
-    try:
-        yield now
-    finally:
-        _here.loading = before
+    return before, now
+
+
+def end(before: Loading) -> None:
+    _here.loading = before
 
 
 def chained(index: int) -> Any:
@@ -96,12 +94,13 @@ def frame(ref: str, version: str, number: int, cells: dict[str, CellType] | None
     definition, number, move = changes.resolve(ref, version, number)
     saved = Saved()
     cells = cells or {}
-    own = {name: cells.get(name) or CellType() for name in definition.captured}
-    saved.cells = own
-    routine = definition.resuming(max(number, 0), saved, own)
+    if definition.captured:
+        saved.cells = {name: cells.get(name) or CellType() for name in definition.captured}
+        cells = {**cells, **saved.cells}
+    routine = definition.resuming(max(number, 0), saved, saved.cells)
     if number == FINISHED:
         routine.close()
-    _here.loading.frames[id(routine)] = Frame(routine, definition, number, saved, {**cells, **own}, move)
+    _here.loading.frames[id(routine)] = Frame(routine, definition, number, saved, cells, move)
     return routine
 
 

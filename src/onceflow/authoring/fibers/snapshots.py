@@ -44,14 +44,14 @@ def dumps(routine: Any, op: Any, *, full: bool, key: bytes | None, bound_to: byt
 
 
 def _told(frame: frames.Paused) -> dict[str, Any]:
-    version, info = frame.definition.version, describing.of_frame(frame)
+    version, point = frame.definition.version, frame.point
     return {
         "ref": version.ref,
         "version": version.version,
-        "file": info.file,
-        "line": info.line,
-        "label": info.label,
-        "locals": info.locals,
+        "file": version.file,
+        "line": frame.line,
+        "label": point.label if point else None,
+        "locals": describing.shown(frame),
     }
 
 
@@ -73,15 +73,17 @@ def _body(chain: list[frames.Paused], routine: Any, full: bool) -> bytes:
 def loads(data: bytes, *, key: bytes | None, bound_to: bytes, allow: Iterable[type] | None) -> tuple[Any, Any]:
     """The outermost coroutine, which waits, and the operation for which it does."""
     body = _verified(data, key, bound_to)
-    with rebuilding.loading() as loading:
-        try:
-            outermost = pickling.loads(body, allow, loading)[-1]
-            rebuilding.finish(loading)
-        except Exception as error:
-            rebuilding.abandon(loading)
-            if isinstance(error, OnceflowError):
-                raise
-            raise BadSnapshot(f"snapshot cannot be loaded: {type(error).__name__}: {error}") from error
+    before, loading = rebuilding.begin()
+    try:
+        outermost = pickling.loads(body, allow, loading)[-1]
+        rebuilding.finish(loading)
+    except Exception as error:
+        rebuilding.abandon(loading)
+        if isinstance(error, OnceflowError):
+            raise
+        raise BadSnapshot(f"snapshot cannot be loaded: {type(error).__name__}: {error}") from error
+    finally:
+        rebuilding.end(before)
     return outermost, outermost.send(None)
 
 
