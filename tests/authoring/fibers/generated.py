@@ -20,7 +20,6 @@ def check(source: str, ways: tuple[str, ...] = WAYS) -> None:
     """Asserts that the program does the same in every way in which it can be run."""
     file = f"<program {next(_numbers)}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
-    registry = definitions._by_code.copy(), definitions._inner.copy()
     try:
         native = comparing.run_native(program(source, file, native=True))
         durable = program(source, file, native=False)
@@ -28,8 +27,17 @@ def check(source: str, ways: tuple[str, ...] = WAYS) -> None:
             assert comparing.run_durable(durable, comparing.WAYS[way]) == native, f"{way}\n{source}"
     finally:
         del linecache.cache[file]
-        definitions._by_code.clear(), definitions._inner.clear()
-        definitions._by_code.update(registry[0]), definitions._inner.update(registry[1])
+        forget("durable_program")
+
+
+def forget(module: str) -> None:
+    """Definitions are kept for ever, which is too long for thousands of programs."""
+    for code, definition in list(definitions._by_code.items()):
+        if definition.function.__module__ == module:
+            del definitions._by_code[code]
+    for code, (definition, _) in list(definitions._inner.items()):
+        if definition.function.__module__ == module:
+            del definitions._inner[code]
 
 
 def program(source: str, file: str, *, native: bool) -> Any:

@@ -15,6 +15,7 @@ __all__ = [
     "Steps",
     "Stop",
     "collect",
+    "drive",
     "echo",
     "fail",
     "fiber",
@@ -30,8 +31,24 @@ def note(value: Any) -> Any:
 
 
 def collect(*args: Any, **kwargs: Any) -> Any:
-    log("collect", len(args), sorted(kwargs))
+    log("collect", "drive", len(args), sorted(kwargs))
     return (*args, *kwargs.values())
+
+
+@fiber
+async def drive(source: Any) -> Any:
+    """Gives a generator what it asks for: `("echo", value)` or `("fail", value)`."""
+    sent, error = None, None
+    while True:
+        try:
+            kind, value = source.send(sent) if error is None else source.throw(error)
+        except StopIteration as end:
+            return end.value
+        sent, error = None, None
+        try:
+            sent = await op(kind, value)
+        except Boom as failure:
+            error = failure
 
 
 class Box:

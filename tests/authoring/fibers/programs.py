@@ -6,6 +6,7 @@ carry out more than some hundred operations.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -251,6 +252,25 @@ class Control:
         return lines
 
 
+class Generators(Control):
+    """The same in a generator, which is driven by a fiber."""
+
+    def program(self) -> str:
+        body = super().program().replace("async def program", "def generator")
+        body = body.replace("x, y = 0, 0", "x, y = await echo(0), 0")
+        body = re.sub(r"await (echo|fail)\(([^()]*)\)", r"(yield ('\1', \2))", body)
+        return f"{body}\n@fiber\nasync def program():\n{INDENT}return await drive(generator())\n"
+
+    def _async_for(self, depth: int, loops: int) -> list[str]:
+        return self._for(depth, loops)
+
+    def _with(self, depth: int, loops: int) -> list[str]:
+        return [line.replace("async with Async", "with ").replace("Async", "") for line in super()._with(depth, loops)]
+
+    def _for(self, depth: int, loops: int) -> list[str]:
+        return [line.replace("await echo((3, 4))", "(yield ('echo', (3, 4)))") for line in super()._for(depth, loops)]
+
+
 def _function(lines: list[str]) -> str:
     return "\n".join(["@fiber", "async def program():", *(INDENT + line for line in lines), ""])
 
@@ -258,6 +278,11 @@ def _function(lines: list[str]) -> str:
 @st.composite
 def expressions(draw: Draw) -> str:
     return Expressions(draw).program()
+
+
+@st.composite
+def generators(draw: Draw) -> str:
+    return Generators(draw).program()
 
 
 @st.composite

@@ -24,6 +24,12 @@ def test_control_flow(source: str) -> None:
     generated.check(source)
 
 
+@settings(QUIET, max_examples=40)
+@given(programs.generators())
+def test_generators(source: str) -> None:
+    generated.check(source)
+
+
 @pytest.mark.soak
 @settings(QUIET, max_examples=10_000)
 @given(programs.expressions())
