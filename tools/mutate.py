@@ -83,6 +83,11 @@ EQUIVALENT: dict[str, str] = {
     "core/outputs.py:_share: regained or (lost and consumer not in suspects) without lost": WORK,
     "core/outputs.py:_share: regained or (lost and consumer not in suspects) without consumer not in suspects": WORK,
     "core/outputs.py:_share: consumer.refs is None or consumer.released without consumer.refs is None": WORK,
+    "core/sharing.py:_origin: row.refs is None or part < row.node.parts without row.refs is None": (
+        "a row without refs has no other parts than the declared ones"
+    ),
+    "core/loading.py:_replay_save: record.refs or (row.refs is not None and record.attempt != row.attempt) without "
+    "row.refs is not None": WORK,
 }
 """Name of a mutant → why nobody can notice it."""
 
