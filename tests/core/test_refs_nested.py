@@ -159,6 +159,18 @@ def test_a_record_of_an_attempt_with_other_refs_replaces_what_was_saved():
         assert again.play().status == "succeeded"
 
 
+def test_what_is_about_to_be_dropped_is_not_saved_after_a_crash():
+    """All of `r` is there, because the origin of its ref is saved; but `b`, which it read, is being undone."""
+    drive = begun("a kept; b undoable; r kept a b; w kept r; z kept w")
+    drive.complete("a", holding="new")
+    drive.finish("b")
+    drive.finish("r", holding="a.1")
+    drive.save("r")
+    assert "undo b" in drive.lose("b", attempts="w")
+    _, answer = reloaded(drive)
+    assert answer == ["undo b"]
+
+
 def test_a_graph_that_was_saved_twice_is_one_graph_after_a_crash():
     nested = graph("x pure")
     drive = begun("e pure,saved; z kept e")
