@@ -92,6 +92,20 @@ def test_a_part_may_be_passed_as_a_ref(engine: Engine) -> None:
         ref(two.bind())
 
 
+def test_a_ref_to_an_output_that_holds_refs_gives_them(engine: Engine) -> None:
+    @task.pure
+    def ask(found: Ref[Any]) -> list[int]:
+        return [int(table.rows.get().sum()) for table in found.get()["tables"]]
+
+    @task.pure
+    def hand_on(found: Ref[Any]) -> Any:
+        return found
+
+    assert engine.run(ask.bind(ref(make_many.bind(10)))) == [0, 10, 20]
+    with pytest.raises(TaskFailed, match="its value holds refs"):
+        engine.run(ask.bind(hand_on.bind(ref(make_many.bind(10)))))
+
+
 @pytest.mark.parametrize("size", [10, LARGE])
 def test_what_a_program_puts_joins_each_run_it_is_bound_into(engine: Engine, size: int) -> None:
     value = numpy.arange(size)
@@ -243,6 +257,28 @@ def write(path: str) -> FileRef:
     return FileRef(path)
 
 
+class CountedRef(FileRef):
+    def _checkpoint(self) -> Any:
+        with Path(self.path + ".saves").open("a") as file:
+            file.write("saved\n")
+        return super()._checkpoint()
+
+
+@task(can_rollback=True)
+def counted(path: str) -> FileRef:
+    Path(path).write_text("content")
+    return CountedRef(path)
+
+
+@task(can_rollback=True)
+def write_and_remove_once(path: str) -> FileRef:
+    Path(path).write_text("content")
+    if not Path(path + ".removed").exists():
+        Path(path + ".removed").touch()
+        Path(path).unlink()
+    return FileRef(path)
+
+
 @task.pure
 def remove_once(found: FileRef, path: str) -> FileRef:
     if not Path(path + ".removed").exists():
@@ -285,6 +321,17 @@ def test_a_lost_ref_of_ones_own_is_restored_from_what_was_saved(engine: Engine, 
     path = str(tmp_path / "file")
     assert engine.run(read.bind(remove_once.bind(saved.bind(write.bind(path)), path))) == "content"
     assert Path(path + ".log").read_text() == "written\n"
+
+
+def test_a_ref_of_ones_own_is_saved_once(engine: Engine, tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    engine.run(saved.bind(saved.bind(counted.bind(path))))
+    assert Path(path + ".saves").read_text() == "saved\n"
+
+
+def test_a_ref_that_is_lost_before_it_is_saved_is_made_again(engine: Engine, tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    assert engine.run(saved.bind(write_and_remove_once.bind(path))).get() == "content"
 
 
 def test_a_lost_ref_that_was_not_saved_is_made_again(engine: Engine, tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def ref(node: T) -> Ref[T]:
         rows = load.bind(path)
         run(choose.bind([ref(rows), ref(other)]))
     """
+    if isinstance(node, Ref):  # it is one already
+        return node
     handle = as_handle(node, "onceflow.ref")
     if isinstance(handle, TaskNode) and handle._task.settings.num_returns > 1:
         raise InvalidRef(f"{handle!r} has several parts: take refs to those, `ref(node[0])`")

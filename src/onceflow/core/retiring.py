@@ -91,7 +91,7 @@ class Retiring(Settling):
                 self._retirable.append(consumer)
         row.parents = []
         row.consumers = []
-        row.expander = row.nested = row.refs = row.settling = row.quieting = None
+        row.expander = row.nested = row.settling = row.quieting = None  # its refs stay: an undo below may read them
         del self.rows[row.id]
 
     def _cover(self, rows: Iterable[Row]) -> list[Row]:

@@ -129,8 +129,14 @@ class Driver:
         """Reference → how many parts are saved there: a ref that was passed on is saved once."""
         self._references: weakref.WeakKeyDictionary[Object, str] = weakref.WeakKeyDictionary()
         """Objects in memory that are saved, and where."""
+        self._saves: Counter[tuple[str, int, int]] = Counter()
+        """How often blobs were written for (node, part, attempt)."""
         self._being_saved: dict[int, list[tuple[str, int, int]]] = {}
         """Id of a value that is being written → for whom: (node, part, attempt)."""
+        self._own: dict[bytes, bytes | str | list[tuple[str, int, int]]] = {}
+        """Live form of a ref of a user's → what is saved of it, or where, or who waits for that."""
+        self._gone: Counter[bytes] = Counter()
+        """Live form of a ref of a user's → how often what it refers to was gone when it was to be saved."""
         self._kept_forms: dict[tuple[str, int, int], bytes] = {}
         """(node, part, attempt) → what is saved of a ref of a user's, as long as its output is in memory."""
         self.raised_last = failed or {}
@@ -283,8 +289,7 @@ class Driver:
             ids = ", ".join([work.refs.ids[place] for place in refs])
             self._note_raised(work, dump(LostForGood(work.node, ids), "the engine"), permanent=False)
             return
-        lost = self._outputs.lose_live([work.refs.contents[place] for place in refs], self._saved_form)
-        self.tell(events.Lost(tuple(lost), ((work.node, work.attempt),)))
+        self._lose_own([work.refs.contents[place] for place in refs], (work.node, work.attempt))
         self.tell(events.Ended(work.node, work.attempt))
 
     def ended(self, work: Work) -> None:
@@ -440,7 +445,7 @@ class Driver:
                 if command.private:
                     self._private.add(command.attempt)
                 needs = self._inputs.of_attempt(row)
-                if command.durable:
+                if command.durable or needs.in_journal:
                     self._hold(command, needs)
                 else:
                     self._start(command, needs)
@@ -474,9 +479,7 @@ class Driver:
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 reference = self._saving.pop((node, part, attempt), None)
                 if reference is None:
-                    value = self._kept_forms.get((node, part, attempt)) or self._inputs.resolve(node, part)
-                    if isinstance(value, tuple):
-                        value = self._store.values({value})[value]
+                    value = self._kept_forms.get((node, part, attempt)) or self._outputs.get(node, part)
                     assert isinstance(value, bytes)
                     entry = entries.saved(record, value, None, annotations)
                 else:
@@ -517,6 +520,9 @@ class Driver:
                 self._drop(node, through)
             case commands.Park(node):
                 self._parked = node
+            case commands.Save(node, part, attempt):
+                if self._is_pending(node, part, attempt):
+                    self._save(node, part, attempt)
             case commands.Finish() as command:
                 self._finish(command)
             case command:
@@ -627,18 +633,23 @@ class Driver:
     def _save(self, node: str, part: int, attempt: int) -> None:
         value = self._inputs.resolve(node, part)
         if isinstance(value, tuple):  # a ref that came in, is saved with who had it before, and not in memory
+            if self._committed < self._submitted or self._entries or self._opening:
+                self._hold(commands.Save(node, part, attempt))  # perhaps the journal has yet to learn of it
+                return
             value = self._store.values({value})[value]
         if isinstance(value, Blob):  # a ref that came in and was saved before
             self._saving[node, part, attempt] = value.reference
             self._events.append(events.Saved(node, part, attempt))
         elif isinstance(value, bytes) and value[:8] == LIVE:
-            self._writing += 1
-            self._host.checkpoint(self, node, value, partial(self._checkpointed, node, part, attempt))
+            self._save_own(node, part, attempt, value)
         else:
             self._save_value(node, part, attempt, value)
 
     def _save_value(self, node: str, part: int, attempt: int, value: bytes | Object) -> None:
         if is_small(value):
+            if value is not self._outputs.get(node, part):  # it is found with others now, and perhaps not for long
+                assert isinstance(value, bytes)
+                self._kept_forms[node, part, attempt] = value
             self._events.append(events.Saved(node, part, attempt))
             return
         reference = self._references.get(value) if isinstance(value, Object) else None
@@ -671,29 +682,90 @@ class Driver:
                 self._store.delete(reference)  # too late: the output has been dropped meanwhile
 
         self._writing += 1
-        self._host.save(self, f"{node}.{part}.{attempt}", value, then)
+        self._host.save(self, self._name_of_save(node, part, attempt), value, then)
 
-    def _checkpointed(
-        self, node: str, part: int, attempt: int, kept: bytes | Object | None, failure: bytes | None
-    ) -> None:
-        """A ref of a user's has told what has to be saved of it, or has raised this."""
+    def _name_of_save(self, node: str, part: int, attempt: int) -> str:
+        """Nobody else's: what was lost and came back is saved again, and the first save may be deleted late."""
+        self._saves[node, part, attempt] += 1
+        again = self._saves[node, part, attempt] - 1
+        return f"{node}.{part}.{attempt}.{again}" if again else f"{node}.{part}.{attempt}"
+
+    # -- refs of users -------------------------------------------------------------------------------------------------
+
+    def _save_own(self, node: str, part: int, attempt: int, live: bytes) -> None:
+        """Save a ref of a user's, unless that has been done, or is being done, for somebody else who has it."""
+        known = self._own.get(live)
+        if isinstance(known, list):
+            known.append((node, part, attempt))
+        elif isinstance(known, str) and self._named[known]:
+            self._saving[node, part, attempt] = known
+            self._events.append(events.Saved(node, part, attempt))
+        elif isinstance(known, bytes):
+            self._kept_forms[node, part, attempt] = known
+            self._events.append(events.Saved(node, part, attempt))
+        else:
+            self._own[live] = [(node, part, attempt)]
+            self._writing += 1
+            self._host.checkpoint(self, node, live, partial(self._checkpointed, live))
+
+    def _checkpointed(self, live: bytes, kept: bytes | Object | None, failure: bytes | None) -> None:
+        """A ref of a user's has told what has to be saved of it; or has raised this; or what it refers to is gone."""
         self._writing -= 1
+        waiting = self._own.pop(live)
+        assert isinstance(waiting, list)
         if self.over:
             return
-        row = self.run.rows.get(node)
-        if row is None or row.attempt != attempt or not row.saving >> part & 1:
-            return
+        if kept is None and failure is None:
+            self._gone[live] += 1
+            if self._gone[live] < MOST_DEATHS:
+                self._lose_own([live])
+                return
+            failure = dump(LostForGood(waiting[0][0], "a ref of it"), "the engine")
+        pending = [key for key in waiting if self._is_pending(*key)]
         if kept is None:
-            if failure is not None:
-                self.raised_last[node] = failure
-            self.tell(events.SaveFailed(node, part, attempt, permanent=True))
-        elif is_small(kept):
-            assert isinstance(kept, bytes)
-            self._kept_forms[node, part, attempt] = kept
-            self.tell(events.Saved(node, part, attempt))
-        else:
-            self._save_value(node, part, attempt, kept)
-            self._work_off(())
+            for node, part, attempt in pending:
+                if failure is not None:
+                    self.raised_last[node] = failure
+                self.tell(events.SaveFailed(node, part, attempt, permanent=True))
+        elif isinstance(kept, bytes) and is_small(kept):
+            self._own[live] = kept
+            for key in pending:
+                self._kept_forms[key] = kept
+                self.tell(events.Saved(*key))
+        elif pending:
+            self._save_large_form(live, kept, pending)
+
+    def _save_large_form(self, live: bytes, kept: bytes | Object, pending: list[tuple[str, int, int]]) -> None:
+        def then(reference: str | None) -> None:
+            self._writing -= 1
+            if self.over:
+                return
+            if reference is None:  # it was lost on its way: asked again, the ref tells it once more
+                for key in filter(lambda key: self._is_pending(*key), pending):
+                    self._save(*key)
+                self._work_off(())
+                return
+            self._own[live] = reference
+            for key in pending:
+                self._saving[key] = reference
+                self.tell(events.Saved(*key))
+                self._saving.pop(key, None)
+            if not self._named[reference]:
+                self._store.delete(reference)
+
+        node, part, attempt = pending[0]
+        self._writing += 1
+        self._host.save(self, self._name_of_save(node, part, attempt), kept, then)
+
+    def _is_pending(self, node: str, part: int, attempt: int) -> bool:
+        """Whether a save is still wanted."""
+        row = self.run.rows.get(node)
+        return row is not None and row.attempt == attempt and bool(row.saving >> part & 1)
+
+    def _lose_own(self, forms: Sequence[Part], *attempts: tuple[str, int]) -> None:
+        """What refs of users refer to is gone, and these attempts have met it."""
+        lost = self._outputs.lose_live(forms, self._saved_form)
+        self.tell(events.Lost(tuple(lost), attempts))
 
     def _forget_kept_forms(self, node: str) -> None:
         if self._kept_forms:

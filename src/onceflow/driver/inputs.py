@@ -29,12 +29,13 @@ Value = list[Part | Key]
 class FoundRefs:
     """The refs in what is read. As in `GivenRefs`, but that some contents have yet to be read from the journal."""
 
-    __slots__ = ("contents", "ids", "instead", "places", "sources", "tables")
+    __slots__ = ("contents", "ids", "inner", "instead", "places", "sources", "tables")
 
     def __init__(self) -> None:
         self.ids: list[str] = []
         self.sources: list[Key] = []
         self.contents: Value = []
+        self.inner: dict[int, list[int]] = {}
         self.tables: dict[int, list[int]] = {}
         self.instead: list[int] = []
         """Places among the inputs where a ref itself is read."""
@@ -50,6 +51,14 @@ class Needs(NamedTuple):
     refs: FoundRefs | None = None
     output: Value | None = None
     """For an undo that may see what was returned."""
+
+    @property
+    def in_journal(self) -> bool:
+        """Whether only the journal has some of it, which may have yet to be committed."""
+        refs = self.refs
+        return any(type(part) is tuple for value in self.values for part in value) or (
+            refs is not None and any(type(part) is tuple for part in refs.contents)
+        )
 
 
 class Read(NamedTuple):
@@ -114,7 +123,7 @@ class Inputs:
         if refs is not None:
             # Of an output that an undo cannot see any more, the refs may be gone as well: nobody asks for them.
             contents = [stored.get(part, b"") if isinstance(part, tuple) else part for part in refs.contents]
-            given = GivenRefs(refs.ids, refs.sources, contents, refs.tables)
+            given = GivenRefs(refs.ids, refs.sources, contents, refs.inner, refs.tables)
             for place in refs.instead:
                 parts[place] = b""
         return Read(parts, spans, given, len(values) > len(needs.values))
@@ -161,16 +170,26 @@ class Inputs:
         place = 0
         for row, part, as_ref in read:
             for number in range(row.node.parts) if part is None else (part,):
+                table = self._table(found, row, number, carried)
                 if as_ref:
-                    found.tables[place] = [self._add_ref(found, row, number, carried)]
+                    ref = self._add_ref(found, row, number, carried)
+                    found.tables[place] = [ref]
                     found.instead.append(place)
-                elif number < row.node.parts and (holders := self._holders(row, carried)):
-                    found.tables[place] = [
-                        self._add_ref(found, row, row.node.parts + k, carried) if mask >> number & 1 else -1
-                        for k, mask in enumerate(holders)
-                    ]
+                    if table:
+                        found.inner[ref] = table
+                elif table:
+                    found.tables[place] = table
                 place += 1
         return found if found.ids else None
+
+    def _table(self, found: FoundRefs, row: Row, part: int, carried: Mapping[Key, bytes]) -> list[int]:
+        """For each ref in this part its place among those that are found, or -1."""
+        if part >= row.node.parts:
+            return []
+        return [
+            self._add_ref(found, row, row.node.parts + k, carried) if mask >> part & 1 else -1
+            for k, mask in enumerate(self._holders(row, carried))
+        ]
 
     def _holders(self, row: Row, carried: Mapping[Key, bytes]) -> list[int]:
         """For each ref in an output the mask of the parts that hold it. A row that was forgotten, or whose output was

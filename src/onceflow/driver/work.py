@@ -24,6 +24,8 @@ class GivenRefs(msgspec.Struct, frozen=True, gc=False):
     """Where they come from: (node, part)."""
     contents: list[Part]
     """What they refer to."""
+    inner: dict[int, list[int]]
+    """Place of a ref to an output that holds refs → the same for the refs in that."""
     tables: dict[int, list[int]]
     """Place among `Work.inputs` → for each number of a ref in it, its place here, or -1. An empty input stands for the
     first of them itself."""
@@ -81,7 +83,7 @@ class Host(Protocol):
         self, driver: Driver, node: str, live: bytes, then: Callable[[bytes | Object | None, bytes | None], None]
     ) -> None:
         """Have a ref of a user's tell what has to be saved of it (`values.refs`), then call `then` with its kept form,
-        or with what it raised."""
+        or with what it raised; with neither, if what it refers to is gone."""
 
     def wake(self, driver: Driver) -> None:
         """Call `Driver.flush` soon."""

@@ -90,6 +90,11 @@ class ValueRef(Ref[T_co]):
             "one, or pickle what `get()` gives"
         )
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # protocols that are asked for, such as copying
+            raise AttributeError(name)
+        raise AttributeError(f"a ref has no {name!r}: call `get()` for the value that {self!r} refers to")
+
     def __copy__(self) -> ValueRef[T_co]:
         return self
 

@@ -47,6 +47,10 @@ class Dispatcher:
         """Process ids of workers that were given something that was queued. Whoever wants to know takes them out."""
         self.dispatched = 0
         """Jobs given, since the beginning."""
+        self.unsent: list[tuple[Job, OSError]] = []
+        """Jobs that cannot be sent to anybody, and why."""
+        self._one_by_one = False
+        """Whether jobs are sent in batches of one."""
         self.unfollowed: list[int] = []
         """Tokens of jobs that were to follow another and will not."""
         self._followers: dict[int, list[Job]] = {}
@@ -101,6 +105,7 @@ class Dispatcher:
 
     def fill(self, workers: Collection[Worker], now: float) -> None:
         """Gives what may be given."""
+        self._one_by_one = self._one_by_one and len(self) > 1
         admission = self._admission
         if not self.weighs:
             self._fill_lanes(workers, None, now)
@@ -130,17 +135,31 @@ class Dispatcher:
         jobs, seconds = worker.load.jobs, worker.load.seconds
         for job in self._queues.lane if room is None else room.fitting(self._queues.lines(share=False), worker.pid):
             expected = self.estimates.expected(job.function)
-            if len(given) == most or not admits(jobs, seconds, expected):
+            if len(given) == (1 if self._one_by_one else most) or not admits(jobs, seconds, expected):
                 break
             given.append((job, expected))
             jobs += 1
             seconds += expected
             if room is not None:
                 room.take()
-        if not given or not self._give(worker, given, now):
-            return 0
+        try:
+            if not given or not self._give(worker, given, now):
+                return 0
+        except OSError as problem:
+            return self._refuse([job for job, _ in given], problem)
         self.served.add(worker.pid)
         return len(given)
+
+    def _refuse(self, jobs: list[Job], problem: OSError) -> int:
+        """These cannot be sent: together they need more than there is of memory, disk or descriptors. From now on they
+        are sent one by one, until the one is found that needs too much. Returns how many are not queued any more."""
+        self._one_by_one = len(jobs) > 1
+        if self._one_by_one:
+            self.congested = True
+            return 0
+        self._queues.take(jobs)
+        self.unsent.append((jobs[0], problem))
+        return 1
 
     def give_at_once(self, worker: Worker, job: Job, now: float) -> bool:
         """Gives a job to this worker, whatever is queued. False if the worker lags behind."""
@@ -187,11 +206,16 @@ class Dispatcher:
             for job in room.fitting(lines):
                 if places.find(job):
                     room.take()
-        for worker, jobs in places.found:
-            if worker.give([(job, 0.0) for job in jobs], self.shipped, self.path, self._shelf, share=True):
-                self._note(worker, jobs)
-            else:
-                self.congested = True
+        for worker, found in places.found:
+            jobs = found[:1] if self._one_by_one else found
+            self.congested = self.congested or len(jobs) < len(found)
+            try:
+                if worker.give([(job, 0.0) for job in jobs], self.shipped, self.path, self._shelf, share=True):
+                    self._note(worker, jobs)
+                else:
+                    self.congested = True
+            except OSError as problem:
+                self._refuse(jobs, problem)
 
     def _note(self, worker: Worker, jobs: list[Job]) -> None:
         self.dispatched += len(jobs)

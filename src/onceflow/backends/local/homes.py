@@ -55,7 +55,7 @@ class Reader:
         job = self.job
         job.inputs = [self._where(part) for part in job.inputs]
         if job.refs:
-            job.refs = [RefIn(ref.id, self._where(ref.content)) for ref in job.refs]
+            job.refs = [RefIn(ref.id, self._where(ref.content), ref.inner) for ref in job.refs]
 
     def _where(self, part: bytes | Place | Live) -> bytes | Place | Live:
         return self.inputs[part.number].where if isinstance(part, Live) else part
@@ -123,8 +123,15 @@ class Homes:
                 continue  # its end is about to be proved
             if not worker.open:
                 self._leave(token)
-            elif self._dispatcher.give_at_once(worker, self.readers[token].job, now):
-                del self.staying[token]
+            else:
+                job = self.readers[token].job
+                try:
+                    if self._dispatcher.give_at_once(worker, job, now):
+                        del self.staying[token]
+                except OSError as problem:  # there is no room for what it is to be sent
+                    del self.staying[token]
+                    self.forget(token)
+                    self._fail(job, problem)
 
     def close(self, worker: Worker) -> None:
         """The worker is no more: nobody can stay there."""

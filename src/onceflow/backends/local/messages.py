@@ -36,6 +36,8 @@ class RefIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     id: str
     content: bytes | Place | Live
     """What it refers to."""
+    inner: list[int] = []
+    """For each number of a ref in that, its place among `Job.refs`, or -1."""
 
 
 class RefOut(msgspec.Struct, frozen=True, array_like=True, gc=False):

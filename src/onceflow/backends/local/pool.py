@@ -296,6 +296,9 @@ class Pool:
             self._homes.give(now)
         if len(self._dispatcher) and not self.paused:
             self._dispatcher.fill(self._workers.values(), now)
+            for job, problem in self._dispatcher.unsent:
+                self._cannot_read(job, problem)
+            self._dispatcher.unsent.clear()
             if self._dispatcher.unfollowed:
                 for report in self._unfollowed():
                     self._report(report)

@@ -7,12 +7,12 @@ variable, it is good for nothing any more, and says so.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
 
-from onceflow.backends.local.messages import Job, RefOut
+from onceflow.backends.local.messages import Job, RefIn, RefOut
 from onceflow.data.places import Live, Place
-from onceflow.errors import InvalidRef
+from onceflow.errors import InvalidRef, RefLost
 from onceflow.values import packing
 from onceflow.values.context import came
 from onceflow.values.packing import Packed, Ready
@@ -22,6 +22,12 @@ from onceflow.values.refs import Ref, ValueRef, is_own, kept_form, live_form, re
 Content = bytes | Place | Live
 
 _numbers = itertools.count(1)
+
+
+class Load(Protocol):
+    """Gives the value of something that a job is given. `refs` are those in it, by their numbers."""
+
+    def __call__(self, part: Content, refs: Sequence[Any] = ()) -> Any: ...
 
 
 class MadeRef(ValueRef[Any]):
@@ -56,42 +62,40 @@ class MadeRef(ValueRef[Any]):
 class JobRefs:
     """The refs of one job. `load` gives the value of a content, `view` its bytes."""
 
-    __slots__ = ("_came", "_holding", "_over", "_places", "given", "view")
+    __slots__ = ("_came", "_holding", "_nested", "_over", "_places", "given", "view")
 
-    def __init__(self, job: Job, load: Callable[[Content], Any], view: Callable[[Content], bytes | memoryview]) -> None:
+    def __init__(self, job: Job, load: Load, view: Callable[[Content], bytes | memoryview]) -> None:
         self._over = False
         self.view = view
         """Gives the bytes of something that the job is given."""
         self.given: Sequence[Ref[Any]] = ()
         """Those of its inputs, in the order of `Job.refs`."""
         self._came: dict[str, int] = {}
+        self._nested: Collection[int] = ()
+        """Places of those whose values hold refs themselves."""
         self._places: dict[str, int] = {}
         """Id → number among those that the output holds."""
         self._holding: list[tuple[set[int], int, Ref[Any] | None]] = []
         """For each of those: the parts that hold it, its place in `given` or -1, and the ref itself if it was made."""
         if job.refs:
-            self.given = [self._give(ref.id, ref.content, job, load, view) for ref in job.refs]
+            self.given = [self._give(ref, job, load, view) for ref in job.refs]
+            self._nested = {place for place, ref in enumerate(job.refs) if ref.inner}
             self._came = {ref._id: place for place, ref in enumerate(self.given)}
             came[job.token] = self._came
 
-    def _give(
-        self,
-        id: str,
-        content: Content,
-        job: Job,
-        load: Callable[[Content], Any],
-        view: Callable[[Content], bytes | memoryview],
-    ) -> Ref[Any]:
-        seen = view(content)
+    def _give(self, given: RefIn, job: Job, load: Load, view: Callable[[Content], bytes | memoryview]) -> Ref[Any]:
+        seen = view(given.content)
         if is_own(seen):
             return restore(seen)
 
         def load_now() -> Any:
             if self._over:
                 raise _outside(ref)
-            return load(content)
+            return load(given.content, [self.given[place] if place >= 0 else None for place in given.inner])
 
-        ref: ValueRef[Any] = ValueRef(id, load_now, f"the attempt of {job.task} that was given it, which has ended")
+        ref: ValueRef[Any] = ValueRef(
+            given.id, load_now, f"the attempt of {job.task} that was given it, which has ended"
+        )
         return ref
 
     def set_aside_for(self, part: int) -> packing.SetAside:
@@ -111,6 +115,10 @@ class JobRefs:
     def _find(self, id: str, ref: Ref[Any]) -> tuple[int, Ref[Any] | None]:
         place = self._came.get(id)
         if place is not None:
+            if place in self._nested:
+                raise InvalidRef(
+                    f"{ref!r} cannot be passed on: its value holds refs. Return what `get()` gives instead"
+                )
             return place, None
         if isinstance(ref, ValueRef) and (not isinstance(ref, MadeRef | GivenRef) or getattr(ref, "_taken", False)):
             raise _outside(ref)
@@ -147,5 +155,8 @@ def _outside(ref: ValueRef[Any]) -> InvalidRef:
 
 
 def keep(live: bytes) -> Ready:
-    """A job by itself: has a ref of a user's tell what has to be saved of it."""
-    return Ready(kept_form(live, packing.dump))
+    """A job by itself: has a ref of a user's tell what has to be saved of it. Nothing, if what it refers to is gone."""
+    try:
+        return Ready(kept_form(live, packing.dump))
+    except RefLost:
+        return Ready(b"")

@@ -9,10 +9,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from onceflow.backends.local.messages import PACKET, Batch, Job, Outcome
-from onceflow.backends.local.refs import JobRefs
+from onceflow.backends.local.refs import JobRefs, Load
 from onceflow.data.places import Live, Place
 from onceflow.errors import (
     FunctionNotLoaded,
@@ -44,13 +44,6 @@ PERMANENT = (
     WrongParts,
 )
 """Errors that trying again can never help against."""
-
-
-class Load(Protocol):
-    """Gives the value of a part. `refs` are those in it, by their numbers."""
-
-    def __call__(self, part: bytes | Place | Live, refs: Sequence[Any] = ()) -> Any: ...
-
 
 Leave = Callable[[Packed], bytes | Place | Live]
 """Puts a packed value where others find it. Raises `OSError` if there is no room."""

@@ -55,7 +55,7 @@ timeout."""
 
 Answer = Callable[[Driver, Work, Report], None]
 Kept = Callable[[bytes | Object | None, bytes | None], None]
-"""Is told the kept form of a ref (`values.refs`), or what it raised."""
+"""Is told the kept form of a ref (`values.refs`), or what it raised. Nothing, if what it refers to is gone."""
 
 TellProgress = Callable[[Driver, Work, Progress], None]
 
@@ -228,7 +228,7 @@ class Workers:
         node, live, then = self._checkpoints.pop(token)
         match report:
             case Finished():
-                then(report.parts[0], None)
+                then(report.parts[0] or None, None)
             case Raised(_, failure):
                 then(None, failure)
             case _:
@@ -550,7 +550,10 @@ def make_job(
 
 def give_refs(job: Job, given: GivenRefs, contents: Sequence[bytes | Place | Live]) -> None:
     """`contents` are where those of the refs are found."""
-    job.refs = [RefIn(id, content) for id, content in zip(given.ids, contents, strict=True)]
+    job.refs = [
+        RefIn(id, content, given.inner.get(place, []))
+        for place, (id, content) in enumerate(zip(given.ids, contents, strict=True))
+    ]
     job.tables = given.tables
 
 

@@ -31,7 +31,7 @@ from onceflow.engine.driving.insight import Progress
 from onceflow.engine.driving.workers import Kept
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
-from onceflow.errors import StorageFull
+from onceflow.errors import RefLost, StorageFull
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, SetStatus
 from onceflow.storage.memory import MemoryHome
@@ -154,12 +154,14 @@ class Stage(Hub):
 
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:
         try:
-            kept = kept_form(live, packing.dump)
+            kept: bytes | None = kept_form(live, packing.dump)
+        except RefLost:
+            kept = None
         except Exception as error:
             failure = failures.dump(error, f"the save of a ref of {node}")
             self._soon.append(lambda: self._tell(driver, lambda: then(None, failure)))
-        else:
-            self._soon.append(lambda: self._tell(driver, lambda: then(kept, None)))
+            return
+        self._soon.append(lambda: self._tell(driver, lambda: then(kept, None)))
 
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         assert isinstance(value, bytes)
