@@ -182,6 +182,20 @@ def test_what_is_not_supported_is_refused_with_file_and_line(what: str, tmp_path
     assert (caught.value.file, caught.value.line, caught.value.problem) == (str(tmp_path / "refused.py"), line, problem)
 
 
+def test_too_many_nested_blocks_are_refused(tmp_path: Path) -> None:
+    """The interpreter allows twenty, and some of ours become two."""
+    lines = ["@fiber", "async def f(lock):"]
+    lines += [f"{'    ' * depth}async with lock:" for depth in range(1, 13)]
+    lines += [f"{'    ' * 13}await Op('x')", ""]
+
+    with pytest.raises(DurableSyntaxError) as caught:
+        write(tmp_path / "nested.py", "\n".join(lines))
+
+    assert caught.value.problem == (
+        "durable function f cannot be compiled (too many statically nested blocks); split it into several"
+    )
+
+
 def test_a_function_without_source_is_refused() -> None:
     names: dict[str, object] = {"fiber": fiber, "__name__": "nowhere"}
 

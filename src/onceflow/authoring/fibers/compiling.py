@@ -16,6 +16,7 @@ from onceflow.authoring.fibers.liveness import Liveness
 from onceflow.authoring.fibers.lowering import Lowering
 from onceflow.authoring.fibers.nodes import Suspend, name, placed
 from onceflow.authoring.fibers.points import Point
+from onceflow.errors import DurableSyntaxError
 
 CELLS = "_F_cells"
 """A function whose closure holds the captured variables, so that their cells can be found."""
@@ -177,7 +178,14 @@ class Compiler:
         node = self.source.node
         maker = ast.FunctionDef(MAKER, _arguments(nodes.RUNTIME, *captured), [function], [], None)
         tree = sources.in_classes(ast.copy_location(maker, node), f"{'.'.join([*self._classes, MAKER])}")
-        module = sources.compile_tree(tree, self.source.file, self.source.flags)
+        try:
+            module = sources.compile_tree(tree, self.source.file, self.source.flags)
+        except SyntaxError as error:
+            raise DurableSyntaxError(
+                self.source.file,
+                error.lineno or node.lineno,
+                f"durable function {self.source.qualname} cannot be compiled ({error.msg}); split it into several",
+            ) from error
         code = sources.find_code(module, [*self._classes, MAKER, INNER])
         return _requalified(code, code.co_qualname, self.source.qualname).replace(co_name=node.name)
 

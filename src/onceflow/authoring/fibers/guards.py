@@ -186,7 +186,7 @@ class Guards:
         return ast.IfExp(_not_beyond(inside[1]), rest, ast.Tuple([], ast.Load()))
 
     def _try(self, node: ast.Try) -> list[ast.stmt]:
-        """Either handlers or a `finally` that does not suspend."""
+        """Handlers, or a `finally` that does not suspend, or both if neither handlers nor `else` suspend."""
         handled = any(self.interval(handler.body) for handler in node.handlers)
         body: list[ast.stmt] = []
         if self.resuming:

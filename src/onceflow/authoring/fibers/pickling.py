@@ -72,10 +72,8 @@ class FiberPickler(pickle.Pickler):
         rule = _RULES.get(type(value))
         if rule is not None:
             return rule(self, value)
-        if isinstance(value, BaseException):
-            return self._error(value)
-        if isinstance(value, type):
-            return self._global(value)
+        if isinstance(value, _WITH_SUBCLASSES):
+            return self._error(value) if isinstance(value, BaseException) else self._global(value)
         return NotImplemented
 
     def _routine(self, value: Any) -> Any:
@@ -177,6 +175,7 @@ def _filled(cell: CellType) -> bool:
     return True
 
 
+_WITH_SUBCLASSES = (BaseException, type)
 _RULES: dict[type, Callable[[FiberPickler, Any], Any]] = {
     CoroutineType: FiberPickler._routine,
     GeneratorType: FiberPickler._routine,

@@ -183,20 +183,18 @@ class Statements(Matching):
         self.out += self.within(around, nodes.placed([whole], node))
 
     def stmt_Try(self, node: ast.Try) -> None:
-        if node.handlers and node.finalbody:
+        """Handlers and a `finally` are nested, unless nothing but the body suspends: only there can a fiber be dropped
+        then. (The interpreter limits how deeply blocks are nested.)"""
+        handling = [*node.handlers, *node.orelse]
+        if handling and node.finalbody and suspends([*handling, *node.finalbody]):
             inner = ast.copy_location(ast.Try(node.body, node.handlers, node.orelse, []), node)
             node = ast.copy_location(ast.Try([inner], [], [], node.finalbody), node)
-        if not node.finalbody:
-            self._try_except(node)
-        elif suspends(node.finalbody):
+        if suspends(node.finalbody):
             self._try_finally(node)
-        else:
-            self.emit(node, ast.copy_location(ast.Try(self.block(node.body), [], [], node.finalbody), node))
-
-    def _try_except(self, node: ast.Try) -> None:
+            return
         body, orelse = self.block(node.body), self.block(node.orelse)
         handlers = [self._handler(handler) for handler in node.handlers]
-        self.emit(node, ast.copy_location(ast.Try(body, handlers, orelse, []), node))
+        self.emit(node, ast.copy_location(ast.Try(body, handlers, orelse, node.finalbody), node))
 
     def _handler(self, handler: ast.ExceptHandler) -> ast.ExceptHandler:
         """One that suspends names its exception, for itself: to be entered again, that exception is raised again. The
