@@ -129,8 +129,8 @@ class Driver:
         """Reference → how many parts are saved there: a ref that was passed on is saved once."""
         self._references: weakref.WeakKeyDictionary[Object, str] = weakref.WeakKeyDictionary()
         """Objects in memory that are saved, and where."""
-        self._saves: Counter[tuple[str, int, int]] = Counter()
-        """How often blobs were written for (node, part, attempt)."""
+        self._saves: Counter[str] = Counter()
+        """Node → how many blobs were written of outputs that are in memory."""
         self._being_saved: dict[int, list[tuple[str, int, int]]] = {}
         """Id of a value that is being written → for whom: (node, part, attempt)."""
         self._own: dict[bytes, bytes | str | list[tuple[str, int, int]]] = {}
@@ -457,6 +457,7 @@ class Driver:
                 else:
                     self._outputs.release(node)
                     self._forget_kept_forms(node)
+                    self._saves.pop(node, None)
                     if node in self.annotations and node not in self.run.graph.index:
                         del self.annotations[node]
             case commands.Undo():
@@ -686,8 +687,8 @@ class Driver:
 
     def _name_of_save(self, node: str, part: int, attempt: int) -> str:
         """Nobody else's: what was lost and came back is saved again, and the first save may be deleted late."""
-        self._saves[node, part, attempt] += 1
-        again = self._saves[node, part, attempt] - 1
+        again = self._saves[node]
+        self._saves[node] += 1
         return f"{node}.{part}.{attempt}.{again}" if again else f"{node}.{part}.{attempt}"
 
     # -- refs of users -------------------------------------------------------------------------------------------------
