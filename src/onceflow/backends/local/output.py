@@ -11,7 +11,8 @@ The pool reads them; it is not kept from that by code that holds the interpreter
 worker is dead. Who wrote what, and before or after which message, is settled here: before the worker sends anything for
 the job in the lane, and when that job ends, it empties the pipes itself and sends what it found. So what the pool finds
 in them was written by the job that has started last (the *mark*), after the last message: how many messages have been
-sent stands in the page that worker and pool share.
+sent stands in the page that worker and pool share. Mark and pipe cannot be read at one moment, though, and a worker may
+go on to the next job in between. So the pool does not look while a job has only just begun.
 """
 
 from __future__ import annotations

@@ -89,6 +89,9 @@ CONGESTED = 0.005
 """Seconds until a worker that had too much in its socket is tried again."""
 
 
+SLOW = 0.05
+"""Seconds after which what a job has written past Python's streams is looked for while it runs."""
+
 LOOK = 1.0
 """Seconds between two looks at whether somebody let a large value go."""
 
@@ -156,6 +159,8 @@ class Pool:
         self._homes = Homes(
             self._publishing, self._dispatcher, self._workers, fail=self._cannot_read, end=self._cannot_start
         )
+        self._pipes: dict[int, tuple[Worker, float]] = {}
+        """Pipes of workers that have something in them, and when they are read."""
         self._due: list[Report] = []
         """Reports to be delivered with the next turn."""
         self._failure: WorkersUnavailable | None = None
@@ -353,6 +358,9 @@ class Pool:
         deadlines = [deadline for worker in self._workers.values() if (deadline := self._see_to(worker, now))]
         if self._dispatcher.congested:
             deadlines.append(now + CONGESTED)
+        if self._pipes:
+            self._read_pipes(now)
+            deadlines += [due for _, due in self._pipes.values()]
         return max(0.0, min(deadlines) - now) if deadlines else None
 
     def _see_to(self, worker: Worker, now: float) -> float | None:
@@ -420,11 +428,28 @@ class Pool:
             self._pass_on(events)
 
     def _heard_from_pipe(self, worker: Worker, pipe: int) -> None:
+        """If its job has only just begun, leaves it to the worker, which empties its pipes at the end of each: a short
+        one might be over while its pipe is read here, and what is found be another's."""
         if self._workers.get(worker.pid) is worker:
-            events, is_open = worker.capture.read(pipe, worker.printing, worker.sent)
-            if not is_open:
+            age = time.time() - worker.started
+            if age < SLOW:
                 self._unwatch(pipe)
-            self._pass_on(events)
+                self._pipes[pipe] = (worker, time.monotonic() + SLOW - max(0.0, age))
+            elif not self._read_pipe(worker, pipe):
+                self._unwatch(pipe)
+
+    def _read_pipe(self, worker: Worker, pipe: int) -> bool:
+        """Whether there may be more some time."""
+        events, is_open = worker.capture.read(pipe, worker.printing, worker.sent)
+        self._pass_on(events)
+        return is_open
+
+    def _read_pipes(self, now: float) -> None:
+        for pipe, (worker, due) in list(self._pipes.items()):
+            if due <= now:
+                del self._pipes[pipe]
+                if self._read_pipe(worker, pipe):
+                    self._watch(pipe, functools.partial(self._heard_from_pipe, worker, pipe))
 
     def _pass_on(self, events: list[Event]) -> None:
         """What jobs say that have been reported is nobody's."""
@@ -596,6 +621,7 @@ class Pool:
             self._unwatch(connection)
         for descriptor in (worker.pidfd, *worker.capture.pipes):
             self._unwatch(descriptor)
+            self._pipes.pop(descriptor, None)
         worker.close()
 
     def _let_go_of_retired(self) -> None:
