@@ -15,6 +15,7 @@ FULL = """
     import os, resource, signal, sys
     import onceflow
     from onceflow import task
+    from onceflow.testing.chaos.kills import children
     from tests.engine.common import keep, trace
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -24,6 +25,11 @@ FULL = """
         home = os.environ["ONCEFLOW_HOME"]
         largest = max(os.stat(os.path.join(home, name)).st_size for name in ("journal.db", "journal.db-wal"))
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest + room, resource.RLIM_INFINITY))
+
+    def limit_porter(room):
+        \"\"\"The process that will write large outputs: it has the limits of the one that starts it.\"\"\"
+        for server in children(os.getpid()):
+            resource.prlimit(server, resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
 
     def free():
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -80,7 +86,7 @@ def test_a_full_disk_for_a_large_output_is_a_clear_error(tmp_path: Path) -> None
 
     onceflow.run(keep.bind(1))
     if sys.argv[1] == "full":
-        limit(1_000_000)
+        limit_porter(1_000_000)
     try:
         print(len(onceflow.run(large.bind(), name="large")))
     except onceflow.StorageFull as error:
