@@ -21,7 +21,7 @@ from onceflow.values import culprits
 from onceflow.values.ownership import is_alone, may_be_alone
 from onceflow.values.packing import Packed
 
-WORTH_IT = 256 * 1024
+WORTH_IT = 2 * 1024 * 1024
 """Bytes. To write less takes no longer than to ask for it later."""
 
 
