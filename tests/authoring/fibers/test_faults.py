@@ -49,8 +49,8 @@ FAULTS = [
     Fault(
         "`or` goes on like `and`",
         "lowering.expressions",
-        "test = name(result) if isinstance(node.op, ast.And) else negated(name(result))",
-        "test = name(result)",
+        "branch = ast.If(told if isinstance(node.op, ast.And) else negated(told), [], [])",
+        "branch = ast.If(told, [], [])",
         "expressions",
     ),
     Fault(

@@ -121,6 +121,32 @@ async def case_boolean_operators_ask_for_truth_once():
 
 
 @fiber
+async def case_nested_boolean_operators_ask_for_truth_once():
+    found = []
+    for a, b, c in ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)):
+        found.append((Box(a) and await echo(Box(b)) or Box(c)).value)
+        found.append((Box(a) and Box(b) or await echo(Box(c))).value)
+        found.append(((Box(a) or Box(b)) and (await echo(Box(c)) or Box(a))).value)
+    return found
+
+
+@fiber
+async def case_conditions_ask_for_truth_once():
+    found = []
+    for a, b, c in ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)):
+        if Box(a) and await echo(Box(b)) or Box(c):
+            found.append("if")
+        if not (Box(a) or await echo(Box(b))):
+            found.append("if not")
+        found.append("then" if Box(a) and not await echo(Box(b)) else "else")
+        assert Box(1) or await echo(Box(b))
+        while Box(a) and await echo(Box(b)):
+            found.append("while")
+            a = 0
+    return found
+
+
+@fiber
 async def case_conditional_expressions():
     return [
         (await echo("yes") if note(flag) else await echo("no")) + (note("a") if await echo(flag) else note("b"))

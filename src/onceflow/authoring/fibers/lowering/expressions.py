@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -177,22 +178,44 @@ class Expressions:
 
     def expr_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         result = self.fresh("t")
-        outermost, position = self.out, node.values[0]
-        for index, value in enumerate(node.values):
-            rest = self.expr(value)
-            self.emit(value, nodes.assign(result, rest))
-            if index + 1 < len(node.values):
-                position = node.values[index + 1]
-                test = name(result) if isinstance(node.op, ast.And) else negated(name(result))
-                branch = ast.If(test, [], [])
-                self.emit(position, branch)
+        nested = any(isinstance(value, ast.BoolOp) for value in node.values)
+        self._choose(node, result, None, self.fresh("b") if nested else None)
+        return name(result)
+
+    def condition(self, node: ast.expr) -> ast.expr:
+        """For what only wants to know whether it is true: no operand is asked for that twice."""
+        if nodes.suspends(node):
+            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                return ast.copy_location(negated(self.condition(node.operand)), node)
+            if isinstance(node, ast.BoolOp):
+                truth = self.fresh("b")
+                self._choose(node, self.fresh("t"), truth, truth)
+                return name(truth)
+        return self.expr(node)
+
+    def _choose(self, node: ast.BoolOp, result: str, truth: str | None, known: str | None) -> None:
+        """Leaves the value in `result`, and whether it is true in `truth`, if that is wanted. `known` is where the
+        truth of operands is noted on the way, if they are asked more than once for it."""
+        outermost = self.out
+        for value, following in itertools.zip_longest(node.values, node.values[1:]):
+            noted = truth if following is None else known
+            if isinstance(value, ast.BoolOp):
+                self._choose(value, result, noted, known)
+            else:
+                self._into(result, value)
+                if noted is not None:
+                    asked = ast.IfExp(name(result), ast.Constant(True), ast.Constant(False))
+                    self.emit(value, nodes.assign(noted, asked))
+            if following is not None:
+                told = name(known or result)
+                branch = ast.If(told if isinstance(node.op, ast.And) else negated(told), [], [])
+                self.emit(following, branch)
                 self.out = branch.body
         self.out = outermost
-        return name(result)
 
     def expr_IfExp(self, node: ast.IfExp) -> ast.expr:
         result = self.fresh("t")
-        test = self.expr(node.test)
+        test = self.condition(node.test)
         body = self.inside(lambda: self._into(result, node.body))
         orelse = self.inside(lambda: self._into(result, node.orelse))
         self.emit(node, ast.If(test, body, orelse))

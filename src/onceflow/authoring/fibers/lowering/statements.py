@@ -74,13 +74,13 @@ class Statements(Matching):
             self.emit(node, ast.Raise(error, None))
 
         def check() -> None:
-            test = self.expr(node.test)
+            test = self.condition(node.test)
             self.emit(node, ast.If(negated(test), self.inside(fail), []))
 
         self.emit(node, ast.If(name("__debug__"), self.inside(check), []))
 
     def stmt_If(self, node: ast.If) -> None:
-        test = self.expr(node.test)
+        test = self.condition(node.test)
         self.emit(node, ast.copy_location(ast.If(test, self.block(node.body), self.block(node.orelse)), node))
 
     def stmt_While(self, node: ast.While) -> None:
@@ -92,7 +92,7 @@ class Statements(Matching):
         ended = self.fresh("b")
 
         def iteration() -> None:
-            test = self.expr(node.test)
+            test = self.condition(node.test)
             self.emit(node.test, ast.If(negated(test), [nodes.assign(ended, True), ast.Break()], []))
             self.statements(node.body)
 
