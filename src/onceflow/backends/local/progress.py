@@ -66,6 +66,9 @@ class Reporter:
             time.sleep(INTERVAL)
             for token in list(self._kept):
                 with self._lock:
+                    if self._is_too_soon(token):  # the job has told something itself meanwhile
+                        self._waker.set()
+                        continue
                     kept = self._kept.pop(token, None)
                     if kept is not None and token in self._due:
                         self._send(kept)
