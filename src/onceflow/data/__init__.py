@@ -4,4 +4,7 @@ An **object** is the bytes of one large value. It is written once by the worker 
 **segment**: shared memory that is sealed, so that nobody can change it through the descriptor that others are sent. A
 **place** says where in which segment an object is (`places`); whoever has the segment's descriptor maps it, read-only
 and without a copy (`mapping`).
+
+The engine knows which objects there are, and who may use their memory again (`objects`). Its **porter** saves them and
+moves them to disk (`porter`).
 """

@@ -4,6 +4,7 @@
 - `ahead`: what will start next, if nothing else happens
 - `inputs`: what attempts and undos read
 - `outputs`: the values of a run: those in memory, and where the saved ones are
+- `saving`: what is written for it, once for all who hold it
 - `entries`: records of core ↔ entries of the journal
 - `measuring`: what attempts took, as entries of the journal
 - `history`: a run as the journal has it

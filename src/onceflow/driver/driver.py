@@ -13,10 +13,8 @@ A driver belongs to one thread and has no I/O of its own: everything goes throug
 
 from __future__ import annotations
 
-import weakref
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence, Set
-from functools import partial
 from typing import Literal
 
 import msgspec
@@ -31,11 +29,11 @@ from onceflow.driver import ahead, entries
 from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
 from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
+from onceflow.driver.saving import Save, Saving
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, TaskTimedOut
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
 from onceflow.values.failures import dump
-from onceflow.values.refs import LIVE
 
 Status = Literal["running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
 """How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""
@@ -123,22 +121,7 @@ class Driver:
         self._opening = list(opening)
         self._outputs = outputs or Outputs()
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
-        self._blobs = blobs or {}
-        """Node → its blobs that count."""
-        self._named = Counter([blob.reference for found in self._blobs.values() for blob in found])
-        """Reference → how many parts are saved there: a ref that was passed on is saved once."""
-        self._references: weakref.WeakKeyDictionary[Object, str] = weakref.WeakKeyDictionary()
-        """Objects in memory that are saved, and where."""
-        self._saves: Counter[str] = Counter()
-        """Node → how many blobs were written of outputs that are in memory."""
-        self._being_saved: dict[int, list[tuple[str, int, int]]] = {}
-        """Id of a value that is being written → for whom: (node, part, attempt)."""
-        self._own: dict[bytes, bytes | str | list[tuple[str, int, int]]] = {}
-        """Live form of a ref of a user's → what is saved of it, or where, or who waits for that."""
-        self._gone: Counter[bytes] = Counter()
-        """Live form of a ref of a user's → how often what it refers to was gone when it was to be saved."""
-        self._kept_forms: dict[tuple[str, int, int], bytes] = {}
-        """(node, part, attempt) → what is saved of a ref of a user's, as long as its output is in memory."""
+        self._saving = Saving(self, host, store, self._outputs, self._inputs, blobs)
         self.raised_last = failed or {}
         """Node → what it raised last."""
         self._due = due or {}
@@ -170,10 +153,6 @@ class Driver:
         """What was started last, if it has no effect and nothing was foreseen behind it."""
         self._private: set[int] = set()
         """Attempts whose outputs are for undos only."""
-        self._saving: dict[tuple[str, int, int], str] = {}
-        """(node, part, attempt) → the blob that is there, but that no record names yet."""
-        self._writing = 0
-        """Blobs that are being written."""
         self._timers = 0
         self._parked: str | None = None
         """The node whose undo keeps failing, once that is durable."""
@@ -289,7 +268,7 @@ class Driver:
             ids = ", ".join([work.refs.ids[place] for place in refs])
             self._note_raised(work, dump(LostForGood(work.node, ids), "the engine"), permanent=False)
             return
-        self._lose_own([work.refs.contents[place] for place in refs], (work.node, work.attempt))
+        self._saving.lose([work.refs.contents[place] for place in refs], (work.node, work.attempt))
         self.tell(events.Ended(work.node, work.attempt))
 
     def ended(self, work: Work) -> None:
@@ -306,7 +285,7 @@ class Driver:
         ever; what is about to start is not started."""
         if self.over:
             return
-        gone, replaced = self._outputs.lose(objects, self._saved_blob)
+        gone, replaced = self._outputs.lose(objects, self._saving.blob)
         if gone:
             self._events.append(events.Lost(tuple(gone)))
         for held in [held for held in self._held if not held.survives(objects, replaced)]:
@@ -355,6 +334,11 @@ class Driver:
     def is_opening(self) -> bool:
         """Whether its first batch is not yet durable: perhaps the run is not its to drive."""
         return self._committed == 0
+
+    @property
+    def _is_committed(self) -> bool:
+        """Whether everything that was appended is durable."""
+        return self._committed == self._submitted and not self._entries and not self._opening
 
     @property
     def over(self) -> bool:
@@ -427,7 +411,7 @@ class Driver:
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
         elif self._entries or self._opening or self.status != self._written:
             self._host.wake(self)
-        elif self._drained is not None and not (self._in_flight or self._writing or self._committed < self._submitted):
+        elif self._drained is not None and self._is_committed and not (self._in_flight or self._saving.under_way):
             self.interrupt(self._drained)
 
     def _obey(self, command: commands.Command) -> None:
@@ -450,14 +434,13 @@ class Driver:
                 else:
                     self._start(command, needs)
             case commands.Save(node, part, attempt):
-                self._save(node, part, attempt)
+                self._save(Save(node, part, attempt))
             case commands.Release(node, private):
                 if private:
                     self._outputs.release_private(node)
                 else:
                     self._outputs.release(node)
-                    self._forget_kept_forms(node)
-                    self._saves.pop(node, None)
+                    self._saving.release(node)
                     if node in self.annotations and node not in self.run.graph.index:
                         del self.annotations[node]
             case commands.Undo():
@@ -478,15 +461,8 @@ class Driver:
         match record:
             case records.Saved(node, part, attempt):
                 annotations = self.annotations.get(node) if self.annotations and not part else None
-                reference = self._saving.pop((node, part, attempt), None)
-                if reference is None:
-                    value = self._kept_forms.get((node, part, attempt)) or self._outputs.get(node, part)
-                    assert isinstance(value, bytes)
-                    entry = entries.saved(record, value, None, annotations)
-                else:
-                    self._blobs.setdefault(node, []).append(SavedBlob(attempt, part, reference))
-                    self._named[reference] += 1
-                    entry = entries.saved(record, None, reference, annotations)
+                value, blob = self._saving.record(Save(node, part, attempt))
+                entry = entries.saved(record, value, blob, annotations)
             case records.Begun(node, _, carried):
                 entry = entries.begun(record, self._inputs.carry(node, carried), self._time_runs_since(node))
             case records.Failed(node, failures, final):
@@ -518,12 +494,13 @@ class Driver:
             case commands.Undo() as command:
                 self._undo(command, held.needs)
             case commands.Drop(node, through):
-                self._drop(node, through)
+                self._outputs.drop(node, through)
+                self._saving.drop(node, through)
             case commands.Park(node):
                 self._parked = node
             case commands.Save(node, part, attempt):
-                if self._is_pending(node, part, attempt):
-                    self._save(node, part, attempt)
+                if self._saving.is_wanted(save := Save(node, part, attempt)):
+                    self._save(save)
             case commands.Finish() as command:
                 self._finish(command)
             case command:
@@ -629,199 +606,21 @@ class Driver:
         self.retries[row.id] = self._host.now() + seconds
         self._host.later(self, seconds, elapse)
 
-    # -- values --------------------------------------------------------------------------------------------------------
-
-    def _save(self, node: str, part: int, attempt: int) -> None:
-        value = self._inputs.resolve(node, part)
-        if isinstance(value, tuple):  # a ref that came in, is saved with who had it before, and not in memory
-            if self._committed < self._submitted or self._entries or self._opening:
-                self._hold(commands.Save(node, part, attempt))  # perhaps the journal has yet to learn of it
-                return
-            value = self._store.values({value})[value]
-        if isinstance(value, Blob):  # a ref that came in and was saved before
-            self._saving[node, part, attempt] = value.reference
-            self._events.append(events.Saved(node, part, attempt))
-        elif isinstance(value, bytes) and value[:8] == LIVE:
-            self._save_own(node, part, attempt, value)
+    def _save(self, save: Save) -> None:
+        if self._inputs.only_in_journal(save.node, save.part) and not self._is_committed:
+            self._hold(commands.Save(*save))  # perhaps the journal has yet to learn of it
         else:
-            self._save_value(node, part, attempt, value)
-
-    def _save_value(self, node: str, part: int, attempt: int, value: bytes | Object) -> None:
-        if is_small(value):
-            if value is not self._outputs.get(node, part):  # it is found with others now, and perhaps not for long
-                assert isinstance(value, bytes)
-                self._kept_forms[node, part, attempt] = value
-            self._events.append(events.Saved(node, part, attempt))
-            return
-        reference = self._references.get(value) if isinstance(value, Object) else None
-        if reference is not None and self._named[reference]:
-            self._saving[node, part, attempt] = reference
-            self._events.append(events.Saved(node, part, attempt))
-            return
-        waiting = self._being_saved.get(id(value))
-        if waiting is not None:
-            waiting.append((node, part, attempt))
-            return
-        waiting = self._being_saved[id(value)] = [(node, part, attempt)]
-
-        def then(reference: str | None) -> None:
-            self._writing -= 1
-            del self._being_saved[id(value)]
-            if self.over:
-                return  # nobody will ever name it: it is collected as an orphan
-            if reference is None:
-                assert isinstance(value, Object)
-                self.lost({value})
-                return
-            if isinstance(value, Object):
-                self._references[value] = reference
-            for saved in waiting:
-                self._saving[saved] = reference
-                self.tell(events.Saved(*saved))
-                self._saving.pop(saved, None)
-            if not self._named[reference]:
-                self._store.delete(reference)  # too late: the output has been dropped meanwhile
-
-        self._writing += 1
-        self._host.save(self, self._name_of_save(node, part, attempt), value, then)
-
-    def _name_of_save(self, node: str, part: int, attempt: int) -> str:
-        """Nobody else's: what was lost and came back is saved again, and the first save may be deleted late."""
-        again = self._saves[node]
-        self._saves[node] += 1
-        return f"{node}.{part}.{attempt}.{again}" if again else f"{node}.{part}.{attempt}"
-
-    # -- refs of users -------------------------------------------------------------------------------------------------
-
-    def _save_own(self, node: str, part: int, attempt: int, live: bytes) -> None:
-        """Save a ref of a user's, unless that has been done, or is being done, for somebody else who has it."""
-        known = self._own.get(live)
-        if isinstance(known, list):
-            known.append((node, part, attempt))
-        elif isinstance(known, str) and self._named[known]:
-            self._saving[node, part, attempt] = known
-            self._events.append(events.Saved(node, part, attempt))
-        elif isinstance(known, bytes):
-            self._kept_forms[node, part, attempt] = known
-            self._events.append(events.Saved(node, part, attempt))
-        else:
-            self._own[live] = [(node, part, attempt)]
-            self._writing += 1
-            self._host.checkpoint(self, node, live, partial(self._checkpointed, live))
-
-    def _checkpointed(self, live: bytes, kept: bytes | Object | None, failure: bytes | None) -> None:
-        """A ref of a user's has told what has to be saved of it; or has raised this; or what it refers to is gone."""
-        self._writing -= 1
-        waiting = self._own.pop(live)
-        assert isinstance(waiting, list)
-        if self.over:
-            return
-        if kept is None and failure is None:
-            self._gone[live] += 1
-            if self._gone[live] < MOST_DEATHS:
-                self._lose_own([live])
-                return
-            failure = dump(LostForGood(waiting[0][0], "a ref of it"), "the engine")
-        pending = [key for key in waiting if self._is_pending(*key)]
-        if kept is None:
-            for node, part, attempt in pending:
-                if failure is not None:
-                    self.raised_last[node] = failure
-                self.tell(events.SaveFailed(node, part, attempt, permanent=True))
-        elif isinstance(kept, bytes) and is_small(kept):
-            self._own[live] = kept
-            for key in pending:
-                self._kept_forms[key] = kept
-                self.tell(events.Saved(*key))
-        elif pending:
-            self._save_large_form(live, kept, pending)
-
-    def _save_large_form(self, live: bytes, kept: bytes | Object, pending: list[tuple[str, int, int]]) -> None:
-        def then(reference: str | None) -> None:
-            self._writing -= 1
-            if self.over:
-                return
-            if reference is None:  # it was lost on its way: asked again, the ref tells it once more
-                for key in filter(lambda key: self._is_pending(*key), pending):
-                    self._save(*key)
-                self._work_off(())
-                return
-            self._own[live] = reference
-            for key in pending:
-                self._saving[key] = reference
-                self.tell(events.Saved(*key))
-                self._saving.pop(key, None)
-            if not self._named[reference]:
-                self._store.delete(reference)
-
-        node, part, attempt = pending[0]
-        self._writing += 1
-        self._host.save(self, self._name_of_save(node, part, attempt), kept, then)
-
-    def _is_pending(self, node: str, part: int, attempt: int) -> bool:
-        """Whether a save is still wanted."""
-        row = self.run.rows.get(node)
-        return row is not None and row.attempt == attempt and bool(row.saving >> part & 1)
-
-    def _lose_own(self, forms: Sequence[Part], *attempts: tuple[str, int]) -> None:
-        """What refs of users refer to is gone, and these attempts have met it."""
-        lost = self._outputs.lose_live(forms, self._saved_form)
-        self.tell(events.Lost(tuple(lost), attempts))
-
-    def _forget_kept_forms(self, node: str) -> None:
-        if self._kept_forms:
-            for key in [key for key in self._kept_forms if key[0] == node]:
-                del self._kept_forms[key]
-
-    def _drop(self, node: str, through: int) -> None:
-        self._outputs.drop(node, through)
-        self._forget_kept_forms(node)
-        kept = []
-        for blob in self._blobs.pop(node, ()):
-            if blob.attempt <= through:
-                self._named[blob.reference] -= 1
-                if not self._named[blob.reference]:  # else a ref that somebody else saved as well
-                    self._store.delete(blob.reference)
-            else:
-                kept.append(blob)
-        if kept:
-            self._blobs[node] = kept
+            self._saving.save(save)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _finish(self, command: commands.Finish) -> None:
         if command.status == "succeeded":
             (sink,) = self.run.ends()
-            self._end(Ending("succeeded", self._saved_output(sink), parts=sink.node.parts))
+            self._end(Ending("succeeded", self._saving.output(sink), parts=sink.node.parts))
             return
         failure = self.raised_last.get(command.failed[0]) if command.failed else None
         self._end(Ending(command.status, (), command.failed, command.kept, command.uncertain, failure))
-
-    def _saved_blob(self, node: str, part: int, attempt: int) -> Blob | None:
-        for blob in self._blobs.get(node, ()):
-            if blob.part == part and blob.attempt == attempt:
-                return Blob(blob.reference)
-        return None
-
-    def _saved_form(self, node: str, part: int, attempt: int) -> Part | None:
-        """What is saved of a ref of a user's."""
-        row = self.run.rows.get(node)
-        if row is None or not row.saved >> part & 1:
-            return None
-        return self._kept_forms.get((node, part, attempt)) or self._saved_blob(node, part, attempt)
-
-    def _saved_output(self, row: Row) -> tuple[Part, ...]:
-        """As everybody will find it who asks for it, now or later: the declared parts, then the refs in them."""
-        blobs = {blob.part: Blob(blob.reference) for blob in self._blobs.get(row.id, ()) if blob.attempt == row.attempt}
-        wanted = {(row.id, part) for part in range(row.every_part.bit_length()) if part not in blobs}
-        missing = {key for key in wanted if not _is_plain(self._outputs.get(*key))}
-        stored = self._store.values(missing) if missing else {}
-        return tuple(
-            [
-                blobs.get(part) or stored.get((row.id, part)) or self._outputs.get(row.id, part) or b""
-                for part in range(row.every_part.bit_length())
-            ]
-        )
 
     def _end(self, ending: Ending) -> None:
         self.ending = ending
@@ -832,8 +631,3 @@ class Driver:
         """Large values take up memory until nobody holds them, and somebody may hold the driver for a while."""
         self._outputs.clear()
         self._held.clear()
-
-
-def _is_plain(part: Part | None) -> bool:
-    """Whether a part in memory is what is saved of it."""
-    return isinstance(part, bytes) and part[:8] != LIVE

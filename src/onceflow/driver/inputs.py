@@ -142,6 +142,10 @@ class Inputs:
                 return node, part
             node, part = origin
 
+    def only_in_journal(self, node: str, part: int) -> bool:
+        """Whether this part is not in memory."""
+        return isinstance(self.resolve(node, part), tuple)
+
     def _is_kept(self, value: Value) -> bool:
         """Whether an output that an undo may see can be read. It may have been released without having been saved."""
         missing = {part for part in value if isinstance(part, tuple)}

@@ -11,6 +11,10 @@ Three kinds of processes:
 
 The fork server also starts the engine's porter (`onceflow.data.porter`), which has nothing else to do with the pool.
 
+Large values stay in the worker that made them, or in shared memory (`onceflow.data`): `objects` is a worker's side of
+that, `live` what it has not written yet, `refs` what its jobs refer to. `homes` decides which jobs run where their
+inputs are, `publishing` has the others' inputs written.
+
 Fork server and workers share one open file description that holds an flock (`workers.lock`). It is released when
 the last of them is gone, which proves to whoever takes over a run that nothing of it runs any more (design 2.6).
 
@@ -21,8 +25,8 @@ not at all, by one receiver.
   and their outcomes, in batches.
 - The **side** is read by a thread of its own, which sleeps unless there is something to do while the main thread runs
   user code: to give back jobs that have not started, to start async jobs and threads, to stop jobs.
-- The **channel** carries what user code prints and logs, and how far it is (`output`, `capture`, `progress`). The pool
-  passes on what a job said before it reports the job. Descriptors 1 and 2 are pipes that the pool reads, for what goes
+- The **channel** carries what user code prints and logs, and how far it is (`output`, `capture`, `listening`,
+  `progress`). The pool passes on what a job said before it reports the job. Descriptors 1 and 2 are pipes that the pool reads, for what goes
   past Python's streams. Whoever prints faster than the pool reads has to wait.
 
 Exactly once: a job that is in a worker either starts there or is given back, decided by who takes it out of one deque

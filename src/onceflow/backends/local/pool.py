@@ -17,7 +17,6 @@ queued again, before all others. A worker that dies gives back what it has not s
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import selectors
@@ -26,13 +25,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from onceflow.backends.local import capacity
 from onceflow.backends.local.admission import Admission, Needs
-from onceflow.backends.local.capture import Event, merged
 from onceflow.backends.local.dispatch import Dispatcher
 from onceflow.backends.local.homes import Homes
+from onceflow.backends.local.listening import Listening
 from onceflow.backends.local.messages import (
     Born,
     Cancel,
@@ -89,9 +86,6 @@ CONGESTED = 0.005
 """Seconds until a worker that had too much in its socket is tried again."""
 
 
-SLOW = 0.05
-"""Seconds after which what a job has written past Python's streams is looked for while it runs."""
-
 LOOK = 1.0
 """Seconds between two looks at whether somebody let a large value go."""
 
@@ -142,8 +136,6 @@ class Pool:
         self._report = report
         self._preload = tuple(preload)
         self._grace = grace
-        self._printed = printed
-        self._progressed = progressed
         self._died = died
         self._lost = lost
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
@@ -152,6 +144,7 @@ class Pool:
         self.shelf = Shelf()
         """The large values that jobs returned, as long as somebody holds them."""
         self._dispatcher = Dispatcher(Admission(there, self.size), self.shelf)
+        self._listening = Listening(selector, self._dispatcher.holders, printed, progressed)
         self._sources = Sources()
         self._workers: dict[int, Worker] = {}
         """Process id → worker, until its end is proved."""
@@ -159,8 +152,6 @@ class Pool:
         self._homes = Homes(
             self._publishing, self._dispatcher, self._workers, fail=self._cannot_read, end=self._cannot_start
         )
-        self._pipes: dict[int, tuple[Worker, float]] = {}
-        """Pipes of workers that have something in them, and when they are read."""
         self._due: list[Report] = []
         """Reports to be delivered with the next turn."""
         self._failure: WorkersUnavailable | None = None
@@ -337,7 +328,7 @@ class Pool:
             server.close()
         self._servers.clear()
         for worker in self._workers.values():
-            self._pass_on(worker.capture.remaining(worker.printing))
+            self._listening.drain(worker)
             self._forget(worker)
         self._workers.clear()
         self.shelf.close()
@@ -358,9 +349,7 @@ class Pool:
         deadlines = [deadline for worker in self._workers.values() if (deadline := self._see_to(worker, now))]
         if self._dispatcher.congested:
             deadlines.append(now + CONGESTED)
-        if self._pipes:
-            self._read_pipes(now)
-            deadlines += [due for _, due in self._pipes.values()]
+        deadlines += self._listening.turn(now)
         return max(0.0, min(deadlines) - now) if deadlines else None
 
     def _see_to(self, worker: Worker, now: float) -> float | None:
@@ -418,60 +407,6 @@ class Pool:
         else:
             self._handle(worker, *received)
 
-    def _heard_beside(self, worker: Worker) -> None:
-        """Its channel has something to read."""
-        connection = worker.capture.channel.connection
-        if connection.fileno() >= 0:
-            events, is_open = worker.capture.hear()
-            if not is_open:
-                self._unwatch(connection)
-            self._pass_on(events)
-
-    def _heard_from_pipe(self, worker: Worker, pipe: int) -> None:
-        """If its job has only just begun, leaves it to the worker, which empties its pipes at the end of each: a short
-        one might be over while its pipe is read here, and what is found be another's."""
-        if self._workers.get(worker.pid) is worker:
-            age = time.time() - worker.started
-            if age < SLOW:
-                self._unwatch(pipe)
-                self._pipes[pipe] = (worker, time.monotonic() + SLOW - max(0.0, age))
-            elif not self._read_pipe(worker, pipe):
-                self._unwatch(pipe)
-
-    def _read_pipe(self, worker: Worker, pipe: int) -> bool:
-        """Whether there may be more some time."""
-        events, is_open = worker.capture.read(pipe, worker.printing, worker.sent)
-        self._pass_on(events)
-        return is_open
-
-    def _read_pipes(self, now: float) -> None:
-        for pipe, (worker, due) in list(self._pipes.items()):
-            if due <= now:
-                del self._pipes[pipe]
-                if self._read_pipe(worker, pipe):
-                    self._watch(pipe, functools.partial(self._heard_from_pipe, worker, pipe))
-
-    def _pass_on(self, events: list[Event]) -> None:
-        """What jobs say that have been reported is nobody's."""
-        holders = self._dispatcher.holders
-        printed: list[Printed] = []
-        for event in events:
-            if isinstance(event, Printed):
-                known = not event.token or event.token in holders
-                printed.append(event if known else msgspec.structs.replace(event, token=0))
-            elif self._progressed is not None and event.token in holders:
-                self._progressed(event)
-        if printed and self._printed is not None:
-            self._printed(merged(printed))
-
-    def _pass_on_rest(self, worker: Worker, token: int) -> None:
-        """What a job has printed that is about to be reported."""
-        capture = worker.capture
-        if capture.pipes and token in worker.shared and worker.printing == token:
-            self._pass_on(capture.read_all(token, worker.sent))
-        if capture.rests:
-            self._pass_on(capture.finish(token))
-
     def _handle(self, worker: Worker, message: FromWorker, descriptors: tuple[int, ...] = ()) -> None:
         match message:
             case Outcomes(outcomes):
@@ -482,8 +417,7 @@ class Pool:
                 worker.note_lingering(message.number, message.lingering, self.shelf)
                 if message.closed:
                     self.shelf.give_up(worker.pid, message.closed)
-                if (sent := worker.sent) > worker.capture.received:
-                    self._pass_on(worker.capture.hear(sent)[0])
+                self._listening.catch_up(worker)
                 for published in message.published:
                     self._publishing.answered(published)
                 for outcome in outcomes:
@@ -503,8 +437,7 @@ class Pool:
 
     def _ended(self, worker: Worker, outcome: Outcome) -> None:
         token = outcome.token
-        if worker.shared or worker.capture.rests:
-            self._pass_on_rest(worker, token)
+        self._listening.end(worker, token)
         if outcome.cancelled and not self._leaves_worker_clean(worker, outcome):
             worker.retired = True
             if worker.has_nothing_but(token):
@@ -584,7 +517,7 @@ class Pool:
         """The worker's end is proved."""
         for message, descriptors in worker.remaining():
             self._handle(worker, message, descriptors)
-        self._pass_on(worker.capture.remaining(worker.printing))
+        self._listening.drain(worker)
         if worker.broken or not (worker.killed or worker.retired):
             self._deaths += 1
             log.warning("worker %s died with status %s", worker.pid, status)
@@ -617,11 +550,9 @@ class Pool:
         self._close_old_servers()
 
     def _forget(self, worker: Worker) -> None:
-        for connection in (*worker.connections, worker.capture.channel.connection):
-            self._unwatch(connection)
-        for descriptor in (worker.pidfd, *worker.capture.pipes):
+        self._listening.remove(worker)
+        for descriptor in (*worker.connections, worker.pidfd):
             self._unwatch(descriptor)
-            self._pipes.pop(descriptor, None)
         worker.close()
 
     def _let_go_of_retired(self) -> None:
@@ -681,9 +612,7 @@ class Pool:
         if worker.pid in self._workers:  # its fork server died, so others may have reaped it and its id is in use again
             self._gone(self._workers[worker.pid], None)
         self._workers[worker.pid] = worker
-        self._watch(worker.capture.channel.connection, lambda: self._heard_beside(worker))
-        for pipe in worker.capture.pipes:
-            self._watch(pipe, functools.partial(self._heard_from_pipe, worker, pipe))
+        self._listening.add(worker)
         for way in (worker.lane, worker.side):
             self._selector.register(way.connection, selectors.EVENT_READ, lambda way=way: self._heard_from(worker, way))
 

@@ -1,9 +1,8 @@
-"""The porter: a process that holds the objects of an engine.
+"""The porter: a process that works for an engine on objects it is lent.
 
-Workers make objects and may die; the engine's process may have few descriptors and is busy. So the porter is given the
-descriptors. What it keeps exists as long as it lives. Meanwhile it saves objects as blobs, straight from shared memory,
-and moves those to disk that memory is too dear for. It never runs user code. If it dies, what it kept is lost, and its
-engine notices at once; if the engine dies, so does the porter.
+Copying and waiting for the disk is nothing for the user's process. So the porter is given the descriptors: it saves
+objects as blobs, straight from shared memory, and moves those to disk that memory is too dear for. It never runs user
+code. If it dies, its engine notices at once, and has what it had lent; if the engine dies, so does the porter.
 
 - `messages`: what the two say to each other.
 - `client`: the engine's side, driven by its selector.

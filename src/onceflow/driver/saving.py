@@ -1,0 +1,249 @@
+"""Saves: what is written for a run, and where that is.
+
+Small values are saved by standing in their record; large ones are written as blobs first. Of a ref of a user's
+(`values.refs`), what is saved is what it tells when it is asked, its kept form.
+
+What several outputs hold, because a ref was passed on, is saved once: those who come later get the same form, or wait
+for it together. A blob is deleted when no part names it any more.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from onceflow.core import events
+from onceflow.core.rows import Row
+from onceflow.data.objects import Object
+from onceflow.driver.inputs import Inputs
+from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
+from onceflow.driver.work import Host, Store
+from onceflow.errors import LostForGood
+from onceflow.values.failures import dump
+from onceflow.values.refs import LIVE
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+
+MOST_LOSSES = 3
+"""How often what a ref of a user's refers to may be gone when it is to be saved, before that is a failure."""
+
+Form = bytes | str
+"""What is saved: the bytes that stand in the record, or the reference of a blob."""
+
+
+class Save(NamedTuple):
+    """What core asks for."""
+
+    node: str
+    part: int
+    attempt: int
+
+
+class Saving:
+    """The saves of one driver. `blobs` are those that count already, by node."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        host: Host,
+        store: Store,
+        outputs: Outputs,
+        inputs: Inputs,
+        blobs: dict[str, list[SavedBlob]] | None,
+    ) -> None:
+        self._driver = driver
+        self._host = host
+        self._store = store
+        self._outputs = outputs
+        self._inputs = inputs
+        self.under_way = 0
+        """What was asked of the host and has not been answered."""
+        self._blobs = blobs or {}
+        """Node → its blobs that count."""
+        self._named = Counter([blob.reference for found in self._blobs.values() for blob in found])
+        """Reference → how many parts are saved there."""
+        self._forms: dict[str, dict[tuple[int, int], Form]] = {}
+        """Node → (attempt, part) → what is saved of it, if that is not what is in memory. As long as it is there."""
+        self._waiting: dict[Object | bytes, list[Save]] = {}
+        """What is being saved, by an object or the live form of a ref → for whom."""
+        self._references: weakref.WeakKeyDictionary[Object, str] = weakref.WeakKeyDictionary()
+        """Objects in memory that are saved, and where."""
+        self._own: dict[bytes, Form] = {}
+        """Live form of a ref of a user's → what is saved of it."""
+        self._losses: Counter[bytes] = Counter()
+        """Live form of a ref of a user's → how often what it refers to was gone when it was to be saved."""
+        self._written: Counter[str] = Counter()
+        """Node → how many blobs were written of outputs that are in memory."""
+
+    def save(self, save: Save) -> None:
+        """Answered by `events.Saved` or `SaveFailed`, or by the loss of what was to be saved."""
+        value = self._inputs.resolve(save.node, save.part)
+        if isinstance(value, tuple):  # a ref that came in, is saved with who had it before, and not in memory
+            value = self._store.values({value})[value]
+        if isinstance(value, Blob):
+            self._answer(save, value.reference)
+        elif _is_live(value):
+            self._save_once(save, value)
+        elif is_small(value):
+            if value is not self._outputs.get(save.node, save.part):  # it is found with others, perhaps not for long
+                assert isinstance(value, bytes)
+                self._note(save, value)
+            self._driver.tell(events.Saved(*save))
+        else:
+            self._save_once(save, value)
+
+    def _save_once(self, save: Save, thing: Object | bytes) -> None:
+        known = self._references.get(thing) if isinstance(thing, Object) else self._own.get(thing)
+        if known is not None and (isinstance(known, bytes) or self._named[known]):
+            self._answer(save, known)
+        elif thing in self._waiting:
+            self._waiting[thing].append(save)
+        else:
+            self._waiting[thing] = [save]
+            if isinstance(thing, bytes) and _is_live(thing):
+                self.under_way += 1
+                self._host.checkpoint(self._driver, save.node, thing, partial(self._told, thing))
+            else:
+                self._write(thing, thing)
+
+    def _told(self, live: bytes, kept: bytes | Object | None, failure: bytes | None) -> None:
+        """A ref of a user's has told what has to be saved of it; or has raised this; or what it refers to is gone."""
+        self.under_way -= 1
+        if self._driver.over:
+            return
+        if kept is None and failure is None:
+            self._losses[live] += 1
+            if self._losses[live] < MOST_LOSSES:
+                del self._waiting[live]
+                self.lose([live])
+                return
+            failure = dump(LostForGood(self._waiting[live][0].node, "a ref of it"), "the engine")
+        if kept is None:
+            assert failure is not None
+            for save in self._waiting.pop(live):
+                self._driver.raised_last[save.node] = failure
+                self._driver.tell(events.SaveFailed(*save, permanent=True))
+        elif isinstance(kept, bytes) and is_small(kept):
+            self._settle(live, kept)
+        else:
+            self._write(live, kept)
+
+    def _write(self, thing: Object | bytes, content: bytes | Object) -> None:
+        """Makes a blob, under a name that was never used: what was lost and came back is saved again, and the first
+        save of it may be deleted late."""
+        node, part, attempt = self._waiting[thing][0]
+        again = self._written[node]
+        self._written[node] += 1
+        name = f"{node}.{part}.{attempt}.{again}" if again else f"{node}.{part}.{attempt}"
+        self.under_way += 1
+        self._host.save(self._driver, name, content, partial(self._wrote, thing))
+
+    def _wrote(self, thing: Object | bytes, reference: str | None) -> None:
+        self.under_way -= 1
+        if self._driver.over:
+            return  # nobody will ever name it: it is collected as an orphan
+        if reference is not None:
+            self._settle(thing, reference)
+            if not self._named[reference]:
+                self._store.delete(reference)  # too late: the output has been dropped meanwhile
+            return
+        waiting = self._waiting.pop(thing)
+        if isinstance(thing, Object):
+            self._driver.lost({thing})
+        else:  # the kept form of a ref was lost on its way: asked again, the ref tells it once more
+            for save in filter(self.is_wanted, waiting):
+                self.save(save)
+
+    def _settle(self, thing: Object | bytes, form: Form) -> None:
+        """It is saved, for all who wait for it."""
+        if not isinstance(thing, Object):
+            if _is_live(thing):
+                self._own[thing] = form
+        elif isinstance(form, str):
+            self._references[thing] = form
+        for save in self._waiting.pop(thing):
+            self._answer(save, form)
+
+    def _answer(self, save: Save, form: Form) -> None:
+        self._note(save, form)
+        self._driver.tell(events.Saved(*save))
+
+    def _note(self, save: Save, form: Form) -> None:
+        self._forms.setdefault(save.node, {})[save.attempt, save.part] = form
+
+    def is_wanted(self, save: Save) -> bool:
+        """Whether core still waits for it."""
+        row = self._driver.run.rows.get(save.node)
+        return row is not None and row.attempt == save.attempt and bool(row.saving >> save.part & 1)
+
+    def record(self, save: Save) -> tuple[bytes | None, str | None]:
+        """The value or the blob that stands in the record of a save, which is appended now."""
+        form = self._forms.get(save.node, {}).get((save.attempt, save.part)) if self._forms else None
+        if isinstance(form, str):
+            self._blobs.setdefault(save.node, []).append(SavedBlob(save.attempt, save.part, form))
+            self._named[form] += 1
+            return None, form
+        value = form or self._outputs.get(save.node, save.part)
+        assert isinstance(value, bytes)
+        return value, None
+
+    def lose(self, forms: Sequence[Part], *attempts: tuple[str, int]) -> None:
+        """What refs of users refer to, in their live forms, is gone, and these attempts have met it."""
+        lost = self._outputs.lose_live(forms, self._form)
+        self._driver.tell(events.Lost(tuple(lost), attempts))
+
+    def release(self, node: str) -> None:
+        """Its output is in memory no more. The saves stay."""
+        self._forms.pop(node, None)
+        self._written.pop(node, None)
+
+    def drop(self, node: str, through: int) -> None:
+        """What attempts up to this one have saved counts no more."""
+        forms = self._forms.get(node, {})
+        for attempt, part in [key for key in forms if key[0] <= through]:
+            del forms[attempt, part]
+        kept = []
+        for blob in self._blobs.pop(node, ()):
+            if blob.attempt <= through:
+                self._named[blob.reference] -= 1
+                if not self._named[blob.reference]:  # else a ref that somebody else saved as well
+                    self._store.delete(blob.reference)
+            else:
+                kept.append(blob)
+        if kept:
+            self._blobs[node] = kept
+
+    def blob(self, node: str, part: int, attempt: int) -> Blob | None:
+        """Where a part is saved, if that is a blob."""
+        for blob in self._blobs.get(node, ()):
+            if blob.part == part and blob.attempt == attempt:
+                return Blob(blob.reference)
+        return None
+
+    def output(self, row: Row) -> tuple[Part, ...]:
+        """As everybody will find it who asks for it, now or later: the declared parts, then the refs in them."""
+        parts = range(row.every_part.bit_length())
+        found: list[Part | None] = [self.blob(row.id, part, row.attempt) for part in parts]
+        for part in parts:
+            value = self._outputs.get(row.id, part)
+            if found[part] is None and isinstance(value, bytes) and not _is_live(value):
+                found[part] = value
+        missing = {(row.id, part) for part in parts if found[part] is None}
+        stored = self._store.values(missing) if missing else {}
+        return tuple([value if value is not None else stored[row.id, part] for part, value in enumerate(found)])
+
+    def _form(self, node: str, part: int, attempt: int) -> Part | None:
+        """What is saved of a ref of a user's."""
+        row = self._driver.run.rows.get(node)
+        if row is None or not row.saved >> part & 1:
+            return None
+        form = self._forms.get(node, {}).get((attempt, part))
+        return form if isinstance(form, bytes) else self.blob(node, part, attempt)
+
+
+def _is_live(value: Part) -> bool:
+    return isinstance(value, bytes) and value[:8] == LIVE
