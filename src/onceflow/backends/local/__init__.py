@@ -26,8 +26,8 @@ not at all, by one receiver.
 - The **side** is read by a thread of its own, which sleeps unless there is something to do while the main thread runs
   user code: to give back jobs that have not started, to start async jobs and threads, to stop jobs.
 - The **channel** carries what user code prints and logs, and how far it is (`output`, `capture`, `listening`,
-  `progress`). The pool passes on what a job said before it reports the job. Descriptors 1 and 2 are pipes that the pool reads, for what goes
-  past Python's streams. Whoever prints faster than the pool reads has to wait.
+  `progress`). The pool passes on what a job said before it reports the job. Descriptors 1 and 2 are pipes that the pool
+  reads, for what goes past Python's streams. Whoever prints faster than the pool reads has to wait.
 
 Exactly once: a job that is in a worker either starts there or is given back, decided by who takes it out of one deque
 under the interpreter lock. Before a job starts, the main thread writes its place in the lane to a page that it shares
