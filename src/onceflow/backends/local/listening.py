@@ -51,9 +51,9 @@ class Listening:
 
     def remove(self, worker: Worker) -> None:
         self._workers.discard(worker)
-        for descriptor in (worker.capture.channel.connection, *worker.capture.pipes):
-            self._unwatch(descriptor)
+        self._unwatch(worker.capture.channel.connection)
         for pipe in worker.capture.pipes:
+            self._unwatch(pipe)
             self._due.pop(pipe, None)
 
     def turn(self, now: float) -> list[float]:
