@@ -35,7 +35,7 @@ def modules() -> list[str]:
 
 
 def cases(module: str) -> list[str]:
-    return [name for name in vars(durable_module(module)) if name.startswith("case_")]
+    return [name for name in vars(native_module(module)) if name.startswith("case_")]
 
 
 def durable_module(name: str) -> ModuleType:
