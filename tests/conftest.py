@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from onceflow.testing.servers.postgres import PostgresServer
 
 # Nothing here may depend on how fast the machine is: no deadline, and no complaint about slow generation.
 settings.register_profile(
@@ -16,3 +21,16 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("onceflow"), derandomize=False, max_examples=2_000)
 settings.load_profile("onceflow")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server for all tests of this process that do not harm it."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """Of an empty database."""
+    return postgres_server.create_database()

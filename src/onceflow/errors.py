@@ -217,6 +217,16 @@ class StorageClosed(StorageError):
     advice = "Open it anew in this process."
 
 
+class MissingPackage(OnceflowError, ImportError):
+    """Raised when something needs a package that is not installed. `package` is its name, `extra` the extra of onceflow
+    that brings it."""
+
+    def __init__(self, package: str, purpose: str, extra: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'onceflow[{extra}]'")
+
+
 class NoSuchRun(OnceflowError, LookupError):
     """Raised when there is no run of this id or name. `run` is what was asked for."""
 
