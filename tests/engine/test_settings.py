@@ -278,3 +278,27 @@ def test_a_script_is_configured_by_its_environment(tmp_path: Path) -> None:
         ONCEFLOW_DURABILITY="process",
     )
     assert output.strip() == str(tmp_path / "home")
+
+
+@pytest.mark.parametrize(("given", "bytes"), [(1_000, 1_000), ("1000", 1_000), ("2GB", 2_000_000_000), ("1MiB", 2**20)])
+def test_memory_for_large_values_is_bytes_or_a_text(given: Any, bytes: int) -> None:
+    assert settings.find(object_memory=given).object_memory == bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        (
+            "object_memory",
+            "much",
+            "it is a number of bytes from 0 to 2**63, or a text such as '512MB' or '2GiB', not 'much'",
+        ),
+        ("object_memory", 0, "it is more than nothing"),
+        ("object_patience", "x", "it is a number of seconds, not 'x'"),
+        ("object_patience", True, "it is a number of seconds, not True"),
+    ],
+)
+def test_what_is_no_size_and_no_time_is_refused(name: str, given: Any, told: str) -> None:
+    with pytest.raises(OnceflowError) as caught:
+        settings.find(**{name: given})
+    assert told in str(caught.value)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, TypedDict
 
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
@@ -20,6 +18,7 @@ from onceflow.authoring.signatures import Shape
 from onceflow.core.effects import Effect, Options
 from onceflow.errors import InvalidOption
 from onceflow.values import metadata
+from onceflow.values.sizes import read_size
 
 
 class PureOptions(TypedDict, total=False):
@@ -179,21 +178,11 @@ def _cpus(value: Any, task: str) -> float:
     return float(value)
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMG]i?)?B", re.ASCII | re.IGNORECASE)
-
-_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
-
-
 def _memory(value: Any, task: str) -> int:
-    count = value
-    if isinstance(value, str) and (size := _SIZE.fullmatch(value)):
-        count = int(Decimal(size[1]) * _UNITS[(size[2] or "").lower()])
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**63:
-        raise InvalidOption(
-            task,
-            f"memory must be a number of bytes from 0 to 2**63, or a text such as '512MB' or '2GiB', not {value!r}",
-        )
-    return count
+    try:
+        return read_size(value)
+    except ValueError as error:
+        raise InvalidOption(task, f"memory must be {error}") from None
 
 
 def _check_rollback(rollback: Any, task: str, shape: Shape) -> None:

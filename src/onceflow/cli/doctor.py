@@ -36,6 +36,8 @@ from onceflow.version import VERSION
 
 LOW = 500_000_000
 """Bytes. With less free space than this, something is said."""
+UNSET = {"workers": "one for each core", "object_memory": "30 % of the memory"}
+"""What settings mean that have no value."""
 
 
 class Finding(NamedTuple):
@@ -70,11 +72,15 @@ def doctor(session: Session) -> int:
     else:
         session.table(["", "what", "finding"], [[f.state, f.name, f.text] for f in findings])
         session.say("")
-        rows = [[name, str(_plain(getattr(found, name))), source] for name, source in sources.items()]
+        rows = [[name, _told(name, getattr(found, name)), source] for name, source in sources.items()]
         session.table(["setting", "value", "from"], rows)
     if bad:
         raise exits.Trouble(f"{bad[0].name}: {bad[0].text}")
     return exits.FINE
+
+
+def _told(name: str, value: Any) -> str:
+    return UNSET[name] if value is None else str(_plain(value))
 
 
 def _plain(value: Any) -> Any:

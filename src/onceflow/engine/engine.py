@@ -96,7 +96,7 @@ class Engine:
         log_level: Level | None = None,
         log_limit: int | None = None,
         event_log: bool | None = None,
-        object_memory: int | None = None,
+        object_memory: int | str | None = None,
         object_patience: float | None = None,
         progress: bool | None = None,
     ) -> None:

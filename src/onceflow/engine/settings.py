@@ -13,6 +13,7 @@ import msgspec
 from onceflow.engine.logs.lines import level_number
 from onceflow.errors import InvalidOption
 from onceflow.storage.journal import Durability
+from onceflow.values.sizes import read_size
 
 HOME = ".onceflow"
 PREFIX = "ONCEFLOW_"
@@ -140,8 +141,21 @@ def _count(value: Any) -> int:
     return count
 
 
+def _size(value: Any) -> int:
+    try:
+        size = read_size(int(value) if isinstance(value, str) and value.isdecimal() else value)
+    except ValueError as error:
+        raise ValueError(f"it is {error}") from None
+    if size == 0:
+        raise ValueError("it is more than nothing")
+    return size
+
+
 def _seconds(value: Any) -> float:
-    seconds = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else -1.0
+    try:
+        seconds = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        seconds = -1.0
     if not seconds >= 0:
         raise TypeError(f"it is a number of seconds, not {value!r}")
     return seconds
@@ -191,7 +205,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "log_level": _level,
     "log_limit": _count,
     "event_log": _flag,
-    "object_memory": _count,
+    "object_memory": _size,
     "object_patience": _seconds,
     "progress": _flag,
 }
