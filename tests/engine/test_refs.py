@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -313,8 +314,23 @@ def test_a_ref_of_ones_own_that_lacks_something_says_what(engine: Engine) -> Non
     def make_unfinished() -> Ref[int]:
         return Unfinished()
 
-    with pytest.raises(TaskFailed, match="Unfinished has to define `_checkpoint`: what to save of it"):
+    with pytest.raises(TaskFailed, match="Unfinished has to define `_checkpoint`: what to save of it") as caught:
         engine.run(make_unfinished.bind())
+    notes = "".join(getattr(caught.value.__cause__, "__notes__", []))
+    assert "Unfinished._checkpoint was asked what to save of a ref that the task returned" in notes
+
+
+def test_a_ref_of_ones_own_that_cannot_be_pickled_is_named(engine: Engine) -> None:
+    class Stuck(FileRef):
+        def __init__(self) -> None:
+            self.path, self.lock = "stuck", threading.Lock()
+
+    @task
+    def make_stuck() -> Ref[str]:
+        return Stuck()
+
+    with pytest.raises(TaskFailed, match=r"Stuck cannot be pickled: .* nothing that belongs to one process"):
+        engine.run(make_stuck.bind())
 
 
 def test_a_lost_ref_of_ones_own_is_restored_from_what_was_saved(engine: Engine, tmp_path: Path) -> None:

@@ -117,8 +117,14 @@ _LONGEST = 64 * 1024
 
 
 def live_form(ref: Ref[Any], dump: Callable[[Any], bytes]) -> bytes:
-    """Raises what pickling it raises, and `InvalidRef`."""
-    form = LIVE + dump(ref)
+    """Raises `InvalidRef`."""
+    try:
+        form = LIVE + dump(ref)
+    except Exception as error:
+        raise InvalidRef(
+            f"{type(ref).__qualname__} cannot be pickled: {error}. A ref should hold what is needed to find its value, "
+            "and nothing that belongs to one process"
+        ) from error
     if len(form) > _LONGEST:
         raise InvalidRef(
             f"{ref!r} takes {len(form)} bytes by itself. A ref should be small, and refer to what is large"
@@ -129,7 +135,11 @@ def live_form(ref: Ref[Any], dump: Callable[[Any], bytes]) -> bytes:
 def kept_form(live: bytes, dump: Callable[[Any], bytes]) -> bytes:
     """Calls `_checkpoint` of the ref."""
     ref = restore(live)
-    return KEPT + dump((type(ref), ref._checkpoint()))
+    try:
+        return KEPT + dump((type(ref), ref._checkpoint()))
+    except Exception as error:
+        error.add_note(f"{type(ref).__qualname__}._checkpoint was asked what to save of a ref that the task returned")
+        raise
 
 
 def is_own(form: bytes | memoryview) -> bool:
