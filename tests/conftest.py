@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,10 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("onceflow"), derandomize=False, max_examples=2_000)
 settings.load_profile("onceflow")
+
+# A shell without job control lets what it starts with `&` ignore Ctrl-C, and so would whatever tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
