@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -35,7 +36,15 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture
-def postgres_url(postgres_server: PostgresServer) -> str:
-    """Of an empty database."""
+@pytest.fixture(scope="session")
+def postgres_database(postgres_server: PostgresServer) -> str:
+    """A database that one test after the other empties."""
     return postgres_server.create_database()
+
+
+@pytest.fixture
+def postgres_url(postgres_database: str) -> str:
+    """Of an empty database."""
+    with psycopg.connect(postgres_database) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS onceflow CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    return postgres_database

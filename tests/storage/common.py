@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import onceflow
 from onceflow.storage import journal
@@ -48,6 +49,12 @@ def bodies(store: Journal, run: str) -> list[bytes]:
 def quick(path: Path) -> SqliteJournal:
     """A journal that does not wait for the disk."""
     return SqliteJournal(path / "journal.db", durability="process")
+
+
+class Opening(Protocol):
+    """Opens a journal; all that one of these opens are of the same runs."""
+
+    def __call__(self, *, clock: Callable[[], float] = time.time) -> Journal: ...
 
 
 class Child:

@@ -1,12 +1,14 @@
-"""The journal against the simplest model of it: any batches, in any groups, through two connections to one file."""
+"""The journal against the simplest model of it: any batches, in any groups, through two connections."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 
-from hypothesis import given, settings
+import psycopg
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onceflow.storage.journal import (
@@ -25,6 +27,7 @@ from onceflow.storage.journal import (
     Taken,
 )
 from onceflow.storage.memory import MemoryJournal
+from onceflow.storage.postgres.journal import PostgresJournal
 from tests.storage.common import append, bodies, commit_all, create, quick
 
 IDS = st.sampled_from(["a", "b", "c"])
@@ -84,18 +87,30 @@ def expect(runs: Runs, batch: list[Request]) -> tuple[Runs, list[type]]:
 @given(GROUPS)
 @settings(max_examples=30)
 def test_any_batches_do_what_the_model_says(groups: list[tuple[int, list[list[Request]]]]) -> None:
-    runs: Runs = {}
     with tempfile.TemporaryDirectory() as folder:
-        stores = [quick(Path(folder)), quick(Path(folder))]
-        for index, batches in groups:
-            outcomes: list[Outcome] = commit_all(stores[index], batches)
-            for batch, outcome in zip(batches, outcomes, strict=True):
-                runs, kinds = expect(runs, batch)
-                assert [type(result) for result in outcome.results] == kinds
+        compare([quick(Path(folder)), quick(Path(folder))], groups)
 
-        for store in stores:
-            assert content(store) == runs
-            store.close()
+
+@given(GROUPS)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_batches_do_the_same_in_postgres(postgres_url: str, groups: list[tuple[int, list[list[Request]]]]) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS onceflow CASCADE")
+
+    compare([PostgresJournal(postgres_url), PostgresJournal(postgres_url)], groups)
+
+
+def compare(stores: Sequence[Journal], groups: list[tuple[int, list[list[Request]]]]) -> None:
+    runs: Runs = {}
+    for index, batches in groups:
+        outcomes: list[Outcome] = commit_all(stores[index], batches)
+        for batch, outcome in zip(batches, outcomes, strict=True):
+            runs, kinds = expect(runs, batch)
+            assert [type(result) for result in outcome.results] == kinds
+
+    for store in stores:
+        assert content(store) == runs
+        store.close()
 
 
 @given(GROUPS)

@@ -82,9 +82,10 @@ class MemoryJournal:
             self._bytes += len(entry.body) + len(entry.value or b"")
         for command in changes.commands:
             self._commands[next(self._command_numbers)] = command
-        for _, forgotten in changes.forgotten:
+        for number, forgotten in changes.forgotten:
             for key in forgotten:
-                self._commands.pop(key, None)
+                if key in self._commands and self._commands[key][0] == number:
+                    del self._commands[key]
         self._commits += 1
         self._written += len(changes.entries)
         application.finish()

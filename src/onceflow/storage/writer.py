@@ -1,9 +1,9 @@
-"""The thread that commits. It has the one connection of a journal that writes, and lends it to callers that want to
-commit in their own thread while nobody else writes (`commit_at_once`).
+"""The thread that commits to SQLite. It has the one connection of a journal that writes, and lends it to callers that
+want to commit in their own thread while nobody else writes (`commit_at_once`).
 
-It sleeps until a batch arrives, takes its turn among the processes, and puts everything that is queued by then into one
-transaction: the busier it is, the more shares a commit. What each batch does is decided by `applying`, inside the
-transaction; here is only how the decision reaches the disk.
+It sleeps until a batch arrives (`grouping`), takes its turn among the processes, and puts everything that is queued by
+then into one transaction: the busier it is, the more shares a commit. What each batch does is decided by `applying`,
+inside the transaction; here is only how the decision reaches the disk.
 
 The log is copied into the database (a *checkpoint*) here as well, after the answers are given, instead of by SQLite in
 the middle of some unlucky commit. It is done while the turn is held: nothing is appended meanwhile, so the whole log is
@@ -17,20 +17,18 @@ be written (a text that is none, a value beyond SQLite's limits) fails alone.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
-import logging
-import queue
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from onceflow.errors import StorageClosed, StorageError
+from msgspec.structs import replace
+
 from onceflow.storage import failures, schema
 from onceflow.storage.applying import Application, Changes, Known, Rows
-from onceflow.storage.journal import Answer, Entry, Failed, Outcome, Request, RunRow, Statistics
+from onceflow.storage.grouping import Batch, GroupWriter
+from onceflow.storage.journal import Entry, Outcome, Request, RunRow, Statistics
 from onceflow.storage.turns import Turns
 
 CHECKPOINT_BYTES = 2**20
@@ -46,55 +44,28 @@ COMMIT_BYTES = 2 * 4096
 DIGITS = 5
 """Of a second's fraction. SQLite's JSON, through which rows are looked up, keeps no more."""
 
-logger = logging.getLogger(__name__)
 
-Batch = tuple[Sequence[Request], Answer]
-
-
-class Writer:
-    """Start it with a connection, which it closes in the end. All methods but `leave_to_parent` are thread-safe."""
+class Writer(GroupWriter):
+    """Start it with a connection, which it closes in the end."""
 
     def __init__(self, connection: sqlite3.Connection, turns: Turns, path: Path, clock: Callable[[], float]) -> None:
+        super().__init__(str(path))
         self._turns = turns
         self._path = path
         self._clock = clock
-        self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._closed: str | None = None
-        """Why nothing can be submitted any more."""
-        self._failure: StorageError | None = None
         self._rows = Rows()
         self._data_version: int | None = None
         self._since_checkpoint = 0
-        self._commits = self._batches = self._entries = self._bytes = 0
-        self._commit_seconds = 0.0
-        self._unanswered = 0
-        """Batches that were queued and whose answers have not been given."""
-        self._writing = threading.Lock()
-        """Held by whoever uses the connection."""
         self._connection: sqlite3.Connection | None = connection
-        self._thread = threading.Thread(target=self._work, name=f"onceflow journal {path}", daemon=True)
-        self._thread.start()
-
-    def submit(self, requests: Sequence[Request], answer: Answer) -> None:
-        if self._closed is not None:
-            raise StorageClosed(str(self._path), self._closed)
-        with self._lock:
-            if self._closed is not None:
-                raise StorageClosed(str(self._path), self._closed)
-            self._unanswered += 1
-            self._queue.put((requests, answer))
+        self._start()
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
-        """Commits in the caller's thread, if nobody else writes or waits: that spares two switches of threads. None if
-        that cannot be; nothing has happened then."""
+        """Commits in the caller's thread, if nobody else writes or waits. None if that cannot be; nothing has happened
+        then."""
         if not self._writing.acquire(blocking=False):
             return None
         try:
-            with self._lock:
-                if self._unanswered or self._closed is not None or self._failure is not None:
-                    return None
-            if not self._turns.try_to_acquire():
+            if not self._may_commit_at_once() or not self._turns.try_to_acquire():
                 return None
             try:
                 (outcome,) = self._commit([requests])
@@ -106,47 +77,22 @@ class Writer:
             self.submit([], _ignore)
         return outcome
 
-    def close(self) -> None:
-        """Commits what was submitted before. Not to be called by an answer."""
-        if self._closed is None:
-            with self._lock:
-                if self._closed is None:
-                    self._closed = "it was closed"
-                    self._queue.put(None)
-        self._thread.join()
-
     def leave_to_parent(self) -> None:
-        self._closed = "it was opened by the process that this one was forked from"
+        super().leave_to_parent()
         _left_to_parent.append(self._connection)
         self._connection = None
 
     def statistics(self) -> Statistics:
-        return Statistics(
-            commits=self._commits,
-            batches=self._batches,
-            entries=self._entries,
-            bytes=self._bytes,
-            commit_seconds=self._commit_seconds,
-            turn_seconds=self._turns.seconds_waited,
-        )
+        return replace(super().statistics(), turn_seconds=self._turns.seconds_waited)
 
-    def _work(self) -> None:
-        ending = False
-        while not ending:
-            first = self._queue.get()
-            if first is None:
-                break
-            with self._writing:
-                ending = self._write_group(first)
-        with self._writing:
-            self._take_turn()
-            if self._connection is not None:
-                with contextlib.suppress(sqlite3.Error):
-                    self._connection.close()
-            self._turns.close()
+    def _let_go(self) -> None:
+        self._take_turn()
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+        self._turns.close()
 
     def _write_group(self, first: Batch) -> bool:
-        """Commits what is queued. Whether the journal ends after it."""
         if self._failure is None:
             self._take_turn()
         group, ending = self._drain(first)
@@ -173,29 +119,6 @@ class Writer:
         except OSError as error:
             self._fail(failures.from_system(error, self._path))
 
-    def _fail(self, error: StorageError) -> None:
-        self._failure = error
-        logger.error("the journal writes nothing more: %s", error)
-
-    def _drain(self, first: Batch) -> tuple[list[Batch], bool]:
-        """What is queued now, and whether the journal ends after it."""
-        group = [first]
-        for _ in range(self._queue.qsize()):
-            batch = self._queue.get()
-            if batch is None:
-                return group, True
-            group.append(batch)
-        return group, False
-
-    def _answer(self, group: list[Batch], outcomes: list[Outcome]) -> None:
-        for (_, answer), outcome in zip(group, outcomes, strict=True):
-            try:
-                answer(outcome)
-            except Exception:
-                logger.exception("an answer of the journal %s was not taken", self._path)
-        with self._lock:
-            self._unanswered -= len(group)
-
     def _commit(self, batches: list[Sequence[Request]]) -> list[Outcome]:
         try:
             return self._transact(batches)
@@ -209,17 +132,12 @@ class Writer:
         except Exception as error:
             self._roll_back()
             reason = error
-        if len(batches) > 1:
-            return list(itertools.chain.from_iterable(self._commit([batch]) for batch in batches))
-        return [self._failed(batches[0], StorageError(str(self._path), f"this cannot be written: {reason}"))]
+        return self._one_by_one(batches, reason)
 
     def _roll_back(self) -> None:
         with contextlib.suppress(sqlite3.Error):
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute(schema.ROLLBACK)
-
-    def _failed(self, requests: Sequence[Request], error: StorageError) -> Outcome:
-        return Outcome((Failed(error),) * len(requests), ok=False)
 
     def _transact(self, batches: list[Sequence[Request]]) -> list[Outcome]:
         if self._failure is not None:

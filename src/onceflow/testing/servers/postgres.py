@@ -43,6 +43,13 @@ NOBODY = 65534
 
 USER = "onceflow"
 
+PREFIX = "onceflow-postgres-"
+"""Of temporary folders."""
+
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 2**30
+"""That must be free there if files are to lie in memory."""
+
 SECONDS = 60.0
 """For starting and for stopping."""
 
@@ -85,7 +92,9 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = 0
         self._password = secrets.token_hex(16)
-        self.folder = Path(tempfile.mkdtemp(prefix="onceflow-postgres-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=None if durable else _memory()))
+        self._copied: Path | None = None
+        """Programs that had to be copied. Nothing can be executed where memory is used as a disk."""
         self.port = 0
         try:
             self._user = NOBODY if os.geteuid() == 0 else None
@@ -167,6 +176,8 @@ class PostgresServer:
             self.stop("crash")
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
+            if self._copied is not None:
+                shutil.rmtree(self._copied, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
@@ -188,11 +199,13 @@ class PostgresServer:
         if self._user is None or all(_is_open_to_all(folder) for folder in (programs, *programs.parents)):
             return programs
         installed = programs.resolve().parent
-        copy = self.folder / installed.parent.name / installed.name
+        self._copied = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._copied.chmod(0o755)
+        copy = self._copied / installed.parent.name / installed.name
         shutil.copytree(installed, copy, symlinks=True)
         libraries = Path(f"{installed.parent}.libs")  # where a package from a registry keeps them
         if libraries.is_dir():
-            shutil.copytree(libraries, self.folder / libraries.name, symlinks=True)
+            shutil.copytree(libraries, self._copied / libraries.name, symlinks=True)
         return copy / programs.name
 
     def _initialise(self) -> None:
@@ -272,6 +285,13 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+def _memory() -> Path | None:
+    """Where files cost no disk, if there is such a place."""
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
+        return MEMORY
+    return None
 
 
 def _is_open_to_all(folder: Path) -> bool:

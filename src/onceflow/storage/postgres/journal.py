@@ -1,0 +1,243 @@
+"""The journal in a PostgreSQL database: reading, and the whole behind `storage.journal`.
+
+A run is read without holding a transaction open: its entries are only ever added, so those that were there when the
+run was looked up are the same whenever they are fetched, over whichever connection. A reader that loses its connection
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from onceflow.errors import NoSuchRun, StorageClosed, StorageError
+from onceflow.storage import forks
+from onceflow.storage.journal import Answer, Command, Entry, Loaded, Outcome, Request, RunRow, Statistics
+from onceflow.storage.postgres import connecting, schema
+from onceflow.storage.postgres.attendance import Attendance, Member
+from onceflow.storage.postgres.writer import PostgresWriter
+from onceflow.values.metadata import decode as decode_metadata
+from onceflow.values.metadata import fits
+
+if TYPE_CHECKING:
+    import psycopg
+
+T = TypeVar("T")
+
+CHUNK = 256
+"""Entries that are read at once."""
+
+PAGE = 1000
+"""Runs that are read at once, where not the database but we decide which of them fit."""
+
+OPENING = 10.0
+"""Seconds that a server has to answer when a journal is opened."""
+
+MOST_IDLE = 4
+"""Connections for reading that are kept for the next reader."""
+
+
+class PostgresJournal:
+    """A `Journal`. Opening it creates the tables, or brings older ones up to date. `member` is the engine that it is
+    opened for; without one it makes one up."""
+
+    def __init__(self, url: str, member: Member | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        member = member or Member(os.urandom(8).hex(), "", "")
+        self.url = url
+        self._place = connecting.redacted(url)
+        self._idle: list[psycopg.Connection[Any]] = []
+        self._lock = threading.Lock()
+        self._closed: str | None = None
+        self._ask(lambda connection: schema.bring_up_to_date(connection, self._place), OPENING)
+        self.attendance = Attendance(url, self._place, member)
+        self._writer = PostgresWriter(url, self._place, member.id, clock, self.attendance.enrol)
+        forks.watch(self)
+
+    def submit(self, requests: Sequence[Request], answer: Answer) -> None:
+        self._writer.submit(requests, answer)
+
+    def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
+        return self._writer.commit_at_once(requests)
+
+    def statistics(self) -> Statistics:
+        return self._writer.statistics()
+
+    def close(self) -> None:
+        if self._closed is None:
+            self._closed = "it was closed"
+            self._writer.close()
+            self.attendance.close()
+            with self._lock:
+                while self._idle:
+                    self._idle.pop().close()
+
+    def leave_to_parent(self) -> None:
+        self._closed = "it was opened by the process that this one was forked from"
+        _left_to_parent.extend(self._idle)
+        self._idle = []
+        self._writer.leave_to_parent()
+        self.attendance.leave_to_parent()
+
+    def get_run(self, run: str) -> RunRow | None:
+        return self._one(schema.GET_RUN, run)
+
+    def find_name(self, name: str) -> RunRow | None:
+        return self._one(schema.FIND_NAME, name)
+
+    def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
+        wanted = {"prefix": prefix, "end": schema.after_prefix(prefix), "limit": limit}
+        return [RunRow(*row) for row in self._rows(schema.FIND_PREFIX, wanted)]
+
+    def list_runs(
+        self,
+        *,
+        statuses: Sequence[str] | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        metadata: str | None = None,
+        before: str | None = None,
+        limit: int | None = 100,
+    ) -> list[RunRow]:
+        wanted = {
+            "statuses": None if statuses is None else list(statuses),
+            "name": name,
+            "end": schema.after_prefix(name or ""),
+            "workflow": workflow,
+            "before": before,
+            "limit": limit,
+        }
+        if metadata is None:
+            return [RunRow(*row) for row in self._rows(schema.LIST_RUNS, wanted)]
+        members = decode_metadata(metadata)
+        found: list[RunRow] = []
+        while limit is None or len(found) < limit:
+            page = [RunRow(*row) for row in self._rows(schema.LIST_RUNS, wanted | {"limit": PAGE})]
+            found += [row for row in page if fits(decode_metadata(row.metadata), members)]
+            if len(page) < PAGE:
+                break
+            wanted["before"] = page[-1].id
+        return found[:limit]
+
+    def last_runs(
+        self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
+    ) -> list[RunRow]:
+        wanted = {"statuses": list(statuses), "workflow": workflow, "limit": limit, "among": among}
+        return [RunRow(*row) for row in self._rows(schema.LAST_RUNS, wanted)]
+
+    def size(self, run: str) -> int:
+        found = self._rows(schema.SIZE_OF_RUN, (run,))
+        return int(found[0][0])
+
+    @contextlib.contextmanager
+    def load(self, run: str) -> Iterator[Loaded]:
+        found = self._rows(schema.LOAD_RUN, (run,))
+        if not found:
+            raise NoSuchRun(run)
+        number, count, graph, settings, *columns = found[0]
+        entries = _Entries(self, run, number, count)
+        try:
+            yield Loaded(RunRow(*columns), graph, settings, entries)
+        finally:
+            entries.over = True
+
+    def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
+        found = self._rows(schema.NAMED_BLOBS, (run,))
+        if not found:
+            return None, set()
+        *columns, named = found[0]
+        return RunRow(*columns), set(named)
+
+    def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
+        return [Entry(*row) for row in self._rows(schema.LAST_ENTRIES, (run, among, list(kinds)))]
+
+    def commands(self, owner: str) -> list[Command]:
+        return [Command(*row) for row in self._rows(schema.LIST_COMMANDS, (owner,))]
+
+    def read_entries(self, number: int, first: int, end: int) -> list[Entry]:
+        """Of a run that was loaded."""
+        return [Entry(*row) for row in self._rows(schema.LOAD_ENTRIES, (number, first, end), binary=True)]
+
+    def ask(self, question: str, wanted: Any = (), *, patience: float = connecting.PATIENCE) -> list[tuple[Any, ...]]:
+        """For `fleet`. All rows that a statement of `schema` gives."""
+        return self._ask(lambda connection: connection.execute(question, wanted).fetchall(), patience)
+
+    @property
+    def place(self) -> str:
+        """What errors call it."""
+        return self._place
+
+    def _one(self, statement: str, wanted: str) -> RunRow | None:
+        found = self._rows(statement, (wanted,))
+        return RunRow(*found[0]) if found else None
+
+    def _rows(self, statement: str, wanted: Any, *, binary: bool = False) -> list[tuple[Any, ...]]:
+        return self._ask(lambda connection: connection.execute(statement, wanted, binary=binary).fetchall())
+
+    def _ask(self, act: Callable[[Any], T], patience: float = connecting.PATIENCE) -> T:
+        def attempt() -> T:
+            with self._reading() as connection:
+                return act(connection)
+
+        return connecting.persistently(attempt, self._place, patience)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Any]:
+        """A connection for one reader. After an error it is not used again."""
+        if self._closed is not None:
+            raise StorageClosed(self._place, self._closed)
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = connecting.connect(self.url)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            if self._is_open() and len(self._idle) < MOST_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _is_open(self) -> bool:
+        return self._closed is None
+
+
+class _Entries:
+    """Those of a loaded run, in order."""
+
+    def __init__(self, journal: PostgresJournal, run: str, number: int, count: int) -> None:
+        self._journal = journal
+        self._run = run
+        self._number = number
+        self._count = count
+        self._fetched = 0
+        self._chunk: Iterator[Entry] = iter(())
+        self.over = False
+
+    def __iter__(self) -> _Entries:
+        return self
+
+    def __next__(self) -> Entry:
+        if self.over:
+            raise StorageError(self._journal.place, f"run {self._run} is not being read any more")
+        entry = next(self._chunk, None)
+        if entry is not None:
+            return entry
+        if self._fetched == self._count:
+            raise StopIteration
+        end = min(self._fetched + CHUNK, self._count)
+        chunk = self._journal.read_entries(self._number, self._fetched, end)
+        if len(chunk) < end - self._fetched:  # it was deleted meanwhile
+            raise NoSuchRun(self._run)
+        self._fetched, self._chunk = end, iter(chunk)
+        return next(self._chunk)
+
+
+_left_to_parent: list[Any] = []
+"""In a forked child: connections that must not be closed."""

@@ -1,0 +1,276 @@
+"""The tables of the PostgreSQL journal, every statement on them, and how older ones are brought up to date.
+
+Everything lies in a schema of its own, `onceflow`, which is the search path of all our connections. Texts that are
+compared are in the order of their code points (`"C"`), as in SQLite.
+
+`run.number` is drawn from a sequence in blocks, so that an engine needs to ask for one only now and then; it says
+nothing about time. The order of runs is (`created`, `number`).
+
+`enter` is what every transaction begins with: it proves that whoever writes may still write, that the runs concerned
+are as they were read, and appends entries, which is all that most transactions do. `engine.sequence` counts the
+transactions of an engine. If a connection is lost in a commit, the number tells whether it has happened; and before
+that is asked, `engine.generation` is changed, so that it cannot happen any more (see `writer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onceflow.errors import StorageTooNew
+
+Connection = Any
+"""A psycopg connection. Named loosely here, because the package is optional."""
+
+Migration = Callable[[Connection], None]
+
+SCHEMA = "onceflow"
+
+BLOCK = 1000
+"""Numbers of runs that an engine draws at once."""
+
+GONE = "OF001"
+"""The SQLSTATE of `enter` if the engine may not write any more."""
+STALE = "OF002"
+"""That if a run is not as it was read."""
+
+MIGRATING = 7_061_945
+"""The advisory lock of whoever migrates: any number that nobody else uses."""
+
+TABLES = (
+    """
+    CREATE TABLE run (
+        number bigint PRIMARY KEY,
+        id text COLLATE "C" NOT NULL UNIQUE,
+        name text COLLATE "C" UNIQUE,
+        workflow text NOT NULL,
+        status text NOT NULL,
+        epoch bigint NOT NULL,
+        owner text,
+        digest text NOT NULL,
+        created double precision NOT NULL,
+        updated double precision NOT NULL,
+        metadata text
+    ) WITH (fillfactor = 70)
+    """,
+    "CREATE INDEX run_status ON run (status)",
+    "CREATE INDEX run_owner ON run (owner)",
+    "CREATE INDEX run_order ON run (created, number)",
+    f"CREATE SEQUENCE run_block INCREMENT {BLOCK} MINVALUE 1 START 1",
+    "CREATE TABLE definition (number bigint PRIMARY KEY, graph bytea NOT NULL, settings bytea NOT NULL)",
+    """
+    CREATE TABLE entry (
+        run bigint NOT NULL,
+        place bigint NOT NULL,
+        kind text NOT NULL,
+        node text NOT NULL,
+        body bytea NOT NULL,
+        value bytea,
+        blob text,
+        PRIMARY KEY (run, place)
+    )
+    """,
+    "ALTER TABLE entry ALTER COLUMN value SET STORAGE EXTERNAL",
+    """
+    CREATE TABLE command (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        run bigint NOT NULL,
+        kind text NOT NULL,
+        body bytea NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE engine (
+        id text PRIMARY KEY,
+        host text NOT NULL,
+        home text NOT NULL,
+        about text NOT NULL,
+        started timestamptz NOT NULL DEFAULT clock_timestamp(),
+        expires timestamptz NOT NULL,
+        seconds double precision NOT NULL,
+        generation bigint NOT NULL DEFAULT 0,
+        sequence bigint NOT NULL DEFAULT 0
+    ) WITH (fillfactor = 50)
+    """,
+    f"""
+    CREATE FUNCTION enter(
+        me text, my_generation bigint, my_sequence bigint,
+        numbers bigint[], epochs bigint[], statuses text[], owners text[],
+        runs bigint[], places bigint[], kinds text[], nodes text[], bodies bytea[], given bytea[], blobs text[]
+    ) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE engine SET sequence = my_sequence WHERE id = me AND generation = my_generation;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'engine % is no more', me USING ERRCODE = '{GONE}';
+        END IF;
+        IF cardinality(numbers) > 0 THEN
+            PERFORM 1 FROM run WHERE number = ANY (numbers) ORDER BY number FOR NO KEY UPDATE;
+            IF cardinality(numbers) <> (
+                SELECT count(*) FROM unnest(numbers, epochs, statuses, owners) AS known (number, epoch, status, owner)
+                JOIN run USING (number, epoch, status) WHERE run.owner IS NOT DISTINCT FROM known.owner
+            ) THEN
+                RAISE EXCEPTION 'a run has changed' USING ERRCODE = '{STALE}';
+            END IF;
+        END IF;
+        IF cardinality(runs) > 0 THEN
+            INSERT INTO entry (run, place, kind, node, body, value, blob)
+            SELECT * FROM unnest(runs, places, kinds, nodes, bodies, given, blobs);
+        END IF;
+    END
+    $$
+    """,
+)
+
+COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata"
+ENTRY = "kind, node, body, value, blob"
+
+CREATE_SCHEMA = f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
+FIND_SCHEMA = "SELECT to_regclass('onceflow.version') IS NOT NULL"
+CREATE_VERSION = "CREATE TABLE IF NOT EXISTS version (number integer NOT NULL)"
+GET_VERSION = "SELECT coalesce(max(number), 0) FROM version"
+FORGET_VERSION = "DELETE FROM version"
+SET_VERSION = "INSERT INTO version (number) VALUES (%s)"
+LOCK_MIGRATION = f"SELECT pg_advisory_xact_lock({MIGRATING})"
+
+ENTER = f"""
+    SELECT enter({", ".join(["%b"] * 3)},
+        %b::bigint[], %b::bigint[], %b::text[], %b::text[],
+        %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::text[])
+"""
+NEXT_BLOCK = "SELECT nextval('run_block')"
+LOOK_UP = f"""
+    SELECT number, (SELECT max(place) FROM entry WHERE entry.run = run.number), {COLUMNS} FROM run
+    WHERE id = ANY (%(ids)s) OR name = ANY (%(names)s)
+"""
+CREATE_RUNS = f"""
+    INSERT INTO run (number, {COLUMNS})
+    SELECT * FROM unnest(
+        %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::text[],
+        %b::float8[], %b::float8[], %b::text[]
+    )
+"""
+CHANGE_RUNS = """
+    UPDATE run SET status = changed.status, epoch = changed.epoch, owner = changed.owner, updated = changed.updated
+    FROM unnest(%b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::float8[])
+        AS changed (number, status, epoch, owner, updated)
+    WHERE run.number = changed.number
+"""
+WRITE_DEFINITIONS = """
+    INSERT INTO definition (number, graph, settings) SELECT * FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[])
+"""
+WRITE_COMMANDS = """
+    INSERT INTO command (run, kind, body) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bytea[])
+"""
+FORGET_COMMANDS = "DELETE FROM command WHERE run = %b AND number = ANY (%b::bigint[])"
+DELETE_RUNS = tuple(
+    f"DELETE FROM {table} WHERE {key} = ANY (%b::bigint[])"
+    for table, key in (("entry", "run"), ("definition", "number"), ("command", "run"), ("run", "number"))
+)
+
+GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = %s"
+FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = %s"
+FIND_PREFIX = f"""
+    SELECT {COLUMNS} FROM run WHERE id >= %(prefix)s AND id < %(end)s
+    ORDER BY created DESC, number DESC LIMIT %(limit)s
+"""
+LIST_RUNS = f"""
+    SELECT {COLUMNS} FROM run
+    WHERE (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s))
+        AND (%(name)s::text IS NULL OR (name >= %(name)s AND name < %(end)s))
+        AND (%(workflow)s::text IS NULL OR workflow = %(workflow)s)
+        AND (%(before)s::text IS NULL OR CASE WHEN EXISTS (SELECT 1 FROM run WHERE id = %(before)s)
+            THEN (created, number) < (SELECT created, number FROM run WHERE id = %(before)s)
+            ELSE (created, number) <= (
+                SELECT created, number FROM run WHERE id < %(before)s ORDER BY created DESC, number DESC LIMIT 1
+            )
+        END)
+    ORDER BY created DESC, number DESC LIMIT %(limit)s
+"""
+LAST_RUNS = f"""
+    SELECT {COLUMNS} FROM (SELECT * FROM run ORDER BY created DESC, number DESC LIMIT %(among)s) AS last
+    WHERE status = ANY (%(statuses)s) AND (%(workflow)s::text IS NULL OR workflow = %(workflow)s)
+    ORDER BY created DESC, number DESC LIMIT %(limit)s
+"""
+LOAD_RUN = f"""
+    SELECT number, (SELECT coalesce(max(place) + 1, 0) FROM entry WHERE entry.run = run.number), graph, settings,
+        {COLUMNS}
+    FROM run JOIN definition USING (number) WHERE id = %s
+"""
+LOAD_ENTRIES = f"SELECT {ENTRY} FROM entry WHERE run = %b AND place >= %b AND place < %b ORDER BY place"
+LAST_ENTRIES = f"""
+    SELECT {ENTRY} FROM entry, (
+        SELECT run.number, (SELECT max(place) FROM entry WHERE entry.run = run.number) AS last FROM run WHERE id = %s
+    ) AS found
+    WHERE entry.run = found.number AND place > found.last - %s AND kind = ANY (%s) ORDER BY place
+"""
+LIST_COMMANDS = """
+    SELECT command.number, run.id, command.kind, command.body
+    FROM command JOIN run ON run.number = command.run
+    WHERE run.owner = %s ORDER BY command.number
+"""
+SIZE_OF_RUN = """
+    SELECT coalesce(sum(octet_length(graph) + octet_length(settings)), 0)::bigint + coalesce(sum((
+        SELECT sum(octet_length(body) + coalesce(octet_length(value), 0)) FROM entry WHERE entry.run = run.number
+    )), 0)::bigint
+    FROM run JOIN definition USING (number) WHERE id = %s
+"""
+NAMED_BLOBS = f"""
+    SELECT {COLUMNS}, ARRAY(SELECT DISTINCT blob FROM entry WHERE entry.run = run.number AND blob IS NOT NULL)
+    FROM run WHERE id = %s
+"""
+
+ENROL = """
+    INSERT INTO engine (id, host, home, about, expires, seconds)
+    VALUES (%(id)s, %(host)s, %(home)s, %(about)s, clock_timestamp() + make_interval(secs => %(seconds)s), %(seconds)s)
+    ON CONFLICT (id) DO NOTHING
+"""
+RENEW = """
+    UPDATE engine SET expires = clock_timestamp() + make_interval(secs => seconds)
+    WHERE id = %s AND expires > clock_timestamp()
+"""
+LEAVE = "DELETE FROM engine WHERE id = %s"
+FORGET_DEAD = "DELETE FROM engine WHERE expires < clock_timestamp() - make_interval(secs => %s)"
+IS_LEASED = "SELECT expires > clock_timestamp() FROM engine WHERE id = %s"
+LIST_ENGINES = """
+    SELECT id, host, home, about, extract(epoch FROM started)::float8,
+        extract(epoch FROM expires - clock_timestamp())::float8, seconds,
+        (SELECT count(*) FROM run WHERE run.owner = engine.id AND status = ANY (%s))
+    FROM engine ORDER BY started, id
+"""
+CHANGE_GENERATION = "UPDATE engine SET generation = generation + 1 WHERE id = %s RETURNING generation, sequence"
+CALL = "SELECT pg_notify(%s, %s)"
+
+
+def after_prefix(prefix: str) -> str:
+    """Above every text that starts so."""
+    return prefix + "\U0010ffff"
+
+
+def create_tables(connection: Connection) -> None:
+    for statement in TABLES:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables,)
+"""Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
+
+
+def bring_up_to_date(connection: Connection, place: str) -> None:
+    """Runs the migrations that the database lacks, all or none, while nobody else does the same."""
+    if connection.execute(FIND_SCHEMA).fetchone()[0] and _found(connection, place) == len(MIGRATIONS):
+        return
+    with connection.transaction():
+        connection.execute(LOCK_MIGRATION)
+        connection.execute(CREATE_SCHEMA)
+        connection.execute(CREATE_VERSION)
+        for migrate in MIGRATIONS[_found(connection, place) :]:
+            migrate(connection)
+        connection.execute(FORGET_VERSION)
+        connection.execute(SET_VERSION, (len(MIGRATIONS),))
+
+
+def _found(connection: Connection, place: str) -> int:
+    found: int = connection.execute(GET_VERSION).fetchone()[0]
+    if found > len(MIGRATIONS):
+        raise StorageTooNew(place, found, len(MIGRATIONS))
+    return found

@@ -1,0 +1,308 @@
+"""The thread that commits to PostgreSQL (`grouping`): how what `applying` has decided reaches the database.
+
+Most transactions only append entries: they are one statement, `enter`, and one round trip. The others are sent as a
+pipeline, which is one round trip as well.
+
+**A lost connection.** Whether a transaction was committed whose answer got lost is found out before anything else:
+other connections of this writer are ended, the engine's `generation` is changed, which waits for a transaction of the
+old generation that is still under way and lets none succeed afterwards, and then `sequence` tells which one was the
+last. If it is ours, it has happened; if not, it never will, and is written again. So nothing is written twice, and
+nobody above learns that there was a problem.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onceflow.errors import StorageError
+from onceflow.storage.applying import Application, Changes, Known, Rows
+from onceflow.storage.grouping import Batch, GroupWriter
+from onceflow.storage.journal import CreateRun, Entry, Outcome, Request, RunRow
+from onceflow.storage.postgres import connecting, schema
+
+if TYPE_CHECKING:
+    import psycopg
+
+DIGITS = 6
+"""Of a second's fraction."""
+
+MOST_CONFLICTS = 100
+"""How often in a row others may be quicker."""
+
+Connection = Any
+
+END_OTHERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
+"""
+
+
+class PostgresWriter(GroupWriter):
+    """`enrol` makes the engine known before the first write."""
+
+    def __init__(
+        self, url: str, place: str, engine: str, clock: Callable[[], float], enrol: Callable[[], None]
+    ) -> None:
+        super().__init__(place)
+        self._url = url
+        self._engine = engine
+        self._clock = clock
+        self._enrol = enrol
+        self._title = f"onceflow writer {engine}"
+        self._rows = Rows()
+        self._last_of_block = 0
+        self._connection: psycopg.Connection[Any] | None = None
+        self._generation = self._sequence = 0
+        self._start()
+
+    def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
+        """Commits in the caller's thread, if nobody else writes or waits."""
+        if not self._writing.acquire(blocking=False):
+            return None
+        try:
+            if not self._may_commit_at_once():
+                return None
+            (outcome,) = self._commit([requests])
+            return outcome
+        finally:
+            self._writing.release()
+
+    def leave_to_parent(self) -> None:
+        super().leave_to_parent()
+        _left_to_parent.append(self._connection)
+        self._connection = None
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _write_group(self, first: Batch) -> bool:
+        group, ending = self._drain(first)
+        self._answer(group, self._commit([requests for requests, _ in group]))
+        return ending
+
+    def _commit(self, batches: list[Sequence[Request]]) -> list[Outcome]:
+        failure = self._failure
+        if failure is None:
+            psycopg = connecting.library()
+            try:
+                return self._transact(batches)
+            except StorageError as error:
+                failure = error
+            except psycopg.Error as error:
+                if connecting.is_about_values(error):
+                    return self._one_by_one(batches, error)
+                failure = connecting.as_ours(error, self._place)
+            except Exception as error:
+                return self._one_by_one(batches, error)
+            self._fail(failure)
+        return [self._failed(requests, failure) for requests in batches]
+
+    def _transact(self, batches: list[Sequence[Request]]) -> list[Outcome]:
+        started = time.perf_counter()
+        new = sum([isinstance(request, CreateRun) for batch in batches for request in batch])
+        for _ in range(MOST_CONFLICTS):
+            if new:
+                self._reserve(new)
+            application = Application(self._rows, round(self._clock(), DIGITS))
+            outcomes = self._decide(application, batches)
+            if outcomes is None:
+                self._rows.forget()
+                continue
+            size = 0
+            if any(outcome.ok and batch for outcome, batch in zip(outcomes, batches, strict=True)):
+                known = self._known(batch for batch, outcome in zip(batches, outcomes, strict=True) if outcome.ok)
+                written = self._write(application.changes, known)
+                if written is None:
+                    self._rows.forget()
+                    continue
+                size = written
+            application.finish()
+            self._commit_seconds += time.perf_counter() - started
+            self._commits += 1
+            self._batches += len(batches)
+            self._entries += len(application.changes.entries)
+            self._bytes += size
+            return outcomes
+        raise StorageError(self._place, "too many others write to the same runs")
+
+    def _decide(self, application: Application, batches: list[Sequence[Request]]) -> list[Outcome] | None:
+        """None if something is refused because of what was known from before: it has to be looked up anew."""
+        remembered = bool(self._rows.by_id)
+        ids, names = self._rows.unknown(batches)
+        if ids or names:
+            remembered = bool(self._rows.by_id)
+            self._look_up(ids, names)
+        outcomes = [application.apply(batch) for batch in batches]
+        return outcomes if not remembered or all(outcome.ok for outcome in outcomes) else None
+
+    def _known(self, batches: Any) -> list[Known]:
+        """The runs that these batches are about, as they were before."""
+        runs = {request.run for batch in batches for request in batch if not isinstance(request, CreateRun)}
+        return [self._rows.by_id[run] for run in runs if run in self._rows.by_id]
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _look_up(self, ids: set[str], names: set[str]) -> None:
+        wanted = {"ids": sorted(ids), "names": sorted(names)}
+        found = self._persistently(lambda connection: connection.execute(schema.LOOK_UP, wanted).fetchall())
+        for number, last, *columns in found:
+            self._rows.learn(Known(number, RunRow(*columns), 0 if last is None else last + 1))
+
+    def _reserve(self, runs: int) -> None:
+        """Numbers for so many new runs."""
+        if self._last_of_block - self._rows.last_number < runs:
+            blocks = -(-runs // schema.BLOCK)
+            drawn: list[int] = []
+            while len(drawn) < blocks:
+                block = self._persistently(lambda connection: connection.execute(schema.NEXT_BLOCK).fetchone()[0])
+                if drawn and block != drawn[-1] + schema.BLOCK:  # somebody else drew between
+                    drawn.clear()
+                drawn.append(block)
+            self._rows.last_number = drawn[0] - 1
+            self._last_of_block = drawn[-1] + schema.BLOCK - 1
+        self._rows.numbered = True
+
+    def _persistently(self, act: Callable[[Connection], Any]) -> Any:
+        def attempt() -> Any:
+            try:
+                return act(self._connected())
+            except connecting.library().Error as error:
+                if connecting.is_lost(error):
+                    self._drop()
+                raise
+
+        return connecting.persistently(attempt, self._place)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def _write(self, changes: Changes, known: list[Known]) -> int | None:
+        """How many bytes were handed over. None if somebody else was quicker."""
+        self._enrol()
+        statements, size = _statements(changes)
+        psycopg = connecting.library()
+        while True:
+            connection = self._persistently(lambda connection: connection)
+            sequence = self._sequence + 1
+            enter = (self._engine, self._generation, sequence, *_of_known(known), *_of_entries(changes))
+            try:
+                if statements:
+                    with connection.pipeline():
+                        connection.execute(schema.ENTER, enter, prepare=True)
+                        for statement, columns in statements:
+                            connection.execute(statement, columns, prepare=True)
+                else:
+                    connection.execute(schema.ENTER, enter, prepare=True)
+            except psycopg.Error as error:
+                if connecting.is_conflict(error):
+                    return None
+                if getattr(error, "sqlstate", None) == schema.GONE:
+                    raise StorageError(self._place, f"the lease of engine {self._engine} has run out") from error
+                if not connecting.is_lost(error):
+                    raise
+                self._drop()
+                if self._find_out() < sequence:
+                    continue
+            self._sequence = sequence
+            return size
+
+    def _find_out(self) -> int:
+        """The last transaction of this writer that has been committed. None of those before can be any more."""
+
+        def ask(connection: Connection) -> tuple[int, int] | None:
+            connection.execute(END_OTHERS, (self._title,))
+            found: tuple[int, int] | None = connection.execute(schema.CHANGE_GENERATION, (self._engine,)).fetchone()
+            return found
+
+        found = self._persistently(ask)
+        if found is None:
+            raise StorageError(self._place, f"engine {self._engine} was taken for dead")
+        self._generation, last = found
+        return int(last)
+
+    def _connected(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connecting.connect(self._url, application_name=self._title)
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(connecting.library().Error):
+                connection.close()
+
+
+_left_to_parent: list[Any] = []
+"""In a forked child: connections that must not be used, nor even closed."""
+
+Statement = tuple[str, Sequence[Any]]
+
+
+def _statements(changes: Changes) -> tuple[list[Statement], int]:
+    """What is to be done besides appending entries, and how many bytes all of it is."""
+    made: list[Statement] = []
+    if changes.deleted:
+        made += [(statement, (list(changes.deleted),)) for statement in schema.DELETE_RUNS]
+    new = [known for number, known in changes.runs.items() if number in changes.definitions]
+    if new:
+        made.append((schema.CREATE_RUNS, _columns([_of_run(known) for known in new])))
+        definitions = [(number, run.graph, run.settings) for number, run in changes.definitions.items()]
+        made.append((schema.WRITE_DEFINITIONS, _columns(definitions)))
+    changed = [known for number, known in changes.runs.items() if number not in changes.definitions]
+    if changed:
+        rows = [(each.number, each.row.status, each.row.epoch, each.row.owner, each.row.updated) for each in changed]
+        made.append((schema.CHANGE_RUNS, _columns(rows)))
+    made += [(schema.FORGET_COMMANDS, (number, list(numbers))) for number, numbers in changes.forgotten]
+    if changes.commands:
+        made.append((schema.WRITE_COMMANDS, _columns(changes.commands)))
+    size = sum([len(run.graph) + len(run.settings) for run in changes.definitions.values()])
+    return made, size + sum([_size(entry) for _, _, entry in changes.entries])
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _of_known(known: Sequence[Known]) -> tuple[list[Any], ...]:
+    return (
+        [each.number for each in known],
+        [each.row.epoch for each in known],
+        [each.row.status for each in known],
+        [each.row.owner for each in known],
+    )
+
+
+def _of_entries(changes: Changes) -> tuple[list[Any], ...]:
+    entries = changes.entries
+    return (
+        [number for number, _, _ in entries],
+        [place for _, place, _ in entries],
+        [entry.kind for _, _, entry in entries],
+        [entry.node for _, _, entry in entries],
+        [entry.body for _, _, entry in entries],
+        [entry.value for _, _, entry in entries],
+        [entry.blob for _, _, entry in entries],
+    )
+
+
+def _of_run(known: Known) -> tuple[Any, ...]:
+    row = known.row
+    return (
+        known.number,
+        row.id,
+        row.name,
+        row.workflow,
+        row.status,
+        row.epoch,
+        row.owner,
+        row.digest,
+        row.created,
+        row.updated,
+        row.metadata,
+    )
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.body) + (0 if entry.value is None else len(entry.value))
