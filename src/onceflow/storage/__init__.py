@@ -3,8 +3,8 @@
 - `journal`: the interface, its requests and results. `applying`: what a request does, whatever the database.
 - `sqlite`: the journal in a SQLite file. Its parts: `schema` (statements and migrations), `writer` (the thread that
   commits), `turns` (fairness between processes).
-- `postgres/`: the journal in a PostgreSQL database, for engines on several hosts. `leases`: what those may believe of each
-  other.
+- `postgres/`: the journal in a PostgreSQL database, for engines on several hosts. `leases`: what those may believe of
+  each other.
 - `grouping`: what both have in common, which is that commits are shared.
 - `blobs`: values too large for the journal, as files. `orphans` collects those that no entry names.
 - `locks`: each engine holds a lock whose release proves its death.
