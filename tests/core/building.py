@@ -7,10 +7,11 @@
     loose     no effect, nondeterministic, not saved
 
 A kind may be followed by `saved`, `unsaved`, `deterministic`, `retries=2`, `parts=2`, joined with commas. `a.1` reads
-one part of `a`, `a` all of them, and `after:a` none: a control-only edge.
+one part of `a`, `a` all of them, `after:a` none: a control-only edge. `takes:a` reads all, and takes the actors in it.
 
 `refs("new a.1 b@1")` are three refs in an output: one that the attempt made, one that came in as part 1 of `a`, and the
-output of `b` by reference; the last one is in part 1 of the output, the others in part 0.
+output of `b` by reference; the last one is in part 1 of the output, the others in part 0. `actor` is a version of an
+actor, which the attempt made.
 
 `Drive` speaks of commands as sentences, without attempt numbers (it checks those itself): records begin with `+`, and
 an attempt that must wait for the journal is started with `start!`.
@@ -52,12 +53,16 @@ def graph(text: str, sink: str | None = None) -> Graph:
             else:
                 options = msgspec.structs.replace(options, **CHANGES[change])
         edges: dict[int, int] = {}
+        takes: list[tuple[int, int]] = []
         for read in reads:
-            parent, _, part = read.removeprefix("after:").partition(".")
+            parent, _, part = read.removeprefix("after:").removeprefix("takes:").partition(".")
             mask = 0 if read.startswith("after:") else 1 << int(part) if part else nodes[position[parent]].every_part
             edges[position[parent]] = edges.get(position[parent], 0) | mask
+            if read.startswith("takes:"):
+                takes.append((list(edges).index(position[parent]), mask))
         position[id] = len(nodes)
-        nodes.append(Node(id=id, task=id, options=options, parts=parts, edges=tuple(edges.items())))
+        node = Node(id=id, task=id, options=options, parts=parts, edges=tuple(edges.items()), takes=tuple(takes))
+        nodes.append(node)
     return Graph(nodes, None if sink is None else position[sink])
 
 
@@ -66,8 +71,8 @@ def refs(text: str) -> tuple[RefPart, ...]:
     for word in text.split():
         what, _, holders = word.partition("@")
         node, _, part = what.partition(".")
-        origin = None if what == "new" else (node, int(part or 0))
-        found.append(RefPart(sum(1 << int(holder) for holder in holders or "0"), origin))
+        origin = None if what in ("new", "actor") else (node, int(part or 0))
+        found.append(RefPart(sum(1 << int(holder) for holder in holders or "0"), origin, what == "actor"))
     return tuple(found)
 
 

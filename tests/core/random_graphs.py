@@ -36,6 +36,7 @@ def shape_of(whole: Graph, saved: frozenset[str] = frozenset()) -> Shape:
             node.options.deterministic,
             node.options.checkpoint or node.id in saved or position == whole.sink,
             node.parts,
+            takes={whole.nodes[node.edges[edge][0]].id: mask for edge, mask in node.takes},
         )
         for position, node in enumerate(whole.nodes)
     )

@@ -28,6 +28,22 @@ def test_no_schedule_of_many_breaks_the_law(block, refs):
     simulate_many(range(1_000_000 + block * LONG_BLOCK, 1_000_000 + (block + 1) * LONG_BLOCK), Settings(refs=refs))
 
 
+@pytest.mark.parametrize("block", range(5))
+def test_no_schedule_with_actors_breaks_the_law(block):
+    simulate_many(range(block * BLOCK, (block + 1) * BLOCK), Settings(actors=True))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(16))
+def test_no_schedule_of_many_with_actors_breaks_the_law(block):
+    first = 2_000_000 + block * LONG_BLOCK
+    simulate_many(range(first, first + LONG_BLOCK), Settings(actors=True))
+
+
+def test_every_incremental_state_agrees_with_its_definition_if_there_are_actors():
+    simulate_many(range(100_000, 101_000), Settings(validate=True, actors=True))
+
+
 @pytest.mark.parametrize("refs", [False, True])
 def test_every_incremental_state_agrees_with_its_definition(refs):
     simulate_many(range(100_000, 101_000), Settings(validate=True, refs=refs))

@@ -21,6 +21,16 @@ def test_a_node_whose_refs_are_not_saved_must_not_count_as_saved():
         simulate_many(range(ENOUGH), Settings(rule="values"))
 
 
+def test_who_takes_an_actor_must_wait_for_those_that_read_it():
+    with pytest.raises(Caught, match=r"still reads|does not come to an end"):
+        simulate_many(range(ENOUGH), Settings(rule="hasty", actors=True))
+
+
+def test_a_version_that_was_taken_must_not_count_as_there():
+    with pytest.raises(Caught, match="not all its inputs are available"):
+        simulate_many(range(ENOUGH), Settings(rule="stale", actors=True))
+
+
 @pytest.mark.parametrize(
     ("rule", "shape"),
     [

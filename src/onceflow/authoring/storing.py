@@ -106,6 +106,7 @@ class _Node(msgspec.Struct, array_like=True, gc=False):
     options: Options | None = None
     """If they are not those of the task."""
     by_ref: tuple[int, ...] = ()
+    takes: Sequence[tuple[int, int | str]] = ()
 
 
 class _Workflow(msgspec.Struct, array_like=True, gc=False):
@@ -164,6 +165,7 @@ def encode(graph: WorkflowGraph, buffers: Sequence[str]) -> bytes:
                 [places[id(buffer)] for buffer in template.buffers] if template.buffers else (),
                 None if node.options == task.core_options else node.options,
                 template.by_ref,
+                pack(node.takes),
             )
         )
     definition = _Definition(
@@ -376,6 +378,7 @@ def _node(node: _Node, definition: _Definition, call: Call | Outline) -> Node:
         options=node.options or task.options,
         edges=unpack(node.edges),
         parts=task.parts,
+        takes=unpack(node.takes),
         fingerprint=node.fingerprint,
         call=call,
     )

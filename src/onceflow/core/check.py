@@ -2,7 +2,7 @@
 
 A dry run of the law itself: with nothing done, let every task that may start be done, and saved at once if it has
 `checkpoint=True`; repeat. The graph is safe if everything gets done. The dry run is the real state machine, fed with
-the best of all possible events.
+the best of all possible events. What somebody takes is assumed to be an actor (`taking`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import msgspec
 
 from onceflow.core import commands
 from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node
+from onceflow.core.graph import Edge, Graph, Node
 from onceflow.core.outputs import Outputs
+from onceflow.core.refs import RefPart
 from onceflow.core.rows import Row
 from onceflow.core.state import topological
+from onceflow.core.taking import readers_of, taken_by
 from onceflow.errors import InvalidGraph, OnceflowError, UnsafeGraph
 
 if TYPE_CHECKING:
@@ -40,23 +42,34 @@ class DryRun(Outputs):
         self._play()
 
     def _play(self) -> None:
-        while self._ready or self._reconsider or self._explore:
+        while self._ready or self._reconsider or self._explore or self._takers:
             self._work_off_marks()
             self._retire_rows()
             self._start_ready()
+            self._start_takers()
             pending, self._commands = self._commands, []
             for command in pending:
                 if isinstance(command, commands.Start):
-                    self._become_done(self.rows[command.node], graph=None, small=False)
+                    row = self.rows[command.node]
+                    self._become_done(row, graph=None, small=False, refs=actors_taken(row))
                     pending += self._commands
                     self._commands = []
                 elif isinstance(command, commands.Save):
                     self._become_saved(self.rows[command.node], command.part)
+            if not pending and self._takers and not (self._ready or self._reconsider or self._explore):
+                break
+
+    def _overwrite(self, row: Row, part: int) -> None:
+        if not row.repeatable:  # else it would run again for those who need what it made
+            super()._overwrite(row, part)
 
     @property
     def blocked(self) -> list[Row]:
-        """Tasks that have all they read and still may not start, in topological order."""
-        return [row for row in self.rows.values() if row.state == "waiting" and row.missing == 0]
+        """Tasks that have all they read and still may not start, in topological order; also those that find an actor
+        taken. Those that only wait for a reader are left out, unless they wait for each other."""
+        waiting = [row for row in self.rows.values() if row.state == "waiting"]
+        found = [row for row in waiting if (row.missing == 0 or taken_from(row)) and row not in self._takers]
+        return found or [row for row in waiting if row in self._takers]
 
     def is_done(self, id: str) -> bool:
         return id not in self.rows or self.rows[id].state == "done"
@@ -78,6 +91,8 @@ def is_plainly_safe(graph: Graph) -> bool:
     repeatable settle one after the other as they are saved, so everything becomes quiet, and all is reproducible.
     """
     options = [node.options for node in graph.nodes]
+    if any(node.takes for node in graph.nodes) and not all(o.checkpoint for o in options):
+        return False
     return all(o.checkpoint or o.repeatable for o in options) or all(o.effect == "none" for o in options)
 
 
@@ -100,6 +115,8 @@ def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
 def draw(path: list[Row], prefix: str = "") -> str:
     """The path from what may still change to the task that must not start before it cannot, and why it may change."""
     source, blocked = path[0], path[-1]
+    if taker := _taker_before(blocked):
+        return _draw_taken(source, blocked, taker, prefix)
     origin, task = f"{prefix}{source.id}", f"{prefix}{blocked.id}"
     kind = "has an effect that an undo takes back" if source.effect == "undoable" else "is nondeterministic"
     lines = [" ──▶ ".join(f"{prefix}{row.id}" for row in path), f"{origin} {kind}, and is not saved."]
@@ -120,6 +137,8 @@ def draw(path: list[Row], prefix: str = "") -> str:
 
 def _path_to(blocked: Row) -> list[Row]:
     """From the nearest unsaved ancestor that is not repeatable and keeps the task waiting."""
+    if source := taken_from(blocked) or _waits_to_take(blocked):
+        return [source, blocked]
     undoable = blocked.effect == "undoable"
     came_from: dict[Row, Row] = {}
     queue = [blocked]
@@ -135,6 +154,56 @@ def _path_to(blocked: Row) -> list[Row]:
                     path.append(came_from[path[-1]])
                 return path
     raise AssertionError(f"nothing keeps {blocked.id} from starting")
+
+
+def actors_taken(row: Row) -> tuple[RefPart, ...]:
+    """An actor for each part of its output that somebody takes."""
+    taken = 0
+    for consumer, _, position in row.consumers:
+        for edge, mask in consumer.node.takes:
+            if edge == position:
+                taken |= mask
+    return tuple([RefPart(1 << part, actor=True) for part in range(taken.bit_length()) if taken >> part & 1])
+
+
+def taken_from(row: Row) -> Row | None:
+    """Who made what this row should read, and somebody else has taken."""
+    for parent, mask in row.parents:
+        if parent.state == "done" and mask & ~parent.available:
+            return parent
+    return None
+
+
+def _waits_to_take(row: Row) -> Row | None:
+    """Who made what this row is to take and somebody has yet to read."""
+    if row.missing:
+        return None
+    for parent, part in taken_by(row):
+        if not parent.checkpoint and any(reader.state == "waiting" for reader in readers_of(parent, part)):
+            return parent
+    return None
+
+
+def _taker_before(row: Row) -> Row | None:
+    """Another row that takes the same version, or has to wait because this one reads it."""
+    source = taken_from(row) or _waits_to_take(row)
+    if source is None:
+        return None
+    for consumer, _, position in source.consumers:
+        if consumer is not row and any(edge == position for edge, _ in consumer.node.takes):
+            return consumer
+    return next(consumer for consumer, _, _ in source.consumers if consumer is not row)
+
+
+def _draw_taken(source: Row, blocked: Row, other: Row, prefix: str) -> str:
+    origin, task, taker = f"{prefix}{source.id}", f"{prefix}{blocked.id}", f"{prefix}{other.id}"
+    lines = [
+        f"{origin} ──▶ {task}",
+        f"{origin} ──▶ {taker}",
+        f"{origin} is not saved, so an actor that it returns can be taken by one task, after all others have read it.",
+        f"{task} and {taker} stand in each other's way: one of them would find it changed by the other.",
+    ]
+    return "\n".join(f"  {line}" for line in lines)
 
 
 def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError | None:
@@ -168,10 +237,10 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     nodes: list[Node] = []
     position: dict[str, int] = {}
 
-    def add(node: Node, id: str, edges: list[tuple[int, int]], checkpoint: bool) -> None:
+    def add(node: Node, id: str, edges: list[tuple[int, int]], checkpoint: bool, takes: tuple[Edge, ...]) -> None:
         options = msgspec.structs.replace(node.options, checkpoint=checkpoint)
         position[id] = len(nodes)
-        nodes.append(msgspec.structs.replace(node, id=id, edges=tuple(edges), options=options))
+        nodes.append(msgspec.structs.replace(node, id=id, edges=tuple(edges), options=options, takes=takes))
 
     ends = run.ends()
     left = _leading_to(ends)
@@ -179,19 +248,21 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     for row in topological(run.rows):
         if row not in left:
             continue
+        left_of = [edge for edge, (p, _) in enumerate(row.parents) if not p.retired]
         reads = [(p, mask & p.node.every_part) for p, mask in row.parents if not p.retired]
         edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in reads]
-        add(row.node, row.id, edges, row.checkpoint)
+        takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
+        add(row.node, row.id, edges, row.checkpoint, takes)
         if row is expander:
             first = len(nodes)
             for index, node in enumerate(graph.nodes):
                 nested = [(first + parent, mask) for parent, mask in node.edges]
                 checkpoint = node.options.checkpoint or (index == graph.sink and expander.checkpoint)
-                add(node, f"{row.id}/{node.id}", [*nested, (position[row.id], 1)], checkpoint)
+                add(node, f"{row.id}/{node.id}", [*nested, (position[row.id], 1)], checkpoint, node.takes)
             replaced[row.id] = f"{row.id}/{graph.nodes[graph.sink].id}"
     if len(ends) > 1:
         last = [(position[replaced.get(row.id, row.id)], 0) for row in ends]
-        add(Node(id="", task="", options=Options(effect="none")), "the end", last, checkpoint=True)
+        add(Node(id="", task="", options=Options(effect="none")), "the end", last, checkpoint=True, takes=())
     return Graph(nodes, len(nodes) - 1 if len(ends) > 1 else position[replaced.get(ends[0].id, ends[0].id)])
 
 

@@ -13,7 +13,7 @@ are a bit mask as well, as in `graph.Edge`. `shape.names(members)` turns a set i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from onceflow.core.effects import Effect
 from onceflow.core.refs import RefPart
@@ -35,6 +35,8 @@ class Member:
     parts: int = 1
     expander: str | None = None
     """The node whose output is the graph that this one belongs to."""
+    takes: Mapping[str, int] = field(default_factory=dict)
+    """Ids of parents → the declared parts whose actors it takes for itself (2.7)."""
 
 
 class Shape:
@@ -105,6 +107,8 @@ class Facts:
     """A consumer may have read the output since it was last dropped."""
     begun: Members = 0
     """Effectful tasks of which an attempt may have had an effect that no undo has taken back. Irrevocable: for ever."""
+    running: Members = 0
+    """An attempt is under way, and has not been stopped or lost."""
     recorded: Members = 0
     """Tasks with a durable *done* record, which counts as their save (2.12)."""
     memory: list[int] = field(default_factory=list)
@@ -134,6 +138,14 @@ class Facts:
                 if ref.holders & declared:
                     parts |= 1 << part
             yield parent, parts
+
+    def takes(self, x: int) -> Iterator[tuple[int, int]]:
+        """2.7: the versions of actors that x takes: whose output holds them, and as which part."""
+        for parent, declared in self.shape.members[x].takes.items():
+            at = self.shape.position[parent]
+            for part, ref in self.refs.get(at, _NO_REFS).items():
+                if ref.actor and ref.holders & declared:
+                    yield at, part
 
     def is_saved(self, x: int) -> bool:
         """Saved as a whole, including every reference in it."""
@@ -169,7 +181,7 @@ class Facts:
     def with_everything_unsaved_lost(self) -> Facts:
         """The facts after the worst possible loss."""
         nothing = [0] * len(self.memory)
-        return Facts(self.shape, self.done, self.visible, self.begun, self.recorded, nothing, self.saved, self.refs)
+        return replace(self, memory=nothing)
 
 
 def settled(facts: Facts) -> Members:
@@ -218,6 +230,17 @@ def why_not_start(facts: Facts, node: str) -> str | None:
             return f"the output of {shape.members[parent].id} is not available"
         if not parts and not facts.done >> parent & 1:
             return f"{shape.members[parent].id} is not done"
+    for parent, part in facts.takes(x):
+        for reader in each(shape.consumers[parent] & ~(1 << x)):
+            if (parent, part) in facts.takes(reader) or not any(
+                other == parent and parts >> part & 1 for other, parts in facts.reads(reader)
+            ):
+                continue
+            if facts.running >> reader & 1:
+                return f"{shape.members[reader].id} reads the actor that it takes"
+            yet_to_read = not (facts.done >> reader & 1 or shape.checkpoint >> parent & 1)
+            if yet_to_read and not shape.ancestors[reader] >> x & 1:
+                return f"{shape.members[reader].id} has yet to read the actor that it takes"
     if member.effect == "undoable":
         found = reproducible(facts)
         for parent, _ in shape.edges[x]:
@@ -241,20 +264,38 @@ def may_start(facts: Facts, node: str) -> bool:
 
 def blocked(shape: Shape) -> Members:
     """2.4, and 2.9 for nested graphs: a dry run. With nothing done, let every task that may start be done, and saved at
-    once if it has `checkpoint=True`; repeat. What never gets done is blocked; a graph is safe if nothing is."""
+    once if it has `checkpoint=True`; repeat. What never gets done is blocked; a graph is safe if nothing is. 2.7: what
+    somebody takes is taken to be an actor, and is gone if it is not saved and could not be made again."""
     facts = Facts(shape)
     while True:
-        started = [x for x in each(shape.everyone & ~facts.done) if may_start(facts, shape.members[x].id)]
-        if not started:
-            return shape.everyone & ~facts.done
-        for x in started:
+        before = facts.done
+        for x in each(shape.everyone & ~facts.done):
+            if not may_start(facts, shape.members[x].id):
+                continue
+            for parent, part in facts.takes(x):
+                if not (shape.checkpoint | shape.repeatable) >> parent & 1:
+                    facts.memory[parent] &= ~(1 << part)
             facts.done |= 1 << x
             facts.visible |= 1 << x
-            facts.memory[x] = shape.every_part[x]
+            taken = _taken_of(shape, x)
+            if taken:
+                actors = [RefPart(1 << part, actor=True) for part in each(taken)]
+                facts.refs[x] = dict(enumerate(actors, shape.members[x].parts))
+            facts.memory[x] = facts.every_part(x)
             if shape.checkpoint >> x & 1:
-                facts.saved[x] = shape.every_part[x]
+                facts.saved[x] = facts.every_part(x)
             elif shape.writes_done_record(x):
                 facts.recorded |= 1 << x
+        if facts.done == before:
+            return shape.everyone & ~facts.done
+
+
+def _taken_of(shape: Shape, x: int) -> int:
+    """The declared parts of x that somebody takes."""
+    taken = 0
+    for consumer in each(shape.consumers[x]):
+        taken |= shape.members[consumer].takes.get(shape.members[x].id, 0)
+    return taken
 
 
 def rerun(facts: Facts, failed: Members) -> Members:

@@ -28,6 +28,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     edges: tuple[Edge, ...] = ()
     parts: int = 1
+    takes: tuple[Edge, ...] = ()
+    """(number of an edge, mask of the parts): if one of these parts holds an actor, the node takes it for itself
+    (`taking`)."""
     fingerprint: str = ""
     """The argument values as far as they can be compared; part of the digest."""
     call: Any = None
@@ -72,6 +75,9 @@ class Graph:
                     raise InvalidGraph(f"{node.id!r} reads a part that {self.nodes[parent].id!r} does not have")
                 seen.add(parent)
                 consumed[parent] = 1
+            for edge, mask in node.takes:
+                if not 0 <= edge < len(node.edges) or mask & ~node.edges[edge][1]:
+                    raise InvalidGraph(f"{node.id!r} takes what it does not read")
         dead = [node.id for index, node in enumerate(self.nodes) if not consumed[index] and index != self.sink]
         if dead:
             raise InvalidGraph(f"nothing leads from {', '.join(map(repr, dead))} to the sink")
@@ -89,11 +95,8 @@ class Graph:
         code."""
         seen = hashlib.blake2b(digest_size=16)
         for node in self.nodes:
-            seen.update(
-                msgspec.msgpack.encode(
-                    (node.id, node.task, node.options, pack(node.edges), node.parts, node.fingerprint)
-                )
-            )
+            told = (node.id, node.task, node.options, pack(node.edges), node.parts, node.fingerprint)
+            seen.update(msgspec.msgpack.encode((*told, pack(node.takes)) if node.takes else told))
         seen.update(str(self.sink).encode())
         return seen.hexdigest()
 

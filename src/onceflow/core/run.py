@@ -4,8 +4,8 @@
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
-    state → settling → retiring → starting → expanding → sharing → outputs → undoing → recovery → stopping → loading
-    → run
+    state → settling → retiring → taking → starting → expanding → sharing → outputs → undoing → recovery → stopping
+    → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -96,8 +96,12 @@ class Run(Loading):
                         self._seeds.clear()  # nothing runs again; a later resume finds out anew
                 if self._ready:
                     self._start_ready()
+            if self._takers and self._start_takers():
+                continue
             if self._undos or self._rebuilding or self._rebuilt:
                 self._advance_undos()
+                if self._suspects:
+                    continue  # what it took is needed by others
             if not self._conclude():
                 break
         if self._validate:
@@ -157,6 +161,10 @@ class Run(Loading):
         for ref in refs:
             if ref.holders & ~row.node.every_part:
                 raise IllegalEvent(f"a ref is in a part that {row.id!r} does not have")
+            if ref.actor and (ref.origin is not None or ref.holders.bit_count() != 1):
+                raise IllegalEvent(
+                    f"a version of an actor is made by who returns it, in one part: not so in {row.id!r}"
+                )
             if ref.origin is not None and (ref.origin[0] not in parents or ref.origin[1] < 0):
                 raise IllegalEvent(f"{row.id!r} returned a ref from {ref.origin[0]!r}, which it does not read")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from onceflow.core import commands, records
-from onceflow.core.retiring import Retiring
 from onceflow.core.rows import Row
+from onceflow.core.taking import Taking
 
 
-class Starting(Retiring):
+class Starting(Taking):
     """Starts attempts of rows that have all they read."""
 
     def _start_ready(self) -> None:
@@ -20,6 +20,8 @@ class Starting(Retiring):
             return
         if self._stalled:
             self._held.append(row)
+        elif row.node.takes and self._is_in_use(row):
+            self._takers.append(row)
         elif row.effect == "none":
             self._start(row)
         elif self._may_begin(row):
@@ -59,6 +61,16 @@ class Starting(Retiring):
         row.attempt = self._new_attempt()
         self._running += 1
         self._emit(commands.Start(row.id, row.attempt, row.effect != "none"))
+        if row.node.takes:
+            self._take(row)
+
+    def _start_takers(self) -> bool:
+        """Look again at those that waited for readers. Whether one of them has started."""
+        started = self._running
+        takers, self._takers = self._takers, []
+        for row in takers:
+            self._start_if_allowed(row)
+        return self._running > started
 
     def _cover_above(self, row: Row) -> None:
         """Something irrevocable begins."""

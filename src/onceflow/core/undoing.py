@@ -83,9 +83,10 @@ class Undoing(Outputs):
             rows = list(self._rebuilding)
             for row in rows[looked_at:]:
                 rebuild = self._rebuilding[row]
-                if rebuild.idle and self._has_inputs(row):
+                if rebuild.idle and self._has_inputs(row) and not self._is_being_read(row):
                     rebuild.attempt = self._new_attempt()
                     self._emit(commands.Start(row.id, rebuild.attempt, row.effect != "none", private=True))
+                    self._take(row, besides=self._rebuilt)
             looked_at = len(rows)
 
     # -- how they end --------------------------------------------------------------------------------------------------

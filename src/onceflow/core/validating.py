@@ -24,6 +24,7 @@ def facts_of(run: Run) -> definitions.Facts:
             checkpoint=row.checkpoint,
             parts=row.declared.bit_length(),
             expander=row.expander.id if row.expander is not None and not row.expander.retired else None,
+            takes={row.parents[edge][0].id: mask for edge, mask in row.node.takes if row.parents},
         )
         for row in rows
     ]
@@ -40,6 +41,7 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.done |= bit * (row.state == "done" and not row.doomed)
         facts.visible |= bit * row.visible
         facts.begun |= bit * row.begun
+        facts.running |= bit * (row.state == "running")
         facts.memory[x] = row.available
         facts.saved[x] = row.saved
         if row.refs is not None:

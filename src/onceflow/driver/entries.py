@@ -23,6 +23,9 @@ from onceflow.storage.journal import Entry
 BUFFER = "buffer"
 """The kind of entries that are no records: each names a blob with a large buffer of the graph's arguments."""
 
+ACTOR = -1
+"""Stands for the part that a ref comes from if it is a version of an actor, which comes from nowhere."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 _decode_values = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -40,11 +43,15 @@ def saved(record: records.Saved, value: bytes | None, blob: str | None, annotati
 
 
 def _pack_ref(ref: RefPart) -> tuple[Any, ...]:
+    if ref.actor:
+        return narrow(ref.holders), "", ACTOR
     return (narrow(ref.holders),) if ref.origin is None else (narrow(ref.holders), *ref.origin)
 
 
 def _unpack_ref(fields: Sequence[Any]) -> RefPart:
     holders, *origin = fields
+    if origin and origin[1] == ACTOR:
+        return RefPart(widen(holders), actor=True)
     return RefPart(widen(holders), (origin[0], origin[1]) if origin else None)
 
 

@@ -35,6 +35,8 @@ class Attempt:
     """For every parent, also control-only ones, the attempt whose output was the present one when this was begun."""
     carried: frozenset[tuple[str, int]] = frozenset()
     """The inputs that are stored with its *begun* record."""
+    taken: frozenset[tuple[str, int]] = frozenset()
+    """The versions of actors that it has taken for itself."""
     state: State = "pending"
     launched: bool = False
     """It was carried out, so it may have had an effect."""
@@ -60,6 +62,11 @@ class Attempt:
     def alive(self) -> bool:
         """May still change the world outside."""
         return self.state in ("running", "stopping", "silent")
+
+    @property
+    def is_under_way(self) -> bool:
+        """It was asked for, and nothing has become of it yet."""
+        return self.state in ("pending", "running")
 
     @property
     def every_part(self) -> int:

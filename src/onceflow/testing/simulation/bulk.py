@@ -18,10 +18,17 @@ from onceflow.testing.simulation.scenarios import random_graph
 from onceflow.testing.simulation.schedule import Outcome, Simulation
 from onceflow.testing.simulation.story import draw
 from onceflow.testing.simulation.world import Violation
-from onceflow.testing.simulation.wrong_rules import ConsumersRun, CutRun, ValuesRun
+from onceflow.testing.simulation.wrong_rules import ConsumersRun, CutRun, HastyRun, StaleRun, ValuesRun
 
-Rule = Literal["right", "cut", "consumers", "values"]
-RULES: dict[Rule, type[Run]] = {"right": Run, "cut": CutRun, "consumers": ConsumersRun, "values": ValuesRun}
+Rule = Literal["right", "cut", "consumers", "values", "hasty", "stale"]
+RULES: dict[Rule, type[Run]] = {
+    "right": Run,
+    "cut": CutRun,
+    "consumers": ConsumersRun,
+    "values": ValuesRun,
+    "hasty": HastyRun,
+    "stale": StaleRun,
+}
 CHUNK = 250
 """Schedules that a process plays before it reports."""
 
@@ -47,6 +54,8 @@ class Settings:
     validate: bool = False
     refs: bool = True
     """Do tasks return refs?"""
+    actors: bool = False
+    """Are some of them actors, and do tasks take them for themselves?"""
 
     @property
     def letter(self) -> bool:
@@ -87,7 +96,8 @@ class Tally:
 def play(seed: int, settings: Settings = RIGHT) -> Outcome:
     """The schedule of one seed. Raises `Caught`."""
     random = Random(seed)
-    return play_graph(random_graph(random, relays=settings.refs), random, settings, seed)
+    graph = random_graph(random, relays=settings.refs, actors=settings.actors)
+    return play_graph(graph, random, settings, seed)
 
 
 def play_graph(graph: Graph, random: Random, settings: Settings = RIGHT, seed: int | None = None) -> Outcome:
@@ -99,6 +109,7 @@ def play_graph(graph: Graph, random: Random, settings: Settings = RIGHT, seed: i
         run_class=RULES[settings.rule],
         validate=settings.validate,
         refs=settings.refs,
+        actors=settings.actors,
     )
     try:
         return simulation.run()
@@ -113,7 +124,8 @@ def _tell(simulation: Simulation, seed: int | None, settings: Settings) -> str:
     if seed is not None:
         rule = "" if settings.rule == "right" else f" --rule {settings.rule}"
         refs = "" if settings.refs else " --without-refs"
-        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}{refs}"]
+        actors = " --actors" if settings.actors else ""
+        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}{refs}{actors}"]
     return "\n".join(lines)
 
 

@@ -54,6 +54,20 @@ class Checker:
             if reason is not None:
                 raise Violation(f"{attempt!r} ({attempt.task.options.effect}) starts, but {reason}")
 
+    def judge_taking(self, driver: Driver, attempt: Attempt, parent: str, part: int) -> None:
+        """2.7: nobody reads the live actor that this attempt is about to change."""
+        for row in driver.rows.values():
+            other = row.current
+            if (
+                other is not None
+                and other is not attempt
+                and other.is_under_way
+                and (parent, part) in other.inputs
+                and (parent, part) not in other.taken
+                and other.versions[parent] is attempt.versions[parent]
+            ):
+                raise Violation(f"{attempt!r} takes the actor in {parent}.{part}, which {other!r} still reads")
+
     def judge_launch(self, driver: Driver, attempt: Attempt) -> None:
         """The attempt really starts: is everything there that it builds on, and nobody else at work?"""
         node = attempt.node

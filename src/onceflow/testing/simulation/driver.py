@@ -299,6 +299,7 @@ class Driver:
         if attempt is None:
             attempt = self._make(command.node, command.attempt, "private" if command.private else "run")
         self.checker.judge_start(self, command, attempt)
+        self._take(attempt)
         row = self.rows[command.node]
         if not command.private:
             row.current = attempt
@@ -309,6 +310,22 @@ class Driver:
             self.waiting.append(Waiting(command, len(self.journal), attempt))
         else:
             self._launch(attempt)
+
+    def _take(self, attempt: Attempt) -> None:
+        """2.7: what it takes for itself is gone, unless it is to be saved: then a snapshot is in memory."""
+        member = self.structure.member(attempt.node)
+        taken = set()
+        for parent, declared in member.takes.items():
+            source = attempt.versions[parent]
+            for part, ref in source.refs.items():
+                if not ref.actor or not ref.holders & declared:
+                    continue
+                taken.add((parent, part))
+                if source is not self.rows[parent].private:
+                    self.checker.judge_taking(self, attempt, parent, part)
+                    if not self.structure.member(parent).checkpoint:
+                        self.rows[parent].memory &= ~(1 << part)
+        attempt.taken = frozenset(taken)
 
     def _launch(self, attempt: Attempt) -> None:
         """The attempt reads its inputs and runs; if one was lost meanwhile, it is reported lost."""
@@ -419,6 +436,9 @@ class Driver:
         for parent, declared in member.parents.items():
             source = self._source(parent, attempt.kind)
             for part in each(declared if source is None else source.with_refs(declared)):
+                if (parent, part) in attempt.taken:
+                    inputs[parent, part] = attempt.inputs[parent, part]
+                    continue
                 if source is None or source.output is None or not self._available(parent, part, source):
                     return None
                 inputs[parent, part] = source.output[part]
@@ -539,7 +559,12 @@ class Driver:
         """What is true now, everything appended counted as committed."""
         versions = {id: row.version for id, row in self.rows.items()}
         refs = {id: row.refs for id, row in self.rows.items()}
-        return facts_of(self.structure, self.appended, versions, [row.memory for row in self.rows_in_order()], refs)
+        memory = [row.memory for row in self.rows_in_order()]
+        return facts_of(self.structure, self.appended, versions, memory, refs, self.running())
+
+    def running(self) -> list[str]:
+        """The nodes of which an attempt is under way that counts."""
+        return [id for id, row in self.rows.items() if row.current is not None and row.current.is_under_way]
 
     def facts_after_crash(self) -> Facts:
         """What would be true if the engine crashed now and all attempts with it."""

@@ -7,7 +7,7 @@ journal: what was in a nested graph that nobody saved is true even if it must be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from onceflow.core.definitions import Facts, Members, each
 from onceflow.core.graph import Graph
@@ -23,10 +23,11 @@ def facts_of(
     versions: dict[str, Attempt | None],
     memory: list[int],
     refs: Mapping[str, Mapping[int, RefPart]],
+    running: Collection[str] = (),
 ) -> Facts:
     """The members that are being recovered count as dropped already; their effects stay until they are undone."""
     shape = structure.shape
-    facts = Facts(shape, memory=memory, saved=[0] * len(memory))
+    facts = Facts(shape, memory=memory, saved=[0] * len(memory), running=shape.set_of(running))
     dropping = members_of_recovery(structure, reading)
     for x, member in enumerate(shape.members):
         node, bit = member.id, 1 << x

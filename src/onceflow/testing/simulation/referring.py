@@ -17,30 +17,39 @@ MOST = 6
 
 
 class Referring:
-    """Picks refs. Every schedule has its own taste: how many are made, passed on, and passed as inputs."""
+    """Picks refs. Every schedule has its own taste: how many are made, passed on, and passed as inputs; and how many of
+    those made are versions of `actors`, if there are any. Those are never passed on."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, actors: bool = False) -> None:
         self._random = random
         self._makes = random.choice((0.0, 0.2, 0.6))
         self._passes = random.choice((0.2, 0.5, 0.9))
         self._refers = random.choice((0.0, 0.1, 0.3))
+        self._acts = random.choice((0.5, 1.0)) if actors else 0.0
 
     def pick(self, attempt: Attempt) -> tuple[RefPart, ...]:
         """The refs in the output of an attempt that is about to finish."""
         random = self._random
-        made = [RefPart(self._holders(attempt)) for _ in range(MOST_MADE) if random.random() < self._makes]
+        made = [self._make(attempt) for _ in range(MOST_MADE) if random.random() < max(self._makes, self._acts)]
         came_in: dict[tuple[str, int], int] = {}
         for parent, part in attempt.inputs:
             version = attempt.versions[parent]
             if random.random() < (self._passes if part in version.refs else self._refers):
                 holders = self._holders(attempt)
                 behind = version.with_refs(1 << part) if part not in version.refs else 1 << part
+                if any(ref.actor and behind >> inner & 1 for inner, ref in version.refs.items()):
+                    continue
                 for inner in range(behind.bit_length()):
                     if behind >> inner & 1:
                         came_in[parent, inner] = came_in.get((parent, inner), 0) | holders
             if len(made) + len(came_in) >= MOST:
                 break
         return (*made, *(RefPart(holders, origin) for origin, holders in came_in.items()))
+
+    def _make(self, attempt: Attempt) -> RefPart:
+        if self._acts and attempt.graph is None and self._random.random() < self._acts:
+            return RefPart(1 << self._random.randrange(attempt.task.parts), actor=True)
+        return RefPart(self._holders(attempt))
 
     def _holders(self, attempt: Attempt) -> int:
         """Usually one declared part; a graph is part 0."""

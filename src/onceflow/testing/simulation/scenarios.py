@@ -20,13 +20,25 @@ DEEPEST = 2
 """How deep expanders nest."""
 
 
-def random_graph(random: Random, largest: int = 8, relays: bool = False) -> Graph:
-    """A safe graph of two nodes or more. `relays`: among them some through which refs go a long way."""
+def random_graph(random: Random, largest: int = 8, relays: bool = False, actors: bool = False) -> Graph:
+    """A safe graph of two nodes or more. `relays`: among them some through which refs go a long way. `actors`: many
+    tasks take for themselves what they read."""
+    if actors:
+        return make_safe(_with_takers(random, random_graph(random, largest)))
     if relays and random.random() < 0.3:
         return make_safe(_relay_graph(random))
     if random.random() < 0.2:
         return make_safe(_layered_graph(random))
     return make_safe(_random_graph(random, 2 + random.randrange(largest - 1), 0, plain=False))
+
+
+def _with_takers(random: Random, graph: Graph) -> Graph:
+    rate = random.choice((0.2, 0.5, 0.9))
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        takes = [(edge, mask) for edge, (_, mask) in enumerate(node.edges) if mask and random.random() < rate]
+        nodes.append(msgspec.structs.replace(node, takes=tuple(takes)))
+    return Graph(nodes, graph.sink)
 
 
 def make_safe(graph: Graph) -> Graph:

@@ -60,6 +60,7 @@ class Simulation:
         run_class: type[Run] = Run,
         validate: bool = False,
         refs: bool = True,
+        actors: bool = False,
     ) -> None:
         self.random = random
         on_failure: OnFailure = "undo" if random.random() < 0.4 else "keep"
@@ -76,7 +77,7 @@ class Simulation:
         self._remembered: list[events.Event] = []
         self._parked_when_loaded = False
         self._gave_up = False
-        self._referring = Referring(random) if refs else None
+        self._referring = Referring(random, actors) if refs else None
 
     def run(self) -> Outcome:
         """From the beginning to the end."""

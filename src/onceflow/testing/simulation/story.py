@@ -43,7 +43,11 @@ def draw(graph: Graph, indent: str = "  ") -> str:
 def _draw(graph: Graph, indent: str) -> Iterator[str]:
     width = max(len(node.id) for node in graph.nodes)
     for position, node in enumerate(graph.nodes):
-        reads = ", ".join(_edge(graph.nodes[parent], parts) for parent, parts in node.edges)
+        taken = {edge for edge, _ in node.takes}
+        reads = ", ".join(
+            f"{'takes ' * (edge in taken)}{_edge(graph.nodes[parent], parts)}"
+            for edge, (parent, parts) in enumerate(node.edges)
+        )
         mark = "result" if position == graph.sink else ""
         yield f"{indent}{node.id:{width}}  {_options(node):48} {'← ' if reads else ''}{reads} {mark}".rstrip()
         for number, nested in enumerate(node.call or ()):

@@ -54,6 +54,7 @@ class Structure:
                     checkpoint,
                     node.parts,
                     place.expander if place else None,
+                    {readable[node.edges[edge][0]]: parts for edge, parts in node.takes},
                 )
             )
             nested = self.graphs.get(id)

@@ -7,6 +7,9 @@ It forgets that a saved node is dropped when a nondeterministic ancestor of it r
 only shapes such as the second one of design 2.3 show it.
 
 `ValuesRun` takes a node for saved when its values are, whatever becomes of the refs in them.
+
+`HastyRun` and `StaleRun` are about actors: a task that takes one does not wait for those that read it; and the version
+that it takes counts as there afterwards, although nobody saved it.
 """
 
 from __future__ import annotations
@@ -72,6 +75,20 @@ class ValuesRun(Run):
             if row.nested is not None:
                 self._let_nested_begin(row.nested)
             self._note_saved(row)
+
+
+class HastyRun(Run):
+    """Who takes an actor waits for nobody."""
+
+    def _is_in_use(self, row: Row) -> bool:
+        return False
+
+
+class StaleRun(Run):
+    """What somebody has taken is still there."""
+
+    def _overwrite(self, row: Row, part: int) -> None:
+        pass
 
 
 def _seems_settled(row: Row) -> bool:
