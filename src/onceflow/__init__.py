@@ -30,6 +30,7 @@ from onceflow.errors import (
     NoOutput,
     NoSuchPart,
     NoSuchRun,
+    NoSuchTask,
     NotANode,
     NotDeterministic,
     NotInTask,
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         size,
         statistics,
         status,
+        why,
     )
     from onceflow.engine.driving.insight import Progress
     from onceflow.engine.engine import Engine
@@ -105,6 +107,7 @@ if TYPE_CHECKING:
     from onceflow.engine.looking.listing import RunInfo
     from onceflow.engine.looking.past import AttemptInfo
     from onceflow.engine.looking.statistics import Statistics
+    from onceflow.engine.looking.why import Obstacle, Why
     from onceflow.engine.statuses import Status
     from onceflow.planning.estimates import Estimate
     from onceflow.planning.tasks import TaskStatistics
@@ -140,11 +143,13 @@ __all__ = [
     "NoOutput",
     "NoSuchPart",
     "NoSuchRun",
+    "NoSuchTask",
     "NoValueYet",
     "NotANode",
     "NotDeterministic",
     "NotInTask",
     "NotPersistable",
+    "Obstacle",
     "OnceflowError",
     "Op",
     "OutputNotSent",
@@ -181,6 +186,7 @@ __all__ = [
     "UnpicklableTask",
     "UnsafeGraph",
     "UnusedNode",
+    "Why",
     "WorkerDied",
     "WorkersUnavailable",
     "Workflow",
@@ -213,6 +219,7 @@ __all__ = [
     "status",
     "task",
     "track",
+    "why",
     "workflow",
 ]
 
@@ -230,6 +237,7 @@ _IN_ENGINE = {
     "Estimate": "looking.past",
     "Event": "handles",
     "LogLine": "logs.lines",
+    "Obstacle": "looking.why",
     "Progress": "driving.insight",
     "RunHandle": "handles",
     "RunInfo": "looking.listing",
@@ -237,6 +245,7 @@ _IN_ENGINE = {
     "Status": "statuses",
     "TaskInfo": "looking.describing",
     "TaskStatistics": "looking.statistics",
+    "Why": "looking.why",
     "cancel": "default",
     "configure": "default",
     "delete": "default",
@@ -257,6 +266,7 @@ _IN_ENGINE = {
     "size": "default",
     "statistics": "default",
     "status": "default",
+    "why": "default",
 }
 """Name → module. Imported when first used: a worker that imports a module with tasks has no use for an engine."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 
@@ -233,6 +233,17 @@ class NoSuchRun(OnceflowError, LookupError):
     def __init__(self, run: str) -> None:
         self.run = run
         super().__init__(f"there is no run {run!r}")
+
+
+class NoSuchTask(OnceflowError, LookupError):
+    """Raised when a run has no task of this id (or not yet, or not any more). `run` and `task` are
+    what was asked for."""
+
+    def __init__(self, run: str, task: str, known: Sequence[str] = ()) -> None:
+        self.run = run
+        self.task = task
+        listed = f"; it has {', '.join(known[:5])}{' and others' if len(known) > 5 else ''}" if known else ""
+        super().__init__(f"there is no task {task!r} in run {run}, or not yet, or not any more{listed}")
 
 
 class AmbiguousRun(OnceflowError, LookupError):

@@ -1,4 +1,4 @@
-"""`onceflow ls`, `onceflow show`, `onceflow output`, and how runs are called."""
+"""`onceflow ls`, `onceflow show`, `onceflow why`, `onceflow output`, and how runs are called."""
 
 import re
 import sys
@@ -243,3 +243,13 @@ def test_metadata_that_is_none_is_wrong_usage(onceflow):
     assert "is 1180591620717411303424" in onceflow.error(
         "run", f"{FLOWS}:price", "--arg", "city=Rome", "--meta", f"n={2**70}", code=2
     )
+
+
+def test_why_a_run_is_not_done(onceflow, runs):
+    lines = onceflow("why", "needy-1").stdout.splitlines()
+    assert lines[0] == "needy-1 is failed: it has failed: when the cause is removed, `onceflow retry` goes on"
+    assert lines[1].startswith("  need raised FileNotFoundError: ")
+    assert lines[1].endswith(" (1 behind it)")
+    (told,) = onceflow.json("why", "needy-1", "need")["obstacles"]
+    assert (told["task"], told["state"], told["behind"]) == ("need", "failed", 1)
+    assert onceflow.error("why", "needy-1", "nothing", code=3).startswith("there is no task 'nothing' in run ")

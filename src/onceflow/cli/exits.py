@@ -49,6 +49,7 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (errors.RunPaused, FAILED),
     (errors.NoSuchRun, UNKNOWN),
     (errors.AmbiguousRun, UNKNOWN),
+    (errors.NoSuchTask, UNKNOWN),
     (errors.RunActive, REFUSED),
     (errors.NameTaken, REFUSED),
     (errors.UnsafeGraph, REFUSED),

@@ -1,16 +1,18 @@
-"""`onceflow ls`, `onceflow show` and `onceflow output`: looking at runs, without disturbing whoever drives them."""
+"""`onceflow ls`, `onceflow show`, `onceflow why` and `onceflow output`: looking at runs, without disturbing whoever
+drives them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
 from onceflow.cli import completing, details, exits, selecting, targets
 from onceflow.cli.details import Details
 from onceflow.cli.kinds import STATUS, TEXT
-from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json
+from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json, title
 from onceflow.engine.statuses import ACTIVE
 from onceflow.values.texts import one_line
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from onceflow.engine.looking.describing import TaskInfo
     from onceflow.engine.looking.listing import RunInfo
 
+MOST_OBSTACLES = 20
+"""Tasks that are listed for one question."""
 UNHEARD = "the engine that drives it does not answer: this is what the journal has, and what runs there is not known"
 
 
@@ -106,15 +110,41 @@ def show(session: Session, run: str) -> None:
         session.say(f"\n{note}")
 
 
-@click.command
-@selecting.runs_argument(required=True)
-@click.argument(
+_task_argument = click.argument(
     "task",
     type=TEXT,
     required=False,
     metavar="[TASK]",
     shell_complete=lambda context, _, incomplete: list(map(CompletionItem, completing.tasks(context, incomplete))),
 )
+
+
+@click.command
+@selecting.runs_argument(required=True)
+@_task_argument
+@common
+def why(session: Session, run: str, task: str | None) -> None:
+    """Say what a run waits for, or one of its tasks: the tasks at which it stands, what each of them does or waits for
+    (a worker, a save, a delay, a person), and how many others wait behind it.
+    """
+    targets.look_in_current_folder()
+    with only_results_on_stdout(), session.engine_of([run]) as engine:
+        info = engine.find(run)
+        found = engine.why(info.id, task)
+    if session.json:
+        session.say_json(msgspec.to_builtins(found))
+        return
+    session.say(f"{title(info)} is {found.status}: {found.text}")
+    for obstacle in found.obstacles[:MOST_OBSTACLES]:
+        behind = f" ({obstacle.behind} behind it)" if obstacle.behind else ""
+        session.say(f"  {one_line(obstacle.task)} {one_line(obstacle.text)}{behind}")
+    if len(found.obstacles) > MOST_OBSTACLES:
+        session.say(f"  … and {len(found.obstacles) - MOST_OBSTACLES} others")
+
+
+@click.command
+@selecting.runs_argument(required=True)
+@_task_argument
 @common
 def output(session: Session, run: str, task: str | None) -> None:
     """Print the saved output of a run, or of one of its tasks. It does not wait, and hands out only what is saved and

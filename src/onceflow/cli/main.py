@@ -22,6 +22,7 @@ VERBS = {
     "check": ("running", "Say whether a graph is safe, without running it."),
     "ls": ("looking", "List runs, newest first."),
     "show": ("looking", "Show a run, its tasks, and what waits for what."),
+    "why": ("looking", "Say what a run, or a task of it, waits for."),
     "output": ("looking", "Print the saved output of a run or a task."),
     "stats": ("stats", "Count runs and bytes, and tell how long tasks took."),
     "logs": ("logs", "Print what tasks printed and logged, and what engines did."),

@@ -20,6 +20,7 @@ from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.listing import RunInfo
 from onceflow.engine.looking.past import AttemptInfo
 from onceflow.engine.looking.statistics import Statistics
+from onceflow.engine.looking.why import Why
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import Status
 from onceflow.errors import RunActive
@@ -319,6 +320,16 @@ def list_tasks(run: str) -> list[TaskInfo]:
             print(info.id, info.state)
     """
     return default_engine().list_tasks(run)
+
+
+def why(run: str, task: str | None = None) -> Why:
+    """What a run waits for, or one task of it: the tasks at which it stands, what each does or waits for (a worker, a
+    save, a delay, a person), and how many others wait behind it. Raises `NoSuchRun` and `NoSuchTask`.
+
+        for obstacle in why("trip-17").obstacles:
+            print(obstacle.task, obstacle.text)
+    """
+    return default_engine().why(run, task)
 
 
 def logs(

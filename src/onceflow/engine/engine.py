@@ -30,6 +30,7 @@ from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.looking.past import AttemptInfo, Past
 from onceflow.engine.looking.reading import Reading
 from onceflow.engine.looking.statistics import RunCounts, Statistics
+from onceflow.engine.looking.why import Why, explain
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import ACTIVE, AT_REST, Status
 from onceflow.engine.submission import Submission, decode_settings, new_id, prepare
@@ -269,6 +270,11 @@ class Engine:
         """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
         self._check_open()
         return self._look(run, self._hub.describe, asking.describe, self._reading.tasks)
+
+    def why(self, run: str, task: str | None = None) -> Why:
+        """What a run, or a task of it, waits for. See `onceflow.why`."""
+        info = self.info(run)
+        return explain(info, self.list_tasks(info.id), task)
 
     def survey(self, run: str) -> Overview:
         """How a run gets on, at a glance: for displays that look again and again."""

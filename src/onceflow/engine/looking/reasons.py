@@ -69,7 +69,7 @@ def of_undo(row: Row, insight: Insight | None) -> str:
 
 def _again(row: Row, insight: Insight | None) -> str:
     seconds = None if insight is None else insight.until_retry(row.id)
-    return "is tried again" if seconds is None else f"is tried again in {_duration(seconds)}"
+    return "is tried again" if seconds is None else f"is tried again in {as_duration(seconds)}"
 
 
 def _of_effectful(row: Row) -> str:
@@ -118,7 +118,8 @@ def _names(ids: list[str], count: int) -> str:
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
 
 
-def _duration(seconds: float) -> str:
+def as_duration(seconds: float) -> str:
+    """Roughly, as in conversation."""
     if seconds < 1:
         return "less than a second"
     if seconds < 120:
