@@ -16,15 +16,18 @@ from onceflow.storage.journal import (
     Claim,
     CreateRun,
     DeleteRun,
+    DeleteSchedule,
     Done,
     Fenced,
     Journal,
     Missing,
     Outcome,
+    Outdated,
     Request,
     SetStatus,
     Skipped,
     Taken,
+    WriteSchedule,
 )
 from onceflow.storage.memory import MemoryJournal
 from onceflow.storage.postgres.journal import PostgresJournal
@@ -38,6 +41,15 @@ REQUESTS = st.one_of(
     st.builds(SetStatus, IDS, EPOCHS, st.sampled_from(["running", "failed"])),
     st.builds(Claim, IDS, st.sampled_from(["me", "you"]), EPOCHS),
     st.builds(DeleteRun, IDS, EPOCHS),
+    st.builds(
+        WriteSchedule,
+        st.just("the schedule"),
+        st.integers(0, 3),
+        st.binary(max_size=3),
+        st.sampled_from([None, 1.5]),
+        st.sampled_from([None, b"every second", b"every hour"]),
+    ),
+    st.builds(DeleteSchedule, st.just("the schedule"), st.integers(0, 3)),
 )
 GROUPS = st.lists(
     st.tuples(st.integers(0, 1), st.lists(st.lists(REQUESTS, max_size=3), min_size=1, max_size=5)), max_size=8
@@ -48,8 +60,10 @@ Runs = dict[str, dict[str, object]]
 
 
 def carry_out(runs: Runs, request: Request) -> type:
+    if isinstance(request, (WriteSchedule, DeleteSchedule)):
+        return change_schedule(runs, request)
     if isinstance(request, CreateRun):
-        names = [run["name"] for run in runs.values() if run["name"] is not None]
+        names = [run["name"] for run in runs.values() if run.get("name") is not None]
         if request.id in runs or request.name in names:
             return Taken
         runs[request.id] = {"name": request.name, "epoch": 1, "owner": None, "status": "pending", "bodies": []}
@@ -69,6 +83,25 @@ def carry_out(runs: Runs, request: Request) -> type:
         case DeleteRun():
             del runs[request.run]
     return Done
+
+
+def change_schedule(runs: Runs, request: WriteSchedule | DeleteSchedule) -> type:
+    """It stands among the runs, none of which has an id like that."""
+    found = runs.pop("the schedule", None)
+    version = 0 if found is None else found["version"]
+    if isinstance(request, DeleteSchedule) and version == request.expected != 0:
+        return Done
+    if isinstance(request, WriteSchedule) and version == request.expected:
+        definition = request.definition if found is None else request.definition or found["definition"]
+        if definition is not None:
+            runs["the schedule"] = {
+                "version": request.expected + 1,
+                "due": request.due,
+                "state": request.state,
+                "definition": definition,
+            }
+            return Done
+    return Outdated
 
 
 def expect(runs: Runs, batch: list[Request]) -> tuple[Runs, list[type]]:
@@ -126,7 +159,17 @@ def test_a_journal_in_memory_does_what_the_model_says(groups: list[tuple[int, li
 
 
 def content(store: Journal) -> Runs:
-    return {
+    schedules: Runs = {
+        row.id: {
+            "version": row.version,
+            "due": row.due,
+            "state": row.state,
+            "definition": row.definition,
+        }
+        for row in store.list_schedules()
+    }
+    assert store.next_due() == next((row.due for row in store.list_schedules()), None)
+    return schedules | {
         row.id: {
             "name": row.name,
             "epoch": row.epoch,

@@ -11,7 +11,7 @@ lock and may wait long to get it back from a busy engine thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -24,16 +24,20 @@ from onceflow.storage.journal import (
     Claim,
     CreateRun,
     DeleteRun,
+    DeleteSchedule,
     Entry,
     Fenced,
     ForgetCommands,
+    OfSchedule,
     Outcome,
+    Outdated,
     Request,
     Result,
     RunRow,
     SendCommand,
     SetStatus,
     Taken,
+    WriteSchedule,
 )
 
 
@@ -91,9 +95,21 @@ class Rows:
                         ids.add(request.id)
                     if request.name is not None:
                         names.add(request.name)
+                elif isinstance(request, (WriteSchedule, DeleteSchedule)):
+                    continue
                 elif request.run not in self.by_id and request.run not in new:
                     ids.add(request.run)
         return ids, names
+
+
+def schedules_of(batches: Iterable[Sequence[Request]]) -> set[str]:
+    """Those whose versions must be known before these batches can be decided."""
+    return {
+        request.schedule
+        for batch in batches
+        for request in batch
+        if isinstance(request, (WriteSchedule, DeleteSchedule))
+    }
 
 
 class Changes:
@@ -109,6 +125,8 @@ class Changes:
         """Number of the run, kind, body."""
         self.forgotten: list[tuple[int, tuple[int, ...]]] = []
         """Number of the run, numbers of its commands."""
+        self.schedules: list[OfSchedule] = []
+        """In the order in which they are to be carried out."""
 
     def add(self, later: Changes) -> None:
         for number, gone in later.deleted.items():
@@ -122,18 +140,21 @@ class Changes:
         self.entries += later.entries
         self.commands += later.commands
         self.forgotten += later.forgotten
+        self.schedules += later.schedules
 
 
 class Application:
-    """Decides the batches of one transaction. `rows` must know everything that `Rows.unknown` asked for."""
+    """Decides the batches of one transaction. `rows` must know everything that `Rows.unknown` asked for, `schedules`
+    the versions of those that `schedules_of` named, as far as they exist."""
 
-    def __init__(self, rows: Rows, now: float) -> None:
+    def __init__(self, rows: Rows, now: float, schedules: Mapping[str, int] | None = None) -> None:
         self.changes = Changes()
         self.now = now
         self._last_number = rows.last_number
         self._by_id: dict[str, Known | None] = {}
         self._by_name: dict[str, Known | None] = {}
         self._rows = rows
+        self._versions = dict(schedules or {})
 
     def apply(self, batch: Sequence[Request]) -> Outcome:
         draft = _Draft(self)
@@ -161,13 +182,23 @@ class Application:
     def find_name(self, name: str) -> Known | None:
         return self._by_name[name] if name in self._by_name else self._rows.by_name.get(name)
 
+    def version_of(self, schedule: str) -> int:
+        return self._versions.get(schedule, 0)
+
     def next_number(self) -> int:
         self._last_number += 1
         return self._last_number
 
-    def keep(self, touched: dict[str, Known | None], names: dict[str, Known | None], changes: Changes) -> None:
+    def keep(
+        self,
+        touched: dict[str, Known | None],
+        names: dict[str, Known | None],
+        versions: dict[str, int],
+        changes: Changes,
+    ) -> None:
         self._by_id.update(touched)
         self._by_name.update(names)
+        self._versions.update(versions)
         self.changes.add(changes)
 
 
@@ -178,15 +209,18 @@ class _Draft:
         self._application = application
         self._touched: dict[str, Known | None] = {}
         self._names: dict[str, Known | None] = {}
+        self._versions: dict[str, int] = {}
         self._changes = Changes()
 
     def keep(self) -> None:
-        self._application.keep(self._touched, self._names, self._changes)
+        self._application.keep(self._touched, self._names, self._versions, self._changes)
 
     def carry_out(self, request: Request) -> Result | None:
         """Does it, or says why not."""
         if isinstance(request, CreateRun):
             return self._create(request)
+        if isinstance(request, (WriteSchedule, DeleteSchedule)):
+            return self._change_schedule(request)
         known = self._find(request.run)
         if known is None:
             return MISSING
@@ -261,6 +295,17 @@ class _Draft:
         self._touched[request.run] = None
         if known.row.name is not None:
             self._names[known.row.name] = None
+
+    def _change_schedule(self, request: OfSchedule) -> Result | None:
+        version = self._versions.get(request.schedule)
+        if version is None:
+            version = self._application.version_of(request.schedule)
+        is_new = isinstance(request, WriteSchedule) and request.definition is not None
+        if version != request.expected or not (version or is_new):
+            return Outdated(version)
+        self._versions[request.schedule] = 0 if isinstance(request, DeleteSchedule) else version + 1
+        self._changes.schedules.append(request)
+        return None
 
     def _remember(self, known: Known) -> None:
         self._touched[known.row.id] = known

@@ -9,6 +9,9 @@ waits when that thread is free shares one commit. A batch is atomic: if one of i
 happened. Batches are carried out, and answered, in the order of submission. An answer means: durable.
 
 Reading is synchronous, from any thread, and sees everything that was answered.
+
+Beside runs there are *schedules*: rows of opaque bytes with a version, which grows with every write. A write says which
+version it goes by, and is refused if there is another one. In a batch with the creation of a run, that is a firing.
 """
 
 from __future__ import annotations
@@ -114,7 +117,27 @@ class ForgetCommands(msgspec.Struct, frozen=True):
     numbers: tuple[int, ...]
 
 
-Request = CreateRun | AppendEntries | SetStatus | Claim | DeleteRun | SendCommand | ForgetCommands
+class WriteSchedule(msgspec.Struct, frozen=True):
+    """Writes a schedule whose version is `expected`, which is 0 if there is to be a new one. Answered by `Outdated` if
+    it has another version."""
+
+    schedule: str
+    expected: int
+    state: bytes
+    due: float | None
+    """When somebody should look at it again; None for never."""
+    definition: bytes | None = None
+    """None if it stays as it is."""
+
+
+class DeleteSchedule(msgspec.Struct, frozen=True):
+    schedule: str
+    expected: int
+
+
+OfRun = CreateRun | AppendEntries | SetStatus | Claim | DeleteRun | SendCommand | ForgetCommands
+OfSchedule = WriteSchedule | DeleteSchedule
+Request = OfRun | OfSchedule
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -137,6 +160,12 @@ class Missing(msgspec.Struct, frozen=True):
     """Refused: there is no such run."""
 
 
+class Outdated(msgspec.Struct, frozen=True):
+    """Refused: the schedule has this version, not the one that the request goes by. 0 if there is none."""
+
+    version: int
+
+
 class Skipped(msgspec.Struct, frozen=True):
     """Not carried out, because another request of the same batch was refused."""
 
@@ -149,7 +178,7 @@ class Failed(msgspec.Struct, frozen=True):
     error: OnceflowError
 
 
-Result = Done | Fenced | Taken | Missing | Skipped | Failed
+Result = Done | Fenced | Taken | Missing | Outdated | Skipped | Failed
 
 DONE = Done()
 MISSING = Missing()
@@ -198,6 +227,16 @@ class Command(msgspec.Struct, frozen=True):
     run: str
     kind: str
     body: bytes
+
+
+class ScheduleRow(msgspec.Struct, frozen=True):
+    """A schedule as it stands."""
+
+    id: str
+    version: int
+    due: float | None
+    definition: bytes
+    state: bytes
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -257,6 +296,14 @@ class Journal(Protocol):
 
     def commands(self, owner: str) -> list[Command]:
         """The commands for runs that this engine claimed last, in the order in which they were sent."""
+
+    def get_schedule(self, schedule: str) -> ScheduleRow | None: ...
+
+    def list_schedules(self) -> list[ScheduleRow]:
+        """All of them, by id."""
+
+    def next_due(self) -> float | None:
+        """When the first of all schedules is due."""
 
     def statistics(self) -> Statistics: ...
 

@@ -26,7 +26,9 @@ from onceflow.storage.journal import (
     Outcome,
     Request,
     RunRow,
+    ScheduleRow,
     Statistics,
+    WriteSchedule,
 )
 from onceflow.values.buffers import Buffer
 from onceflow.values.metadata import decode as decode_metadata
@@ -49,6 +51,7 @@ class MemoryJournal:
         self._commands: dict[int, tuple[int, str, bytes]] = {}
         """Number of the command → number of the run, kind, body."""
         self._command_numbers = itertools.count(1)
+        self._schedules: dict[str, ScheduleRow] = {}
         self._lock = threading.RLock()
         self._closed = False
         self._commits = self._bytes = self._written = 0
@@ -61,7 +64,8 @@ class MemoryJournal:
             self._check_open()
             if self.trouble is not None:
                 return Outcome((Failed(self.trouble),) * len(requests), ok=False)
-            application = Application(self._rows, self._clock())
+            versions = {schedule: row.version for schedule, row in self._schedules.items()}
+            application = Application(self._rows, self._clock(), versions)
             outcome = application.apply(requests)
             if outcome.ok:
                 self._write(application)
@@ -86,6 +90,12 @@ class MemoryJournal:
             for key in forgotten:
                 if key in self._commands and self._commands[key][0] == number:
                     del self._commands[key]
+        for request in changes.schedules:
+            before = self._schedules.pop(request.schedule, None)
+            if isinstance(request, WriteSchedule):
+                written = request.definition or (b"" if before is None else before.definition)
+                row = ScheduleRow(request.schedule, request.expected + 1, request.due, written, request.state)
+                self._schedules[row.id] = row
         self._commits += 1
         self._written += len(changes.entries)
         application.finish()
@@ -185,6 +195,18 @@ class MemoryJournal:
                 for key, (number, kind, body) in self._commands.items()
                 if runs[number].owner == owner
             ]
+
+    def get_schedule(self, schedule: str) -> ScheduleRow | None:
+        self._check_open()
+        return self._schedules.get(schedule)
+
+    def list_schedules(self) -> list[ScheduleRow]:
+        self._check_open()
+        return sorted(self._schedules.values(), key=lambda row: row.id)
+
+    def next_due(self) -> float | None:
+        self._check_open()
+        return min([row.due for row in self._schedules.values() if row.due is not None], default=None)
 
     def statistics(self) -> Statistics:
         return Statistics(self._commits, self._commits, self._written, self._bytes, 0.0, 0.0)

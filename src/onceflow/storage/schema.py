@@ -61,6 +61,19 @@ COMMANDS = (
 
 METADATA = "ALTER TABLE run ADD COLUMN metadata TEXT"
 
+SCHEDULES = (
+    """
+    CREATE TABLE schedule (
+        id TEXT PRIMARY KEY,
+        version INTEGER NOT NULL,
+        due REAL,
+        definition BLOB NOT NULL,
+        state BLOB NOT NULL
+    )
+    """,
+    "CREATE INDEX schedule_due ON schedule (due)",
+)
+
 COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata"
 
 GET_VERSION = "PRAGMA user_version"
@@ -164,6 +177,20 @@ SIZE_OF_RUN = f"""
         WHERE id = :id AND key >= number * {PLACES} AND key < (number + 1) * {PLACES}
     )
 """
+VERSION_OF_SCHEDULE = "SELECT version FROM schedule WHERE id = ?"
+WRITE_SCHEDULE = """
+    INSERT INTO schedule (id, version, due, definition, state) VALUES (:id, :version, :due, :definition, :state)
+    ON CONFLICT (id) DO UPDATE SET
+        version = excluded.version,
+        due = excluded.due,
+        definition = excluded.definition,
+        state = excluded.state
+"""
+ADVANCE_SCHEDULE = "UPDATE schedule SET version = :version, due = :due, state = :state WHERE id = :id"
+DELETE_SCHEDULE = "DELETE FROM schedule WHERE id = ?"
+GET_SCHEDULE = "SELECT id, version, due, definition, state FROM schedule WHERE id = ?"
+LIST_SCHEDULES = "SELECT id, version, due, definition, state FROM schedule ORDER BY id"
+NEXT_DUE = "SELECT min(due) FROM schedule"
 NUMBER_OF_RUN = f"SELECT number, {COLUMNS} FROM run WHERE id = ?"
 NAMED_BLOBS = "SELECT DISTINCT blob FROM entry WHERE key >= ? AND key < ? AND blob IS NOT NULL"
 
@@ -208,7 +235,12 @@ def add_metadata(connection: sqlite3.Connection) -> None:
     connection.execute(METADATA)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_commands, add_metadata)
+def add_schedules(connection: sqlite3.Connection) -> None:
+    for statement in SCHEDULES:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_commands, add_metadata, add_schedules)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

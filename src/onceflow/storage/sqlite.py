@@ -23,7 +23,18 @@ from typing import Any
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
 from onceflow.storage import failures, forks, schema
-from onceflow.storage.journal import Answer, Command, Durability, Entry, Loaded, Outcome, Request, RunRow, Statistics
+from onceflow.storage.journal import (
+    Answer,
+    Command,
+    Durability,
+    Entry,
+    Loaded,
+    Outcome,
+    Request,
+    RunRow,
+    ScheduleRow,
+    Statistics,
+)
 from onceflow.storage.turns import Turns
 from onceflow.storage.writer import Writer
 
@@ -167,6 +178,20 @@ class SqliteJournal:
     def commands(self, owner: str) -> list[Command]:
         with self._reading() as connection, failures.told(self._path):
             return [Command(*row) for row in connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()]
+
+    def get_schedule(self, schedule: str) -> ScheduleRow | None:
+        with self._reading() as connection, failures.told(self._path):
+            row = connection.execute(schema.GET_SCHEDULE, (schedule,)).fetchone()
+        return None if row is None else ScheduleRow(*row)
+
+    def list_schedules(self) -> list[ScheduleRow]:
+        with self._reading() as connection, failures.told(self._path):
+            return [ScheduleRow(*row) for row in connection.execute(schema.LIST_SCHEDULES).fetchall()]
+
+    def next_due(self) -> float | None:
+        with self._reading() as connection, failures.told(self._path):
+            due: float | None = connection.execute(schema.NEXT_DUE).fetchone()[0]
+        return due
 
     def _entries(self, cursor: sqlite3.Cursor) -> Iterator[Entry]:
         while True:

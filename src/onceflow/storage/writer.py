@@ -26,9 +26,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onceflow.storage import failures, schema
-from onceflow.storage.applying import Application, Changes, Known, Rows
+from onceflow.storage.applying import Application, Changes, Known, Rows, schedules_of
 from onceflow.storage.grouping import Batch, GroupWriter
-from onceflow.storage.journal import Entry, Outcome, Request, RunRow, Statistics
+from onceflow.storage.journal import DeleteSchedule, Entry, OfSchedule, Outcome, Request, RunRow, Statistics
 from onceflow.storage.turns import Turns
 
 CHECKPOINT_BYTES = 2**20
@@ -153,7 +153,8 @@ class Writer(GroupWriter):
         ids, names = self._rows.unknown(batches)
         if ids or names:
             self._look_up(connection, ids, names)
-        application = Application(self._rows, round(self._clock(), DIGITS))
+        versions = _look_up_schedules(connection, schedules_of(batches))
+        application = Application(self._rows, round(self._clock(), DIGITS), versions)
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
         connection.execute(schema.COMMIT)
@@ -226,7 +227,25 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         connection.execute(schema.FORGET_COMMANDS, (number, json.dumps(numbers)))
     for command in changes.commands:
         connection.execute(schema.WRITE_COMMAND, command)
+    for schedule in changes.schedules:
+        _write_schedule(connection, schedule)
     return size
+
+
+def _look_up_schedules(connection: sqlite3.Connection, schedules: set[str]) -> dict[str, int]:
+    found = {schedule: connection.execute(schema.VERSION_OF_SCHEDULE, (schedule,)).fetchone() for schedule in schedules}
+    return {schedule: row[0] for schedule, row in found.items() if row is not None}
+
+
+def _write_schedule(connection: sqlite3.Connection, request: OfSchedule) -> None:
+    if isinstance(request, DeleteSchedule):
+        connection.execute(schema.DELETE_SCHEDULE, (request.schedule,))
+        return
+    row = {"id": request.schedule, "version": request.expected + 1, "due": request.due, "state": request.state}
+    if request.definition is None:
+        connection.execute(schema.ADVANCE_SCHEDULE, row)
+    else:
+        connection.execute(schema.WRITE_SCHEDULE, row | {"definition": request.definition})
 
 
 def _of_run(known: Known) -> tuple[int | float | str | None, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
 from onceflow.storage import forks
-from onceflow.storage.journal import Answer, Command, Entry, Loaded, Outcome, Request, RunRow, Statistics
+from onceflow.storage.journal import Answer, Command, Entry, Loaded, Outcome, Request, RunRow, ScheduleRow, Statistics
 from onceflow.storage.postgres import connecting, schema
 from onceflow.storage.postgres.attendance import Attendance, Member
 from onceflow.storage.postgres.writer import PostgresWriter
@@ -156,6 +156,17 @@ class PostgresJournal:
 
     def commands(self, owner: str) -> list[Command]:
         return [Command(*row) for row in self._rows(schema.LIST_COMMANDS, (owner,))]
+
+    def get_schedule(self, schedule: str) -> ScheduleRow | None:
+        found = self._rows(schema.GET_SCHEDULE, (schedule,))
+        return ScheduleRow(*found[0]) if found else None
+
+    def list_schedules(self) -> list[ScheduleRow]:
+        return [ScheduleRow(*row) for row in self._rows(schema.LIST_SCHEDULES, ())]
+
+    def next_due(self) -> float | None:
+        due: float | None = self._rows(schema.NEXT_DUE, ())[0][0]
+        return due
 
     def read_entries(self, number: int, first: int, end: int) -> list[Entry]:
         """Of a run that was loaded."""

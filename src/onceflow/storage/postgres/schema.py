@@ -32,7 +32,7 @@ BLOCK = 1000
 GONE = "OF001"
 """The SQLSTATE of `enter` if the engine may not write any more."""
 STALE = "OF002"
-"""That if a run is not as it was read."""
+"""That if a run, or a schedule, is not as it was read."""
 
 MIGRATING = 7_061_945
 """The advisory lock of whoever migrates: any number that nobody else uses."""
@@ -121,6 +121,41 @@ TABLES = (
     """,
 )
 
+SCHEDULES = (
+    """
+    CREATE TABLE schedule (
+        id text COLLATE "C" PRIMARY KEY,
+        version bigint NOT NULL,
+        due double precision,
+        definition bytea NOT NULL,
+        state bytea NOT NULL
+    ) WITH (fillfactor = 50)
+    """,
+    "CREATE INDEX schedule_due ON schedule (due)",
+    f"""
+    CREATE FUNCTION change_schedule(
+        its_id text, expected bigint, gone boolean, new_due double precision, new_definition bytea, new_state bytea
+    ) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        IF expected = 0 THEN
+            INSERT INTO schedule (id, version, due, definition, state)
+            VALUES (its_id, 1, new_due, new_definition, new_state) ON CONFLICT DO NOTHING;
+        ELSIF gone THEN
+            DELETE FROM schedule WHERE id = its_id AND version = expected;
+        ELSE
+            UPDATE schedule
+            SET version = expected + 1, due = new_due, definition = coalesce(new_definition, definition),
+                state = new_state
+            WHERE id = its_id AND version = expected;
+        END IF;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'a schedule has changed' USING ERRCODE = '{STALE}';
+        END IF;
+    END
+    $$
+    """,
+)
+
 COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata"
 ENTRY = "kind, node, body, value, blob"
 
@@ -166,6 +201,12 @@ DELETE_RUNS = tuple(
     f"DELETE FROM {table} WHERE {key} = ANY (%b::bigint[])"
     for table, key in (("entry", "run"), ("definition", "number"), ("command", "run"), ("run", "number"))
 )
+
+VERSIONS_OF_SCHEDULES = "SELECT id, version FROM schedule WHERE id = ANY (%s)"
+CHANGE_SCHEDULE = "SELECT change_schedule(%b, %b, %b, %b::float8, %b::bytea, %b::bytea)"
+GET_SCHEDULE = "SELECT id, version, due, definition, state FROM schedule WHERE id = %s"
+LIST_SCHEDULES = "SELECT id, version, due, definition, state FROM schedule ORDER BY id"
+NEXT_DUE = "SELECT min(due) FROM schedule"
 
 GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = %s"
 FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = %s"
@@ -251,7 +292,12 @@ def create_tables(connection: Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables,)
+def add_schedules(connection: Connection) -> None:
+    for statement in SCHEDULES:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_schedules)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

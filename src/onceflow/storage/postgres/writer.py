@@ -18,9 +18,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onceflow.errors import StorageError
-from onceflow.storage.applying import Application, Changes, Known, Rows
+from onceflow.storage.applying import Application, Changes, Known, Rows, schedules_of
 from onceflow.storage.grouping import Batch, GroupWriter
-from onceflow.storage.journal import CreateRun, Entry, Outcome, Request, RunRow
+from onceflow.storage.journal import (
+    CreateRun,
+    DeleteSchedule,
+    Entry,
+    OfSchedule,
+    Outcome,
+    Request,
+    RunRow,
+    WriteSchedule,
+)
 from onceflow.storage.postgres import connecting, schema
 
 if TYPE_CHECKING:
@@ -106,7 +115,8 @@ class PostgresWriter(GroupWriter):
         for _ in range(MOST_CONFLICTS):
             if new:
                 self._reserve(new)
-            application = Application(self._rows, round(self._clock(), DIGITS))
+            versions = self._look_up_schedules(schedules_of(batches))
+            application = Application(self._rows, round(self._clock(), DIGITS), versions)
             outcomes = self._decide(application, batches)
             if outcomes is None:
                 self._rows.forget()
@@ -140,7 +150,8 @@ class PostgresWriter(GroupWriter):
 
     def _known(self, batches: Any) -> list[Known]:
         """The runs that these batches are about, as they were before."""
-        runs = {request.run for batch in batches for request in batch if not isinstance(request, CreateRun)}
+        others = (CreateRun, WriteSchedule, DeleteSchedule)
+        runs = {request.run for batch in batches for request in batch if not isinstance(request, others)}
         return [self._rows.by_id[run] for run in runs if run in self._rows.by_id]
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -150,6 +161,12 @@ class PostgresWriter(GroupWriter):
         found = self._persistently(lambda connection: connection.execute(schema.LOOK_UP, wanted).fetchall())
         for number, last, *columns in found:
             self._rows.learn(Known(number, RunRow(*columns), 0 if last is None else last + 1))
+
+    def _look_up_schedules(self, schedules: set[str]) -> dict[str, int]:
+        if not schedules:
+            return {}
+        wanted = (sorted(schedules),)
+        return dict(self._persistently(lambda db: db.execute(schema.VERSIONS_OF_SCHEDULES, wanted).fetchall()))
 
     def _reserve(self, runs: int) -> None:
         """Numbers for so many new runs."""
@@ -257,6 +274,7 @@ def _statements(changes: Changes) -> tuple[list[Statement], int]:
     made += [(schema.FORGET_COMMANDS, (number, list(numbers))) for number, numbers in changes.forgotten]
     if changes.commands:
         made.append((schema.WRITE_COMMANDS, _columns(changes.commands)))
+    made += [(schema.CHANGE_SCHEDULE, _of_schedule(request)) for request in changes.schedules]
     size = sum([len(run.graph) + len(run.settings) for run in changes.definitions.values()])
     return made, size + sum([_size(entry) for _, _, entry in changes.entries])
 
@@ -302,6 +320,12 @@ def _of_run(known: Known) -> tuple[Any, ...]:
         row.updated,
         row.metadata,
     )
+
+
+def _of_schedule(request: OfSchedule) -> tuple[Any, ...]:
+    if isinstance(request, DeleteSchedule):
+        return request.schedule, request.expected, True, None, None, None
+    return request.schedule, request.expected, False, request.due, request.definition, request.state
 
 
 def _size(entry: Entry) -> int:
