@@ -51,6 +51,12 @@ def test_what_was_raised_is_told():
     assert said(explain(RUNNING, tasks, None)) == [("a", "raised once, is tried again in 5 s: OSError: no", 0)]
 
 
+def test_what_a_failed_task_had_read_and_is_gone_is_not_to_blame():
+    tasks = [info("a", "ready"), info("b", "failed", "a", error="OSError: no"), info("c", "waiting", "b")]
+    failed = RunInfo("r", None, "w", "failed", 0.0, 0.0)
+    assert said(explain(failed, tasks, None)) == [("b", "raised OSError: no", 1)]
+
+
 @task.pure
 def fail() -> int:
     raise ValueError("no")

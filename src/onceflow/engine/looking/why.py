@@ -46,12 +46,13 @@ def explain(run: RunInfo, tasks: list[TaskInfo], task: str | None) -> Why:
     if task is not None and task not in known:
         raise NoSuchTask(run.id, task, list(known))
     asked = tasks if task is None else _awaited(known[task], known)
-    behind = _behind(tasks)
-    obstacles = [
-        Obstacle(info.id, info.state, _text(info, run.status), behind[info.id])
-        for info in asked
-        if not info.waits_for and (info.state != "done" or info.id == task)
-    ]
+    standing = [info for info in asked if info.state == "failed"]
+    if not standing or run.status in ACTIVE:
+        standing += [info for info in asked if not info.waits_for and info.state not in ("failed", "done")]
+    if task is not None and known[task].state == "done":
+        standing.append(known[task])
+    behind = _behind(tasks, [info.id for info in standing])
+    obstacles = [Obstacle(info.id, info.state, _text(info, run.status), behind[info.id]) for info in standing]
     return Why(run.id, run.status, _OF_RUN.get(run.status, "it goes on"), sorted(obstacles, key=lambda it: -it.behind))
 
 
@@ -94,21 +95,20 @@ def _awaited(task: TaskInfo, known: Mapping[str, TaskInfo]) -> list[TaskInfo]:
     return list(found.values())
 
 
-def _behind(tasks: list[TaskInfo]) -> dict[str, int]:
+def _behind(tasks: list[TaskInfo], ids: list[str]) -> dict[str, int]:
     """Task → how many wait for it, at once or behind others."""
     waiting: dict[str, list[str]] = {}
     for info in tasks:
         for id in info.waits_for:
             waiting.setdefault(id, []).append(info.id)
     counts = {}
-    for info in tasks:
+    for id in ids:
         found: dict[str, None] = {}
-        if not info.waits_for:
-            stack = list(waiting.get(info.id, ()))
-            while stack:
-                id = stack.pop()
-                if id not in found:
-                    found[id] = None
-                    stack += waiting.get(id, ())
-        counts[info.id] = len(found)
+        stack = list(waiting.get(id, ()))
+        while stack:
+            other = stack.pop()
+            if other not in found:
+                found[other] = None
+                stack += waiting.get(other, ())
+        counts[id] = len(found)
     return counts
