@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from onceflow.testing.servers.postgres import PostgresServer
+from onceflow.testing.servers.s3 import S3Server
 
 # Nothing here may depend on how fast the machine is: no deadline, and no complaint about slow generation.
 settings.register_profile(
@@ -48,3 +49,17 @@ def postgres_url(postgres_database: str) -> str:
     with psycopg.connect(postgres_database) as connection:
         connection.execute("DROP SCHEMA IF EXISTS onceflow CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return postgres_database
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server, with credentials for it in the environment."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server

@@ -1,16 +1,15 @@
-"""Blobs: whole, durable, or not there."""
+"""Blobs in a folder: whole, durable, or not there. What holds for any place is in `test_blob_conformance`."""
 
 from __future__ import annotations
 
 import errno
 import os
-import pickle
 from pathlib import Path
 
 import pytest
 
 from onceflow.errors import StorageDamaged, StorageError, StorageFull
-from onceflow.storage.blobs import Author, Blobs, Statistics
+from onceflow.storage.blobs import Author, Blobs
 
 AUTHOR = Author("run", 3, "engine")
 
@@ -30,35 +29,6 @@ def test_a_blob_is_read_mapped_and_opened_as_it_was_written(tmp_path: Path) -> N
     with blobs.open(reference) as file:
         assert file.read(10) == data[:10]
     assert files(tmp_path) == [reference] == ["run/3.engine.200000.node.1.0"]
-
-
-def test_what_is_written_and_read_is_counted(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
-
-    reference = blobs.write(AUTHOR, "node", [b"12345", b"678"])
-    blobs.read(reference)
-    blobs.map(reference)
-
-    assert blobs.statistics() == Statistics(written=1, written_bytes=8, read=2, read_bytes=16)
-
-
-def test_an_empty_blob_is_a_blob(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
-
-    reference = blobs.write(AUTHOR, "node", [b"", b""])
-
-    assert blobs.read(reference) == b""
-    assert blobs.map(reference) == b""
-
-
-def test_arrays_are_written_without_being_joined(tmp_path: Path) -> None:
-    numpy = pytest.importorskip("numpy")
-    blobs = Blobs(tmp_path)
-    array = numpy.arange(12, dtype="u1").reshape(3, 4)
-
-    reference = blobs.write(AUTHOR, "n", [memoryview(array), pickle.PickleBuffer(array.T), numpy.zeros((0, 3)).data])
-
-    assert blobs.read(reference) == bytes(range(12)) * 2
 
 
 def test_more_buffers_than_one_system_call_takes_are_written(tmp_path: Path) -> None:
@@ -91,16 +61,6 @@ def test_any_name_makes_a_file_in_the_folder_of_the_run(tmp_path: Path, name: st
     assert all(reference.startswith("run/") and reference.count("/") == 1 for reference in (one, other))
 
 
-@pytest.mark.parametrize("run", ["..", "a/b", "~x", "plain", "ü"])
-def test_any_run_has_a_folder_of_its_own(tmp_path: Path, run: str) -> None:
-    blobs = Blobs(tmp_path)
-
-    reference = blobs.write(Author(run, 1, "engine"), "node", [b"1"])
-
-    assert blobs.folders() == [run]
-    assert [file.reference for file in blobs.files(run)] == [reference]
-
-
 def test_a_missing_or_shortened_blob_is_an_error_and_not_a_value(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path)
     reference = blobs.write(AUTHOR, "node", [b"0123456789"])
@@ -113,18 +73,6 @@ def test_a_missing_or_shortened_blob_is_an_error_and_not_a_value(tmp_path: Path)
     blobs.delete(reference)
     with pytest.raises(StorageDamaged, match="missing"):
         blobs.read(reference)
-
-
-def test_a_mapped_blob_stays_readable_when_its_run_is_deleted(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
-    view = blobs.map(blobs.write(AUTHOR, "node", [b"0123456789"]))
-
-    blobs.delete_run("run")
-    blobs.delete_run("run")
-
-    assert files(tmp_path) == []
-    assert bytes(view) == b"0123456789"
-    assert blobs.read(blobs.write(AUTHOR, "again", [b"1"])) == b"1"
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from onceflow.engine import deaths, settings
 from onceflow.engine.statuses import ACTIVE
 from onceflow.errors import OnceflowError
 from onceflow.storage import logs, schema
+from onceflow.storage.blob_urls import without_options
 from onceflow.storage.home import ENGINES, JOURNAL, Home
 from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
@@ -53,7 +54,7 @@ def doctor(session: Session) -> int:
     that were left behind, versions, and where each setting comes from. Exits with 5 if something is wrong.
     """
     found = settings.find(home=session.home)
-    findings = [*_machine(), *_home(found.home)]
+    findings = [*_machine(), *_home(found.home, found.blobs)]
     sources = {
         name: "--home" if source == "argument" else source
         for name, source in settings.sources(home=session.home).items()
@@ -101,7 +102,7 @@ def _machine() -> Iterator[Finding]:
 # -- the home directory ------------------------------------------------------------------------------------------------
 
 
-def _home(path: Path) -> Iterator[Finding]:
+def _home(path: Path, blobs: str | None) -> Iterator[Finding]:
     if not path.exists():
         yield Finding("home", "note", f"{path} does not exist yet; the first run makes it")
         return
@@ -127,7 +128,7 @@ def _home(path: Path) -> Iterator[Finding]:
     journal = _journal(path / JOURNAL)
     yield journal
     if journal.state == "ok":
-        yield from _opened(path)
+        yield from _opened(path, blobs)
 
 
 def _writable(path: Path) -> Finding:
@@ -206,9 +207,12 @@ def _journal(path: Path) -> Finding:
     return Finding("journal", "ok", f"whole, version {version}, {as_size(path.stat().st_size)}")
 
 
-def _opened(path: Path) -> Iterator[Finding]:
+def _opened(path: Path, blobs: str | None) -> Iterator[Finding]:
     try:
-        with Home(path) as home:
+        with Home(path, blobs=blobs) as home:
+            if blobs is not None:
+                home.blobs.probe()
+                yield Finding("blobs", "ok", f"{without_options(home.blobs.target)} takes, gives and deletes objects")
             statuses = Counter([_status(home, row) for row in home.journal.list_runs(limit=None)])
             told = ", ".join([f"{count} {status}" for status, count in statuses.most_common()])
             yield Finding("runs", "ok", told or "none")

@@ -18,6 +18,7 @@ import os
 import pickle
 import resource
 import sys
+from collections.abc import Callable
 
 from onceflow.data.places import whole_pages
 
@@ -86,6 +87,25 @@ class Writable:
     def close(self) -> None:
         self.view.release()
         unmap(self._address, self.size)
+
+
+def filled(name: str, size: int, fill: Callable[[memoryview], None]) -> int:
+    """A descriptor of a sealed segment of this size, which `fill` has written. Raises if there is no memory left."""
+    descriptor = anonymous_file(name)
+    try:
+        os.ftruncate(descriptor, size)
+        if size:
+            writable = Writable(descriptor, whole_pages(size))
+            try:
+                writable.populate(0, size)
+                fill(writable.view[:size])
+            finally:
+                writable.close()
+        seal(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def map_readable(descriptor: int, offset: int, size: int) -> int:

@@ -162,6 +162,12 @@ class Shelf:
         self.open(self._files, descriptor, None, on_disk=True)
         return self.add(Place(self._files, 0, size))
 
+    def add_memory(self, descriptor: int, size: int) -> Object:
+        """The same for a segment in memory."""
+        self._files += 1
+        self.open(self._files, descriptor, None)
+        return self.add(Place(self._files, 0, size))
+
     def move(self, object: Object, place: Place, descriptor: int, freed: Callable[[], None]) -> None:
         """It is in a file now, and what it had of memory may be used again. `freed` is called when nobody needs it any
         more. Nobody may be reading it."""

@@ -42,6 +42,7 @@ _configured: dict[str, Any] = {}
 def configure(
     *,
     home: str | os.PathLike[str] | None = None,
+    blobs: str | None = None,
     workers: int | None = None,
     durability: Durability | None = None,
     preload: Sequence[str] | None = None,
@@ -64,6 +65,7 @@ def configure(
     global _configured
     given = {
         "home": home,
+        "blobs": blobs,
         "workers": workers,
         "durability": durability,
         "preload": preload,

@@ -65,7 +65,8 @@ logger = logging.getLogger(__name__)
 class Engine:
     """Runs graphs, and keeps what it knows about them in a home directory.
 
-    `home` is that directory (default `./.onceflow`), `workers` the number of worker processes (default: one per core),
+    `home` is that directory (default `./.onceflow`), `blobs` the URL of a place for large values instead of it
+    (`"s3://bucket/prefix"`, `gs:`, `az:`, `file:`), `workers` the number of worker processes (default: one per core),
     `durability` what a save survives (`"power"`, or the faster `"process"`), `preload` names modules that workers
     import early, and `recover=True` goes on with all interrupted runs at once.
     `output` says what becomes of what tasks print and log: `"show"` stores it and shows it with the task in front,
@@ -89,6 +90,7 @@ class Engine:
         self,
         home: str | os.PathLike[str] | None = None,
         *,
+        blobs: str | None = None,
         workers: int | None = None,
         durability: Durability | None = None,
         preload: Sequence[str] | None = None,
@@ -103,6 +105,7 @@ class Engine:
     ) -> None:
         self.settings = settings.find(
             home=home,
+            blobs=blobs,
             workers=workers,
             durability=durability,
             preload=preload,
@@ -115,7 +118,7 @@ class Engine:
             object_patience=object_patience,
             progress=progress,
         )
-        home_directory = Home(self.settings.home, durability=self.settings.durability)
+        home_directory = Home(self.settings.home, durability=self.settings.durability, blobs=self.settings.blobs)
         deaths.remove_dead(home_directory.path, home_directory.engines)
         hub = LocalHub(home_directory, self.settings)
         self._open(home_directory, hub, Collecting(home_directory))

@@ -25,6 +25,8 @@ Output = Literal["show", "store", "inherit"]
 class EngineSettings(msgspec.Struct, frozen=True):
     home: Path
     """Where runs are kept."""
+    blobs: str | None = None
+    """The URL of a place for large values (`storage.blob_urls`); None for the home directory."""
     workers: int | None = None
     """Worker processes; None for as many as there are usable cores."""
     durability: Durability = "power"
@@ -134,6 +136,15 @@ def _path(value: Any) -> Path:
     return Path(value).expanduser()
 
 
+def _blobs(value: Any) -> str:
+    from onceflow.storage import blob_urls  # seldom needed
+
+    url = blob_urls.check(value)
+    if url.startswith("memory:"):
+        raise ValueError("memory: is for tests of storage: what is saved must outlive the process")
+    return url
+
+
 def _count(value: Any) -> int:
     count = int(value) if isinstance(value, str) and value.isdecimal() else value
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -197,6 +208,7 @@ def _flag(value: Any) -> bool:
 
 _READ: dict[str, Callable[[Any], Any]] = {
     "home": _path,
+    "blobs": _blobs,
     "workers": _count,
     "durability": _durability,
     "preload": _modules,

@@ -1,4 +1,4 @@
-"""Blobs: values too large for the journal, each a file.
+"""Blobs: values too large for the journal, each a file in a folder. (`object_store` keeps them elsewhere.)
 
 A blob is written under a temporary name in its final folder, synced, renamed, and the folder synced. Only then is its
 reference handed out, for an entry of the journal to name; a blob that no entry names does not exist for anybody. So
@@ -64,23 +64,45 @@ class Statistics(msgspec.Struct, frozen=True):
     read_bytes: int
 
 
-class Blobs:
-    """Thread-safe; any number of processes may use the same folder."""
+class Counts:
+    """Makes up statistics. Thread-safe."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._synced: set[Path] = set()
-        """Folders of runs whose own names are known to be durable."""
-        self._counting = threading.Lock()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._counts = [0, 0, 0, 0]
         """As in `Statistics`."""
+
+    def wrote(self, size: int) -> None:
+        self._count(0, size)
+
+    def read(self, size: int) -> None:
+        self._count(2, size)
+
+    def statistics(self) -> Statistics:
+        return Statistics(*self._counts)
+
+    def _count(self, place: int, size: int) -> None:
+        with self._lock:
+            self._counts[place] += 1
+            self._counts[place + 1] += size
+
+
+class Blobs:
+    """Thread-safe; any number of processes may use the same folder. References start with `prefix`."""
+
+    def __init__(self, folder: Path, prefix: str = "") -> None:
+        self._folder = folder
+        self._prefix = prefix
+        self._synced: set[Path] = set()
+        """Folders of runs whose own names are known to be durable."""
+        self._counts = Counts()
 
     def write(self, author: Author, name: str, buffers: Sequence[Buffer]) -> str:
         """Writes the buffers one after the other. Returns the reference once the blob is durable."""
         views = [view for buffer in buffers if (view := flat(buffer)).nbytes]
         size = sum(view.nbytes for view in views)
         folder = self._folder_of(author.run)
-        file = f"{author.epoch}.{author.engine}.{size}.{_shortened(_quoted(name))}"
+        file = file_name(author, size, name)
         with failures.told(folder):
             temporary = folder / f"{TEMPORARY}{author.epoch}.{author.engine}.{size}.{os.urandom(8).hex()}"
             descriptor = self._create(temporary)
@@ -98,11 +120,11 @@ class Blobs:
                 temporary.unlink(missing_ok=True)
                 raise
             _sync(folder)
-        self._count(0, size)
-        return f"{folder.name}/{file}"
+        self._counts.wrote(size)
+        return f"{self._prefix}{folder.name}/{file}"
 
     def open(self, reference: str) -> BinaryIO:
-        path = self._folder / reference
+        path = self._path(reference)
         with failures.told(path):
             try:
                 file = path.open("rb")
@@ -110,30 +132,30 @@ class Blobs:
                 raise StorageDamaged(str(path), "a saved value is missing") from None
         try:
             found = os.fstat(file.fileno()).st_size
-            parsed = _parse(reference)
+            parsed = parse(reference)
             if parsed is not None and found != parsed.size:
                 raise StorageDamaged(str(path), f"a saved value has {found} bytes instead of {parsed.size}")
         except BaseException:
             file.close()
             raise
-        self._count(2, found)
+        self._counts.read(found)
         return file
 
     def read(self, reference: str) -> bytes:
-        with self.open(reference) as file, failures.told(self._folder / reference):
+        with self.open(reference) as file, failures.told(self._path(reference)):
             return file.read()
 
     def map(self, reference: str) -> memoryview:
         """The blob's bytes without a copy. They may be written to, which nobody else sees, and stay readable even if
         the blob is deleted meanwhile."""
-        with self.open(reference) as file, failures.told(self._folder / reference):
+        with self.open(reference) as file, failures.told(self._path(reference)):
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
     def delete(self, reference: str) -> None:
         """Deleting what is not there is harmless."""
-        path = self._folder / reference
+        path = self._path(reference)
         with failures.told(path):
             path.unlink(missing_ok=True)
 
@@ -149,7 +171,7 @@ class Blobs:
     def folders(self) -> list[str]:
         """The runs that have files here."""
         with failures.told(self._folder):
-            return [unquote(name) for name in os.listdir(self._folder)]
+            return [run_of(name) for name in os.listdir(self._folder)]
 
     def files(self, run: str) -> Iterator[File]:
         folder = self._folder_of(run)
@@ -159,7 +181,7 @@ class Blobs:
             except (FileNotFoundError, NotADirectoryError):
                 return
         for name in names:
-            file = _parse(f"{folder.name}/{name}")
+            file = parse(f"{self._prefix}{folder.name}/{name}")
             if file is not None:
                 yield file
 
@@ -171,19 +193,17 @@ class Blobs:
             folder.rmdir()
 
     def statistics(self) -> Statistics:
-        return Statistics(*self._counts)
+        return self._counts.statistics()
 
     def note_written(self, size: int) -> None:
         """Another process has written one on behalf of this."""
-        self._count(0, size)
+        self._counts.wrote(size)
 
-    def _count(self, place: int, size: int) -> None:
-        with self._counting:
-            self._counts[place] += 1
-            self._counts[place + 1] += size
+    def _path(self, reference: str) -> Path:
+        return self._folder / reference.removeprefix(self._prefix)
 
     def _folder_of(self, run: str) -> Path:
-        return self._folder / _quoted(run)
+        return self._folder / folder_name(run)
 
     def _create(self, path: Path) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -216,6 +236,18 @@ def as_bytes(buffer: Buffer) -> bytes:
     return bytes(flat(buffer))
 
 
+def folder_name(run: str) -> str:
+    return _quoted(run)
+
+
+def run_of(folder: str) -> str:
+    return unquote(folder)
+
+
+def file_name(author: Author, size: int, name: str) -> str:
+    return f"{author.epoch}.{author.engine}.{size}.{_shortened(_quoted(name))}"
+
+
 def _quoted(text: str) -> str:
     """A file's name for any text, readable as far as possible."""
     safe = quote(text, safe="").replace("~", "%7E")
@@ -230,7 +262,7 @@ def _shortened(name: str) -> str:
     return f"{name[: LONGEST_NAME - 33]}-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
-def _parse(reference: str) -> File | None:
+def parse(reference: str) -> File | None:
     """None for a file that is not ours."""
     parts = reference.rpartition("/")[2].removeprefix(TEMPORARY).split(".", 3)
     if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()):

@@ -1,7 +1,7 @@
 """The home directory: everything that engines of one host share.
 
     journal.db (and -wal, -shm, -next, -turn)    the journal
-    blobs/<run>/...                               large values
+    blobs/<run>/...                               large values, if no other place is chosen for them (`stores`)
     secrets.key                                   seals secrets (`values.sealing`); made when there is the first one
     engines/<id>                                  a locked file for each living engine
     engines/<id>.bell                             a named pipe: rung when there is something for it in the journal
@@ -24,11 +24,11 @@ from typing import Self
 from onceflow.errors import StorageError
 from onceflow.storage import bells, failures, logs, orphans
 from onceflow.storage.bells import Bell
-from onceflow.storage.blobs import Blobs
 from onceflow.storage.journal import Durability
 from onceflow.storage.locks import Engines
 from onceflow.storage.sockets import Listener
 from onceflow.storage.sqlite import SqliteJournal
+from onceflow.storage.stores import Stores
 
 JOURNAL = "journal.db"
 BLOBS = "blobs"
@@ -39,10 +39,11 @@ class Home:
     """An opened home directory, held by one engine. A context manager; `close` is what its end calls.
 
     Opening creates what is missing and removes the locks of dead engines. It raises a `StorageError` that says what is
-    wrong: `StorageReadOnly`, `StorageFull`, `StorageTooNew`, `StorageDamaged`.
+    wrong: `StorageReadOnly`, `StorageFull`, `StorageTooNew`, `StorageDamaged`. `blobs` is a URL (`blob_urls`) for large
+    values that are not to be kept in the directory.
     """
 
-    def __init__(self, path: Path, *, durability: Durability = "power") -> None:
+    def __init__(self, path: Path, *, durability: Durability = "power", blobs: str | None = None) -> None:
         self.path = path
         with failures.told(path):
             create_folder(path)
@@ -59,7 +60,8 @@ class Home:
             opened.callback(self.listener.close)
             self.journal = SqliteJournal(path / JOURNAL, durability=durability)
             opened.callback(self.journal.close)
-            self.blobs = Blobs(path / BLOBS)
+            self.blobs = Stores(path / BLOBS, blobs, self.journal.identity() if blobs else "")
+            opened.callback(self.blobs.close)
             self._opened = opened.pop_all()
 
     @property

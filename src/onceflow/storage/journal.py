@@ -249,6 +249,10 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class Journal(Protocol):
+    def identity(self) -> str:
+        """Letters and digits that no other journal has, made with it. Where several journals have their blobs in one
+        place, it tells whose is whose."""
+
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         """Hands over a batch. Returns at once; raises `StorageClosed` after `close`."""
 

@@ -56,6 +56,9 @@ class MemoryJournal:
         self._closed = False
         self._commits = self._bytes = self._written = 0
 
+    def identity(self) -> str:
+        return "memory"
+
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         answer(self.commit_at_once(requests))
 
@@ -250,6 +253,8 @@ class MemoryBlobs:
     def delete(self, reference: str) -> None:
         self._values.pop(reference, None)
         self._files.get(reference.partition("/")[0], {}).pop(reference, None)
+
+    discard = delete
 
     def files(self, run: str) -> Iterator[File]:
         yield from list(self._files.get(run, {}).values())

@@ -25,6 +25,9 @@ class Values(Protocol):
     def delete(self, reference: str) -> None:
         """Deleting what is not there is harmless."""
 
+    def discard(self, reference: str) -> None:
+        """Deletes it soon, without a wait and without a complaint: it is an orphan anyway."""
+
     def files(self, run: str) -> Iterator[File]:
         """What there is of a run."""
 

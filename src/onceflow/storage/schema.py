@@ -74,6 +74,11 @@ SCHEDULES = (
     "CREATE INDEX schedule_due ON schedule (due)",
 )
 
+IDENTITY = (
+    "CREATE TABLE identity (id TEXT NOT NULL)",
+    "INSERT INTO identity VALUES (lower(hex(randomblob(8))))",
+)
+
 COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata"
 
 GET_VERSION = "PRAGMA user_version"
@@ -124,6 +129,7 @@ DELETE_ENTRIES = "DELETE FROM entry WHERE key >= ? AND key < ?"
 DELETE_DEFINITION = "DELETE FROM definition WHERE number = ?"
 DELETE_RUN = "DELETE FROM run WHERE number = ?"
 
+GET_IDENTITY = "SELECT id FROM identity"
 GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = ?"
 FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = ?"
 FIND_PREFIX = f"SELECT {COLUMNS} FROM run WHERE id >= :prefix AND id < :end ORDER BY number DESC LIMIT :limit"
@@ -240,7 +246,12 @@ def add_schedules(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_commands, add_metadata, add_schedules)
+def add_identity(connection: sqlite3.Connection) -> None:
+    for statement in IDENTITY:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_commands, add_metadata, add_schedules, add_identity)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

@@ -72,6 +72,11 @@ class SqliteJournal:
         self._writer = Writer(connection, turns, path, clock)
         forks.watch(self)
 
+    def identity(self) -> str:
+        with self._reading() as connection, failures.told(self._path):
+            found: str = connection.execute(schema.GET_IDENTITY).fetchone()[0]
+        return found
+
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         self._writer.submit(requests, answer)
 

@@ -39,6 +39,7 @@ from onceflow.data.porter.messages import (
     Free,
     Hello,
     Keep,
+    Load,
     Refused,
     Reply,
     Save,
@@ -57,7 +58,7 @@ PATIENCE = 10.0
 MOST = 4_000
 """Objects or segments that are named in one message."""
 
-_Question = Fetch | Save | Spill | Count
+_Question = Fetch | Save | Spill | Load | Count
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -121,6 +122,11 @@ class Porter:
     def spill(self, object: int, done: Callable[[Spilled | Failed, int | None], None]) -> None:
         """Move it to disk. From the answer on it is at another place, and what it had of memory may be used again."""
         self._ask(Spill(next(self._numbers), object), done)
+
+    def load(self, reference: str, done: Callable[[Fetched | Failed, int | None], None]) -> None:
+        """Bring a blob that is no file into memory. With the answer comes the descriptor of a segment that has nothing
+        else in it, as with `fetch`."""
+        self._ask(Load(next(self._numbers), reference), done)
 
     def count(self, done: Callable[[Counted, int | None], None]) -> None:
         self._ask(Count(next(self._numbers)), done)

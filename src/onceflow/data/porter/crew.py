@@ -22,6 +22,9 @@ SMALL_THREADS = 6
 LARGE_THREADS = 2
 """They copy: more of them would only take turns."""
 
+FAR_THREADS = (24, 4)
+"""The same where they wait for a network instead, which is slower to answer and serves more at once."""
+
 Done = Callable[[], None]
 """What is to be done in the loop when work is done."""
 
@@ -29,7 +32,8 @@ Done = Callable[[], None]
 class Crew:
     """Used by one loop, which reads from `bell` and then calls `take`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, far: bool = False) -> None:
+        self._most = FAR_THREADS if far else (SMALL_THREADS, LARGE_THREADS)
         self.bell, self._ring = os.pipe()
         os.set_blocking(self.bell, False)
         os.set_blocking(self._ring, False)
@@ -46,9 +50,9 @@ class Crew:
         small = size < SMALL
         with self._change:
             (self._small if small else self._large).append(work)
-            if small and self._idle[0] < len(self._small) and self._threads[0] < SMALL_THREADS:
+            if small and self._idle[0] < len(self._small) and self._threads[0] < self._most[0]:
                 self._start(0)
-            elif not small and self._idle[1] < len(self._large) and self._threads[1] < LARGE_THREADS:
+            elif not small and self._idle[1] < len(self._large) and self._threads[1] < self._most[1]:
                 self._start(1)
             self._change.notify_all()
 

@@ -71,6 +71,13 @@ class Count(_Message, tag=7):
     number: int
 
 
+class Load(_Message, tag=8):
+    """Bring a blob that is no file into memory. Answered by `Fetched`, with a segment of its own, or `Failed`."""
+
+    number: int
+    reference: str
+
+
 class Hello(msgspec.Struct, tag=20, array_like=True, gc=False):
     """The first thing that a porter says. A pidfd of it comes with this."""
 
@@ -137,5 +144,5 @@ class Counted(_Message, tag=26):
     """Each of them needs a descriptor, until it is closed."""
 
 
-Request = Keep | Fetch | Save | Spill | Free | Forget | Count
+Request = Keep | Fetch | Save | Spill | Free | Forget | Count | Load
 Reply = Hello | Fetched | Saved | Spilled | Failed | Refused | Counted

@@ -6,10 +6,12 @@ be noted then, it hands back to the loop.
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import socket
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,6 +30,7 @@ from onceflow.data.porter.messages import (
     Free,
     Hello,
     Keep,
+    Load,
     Refused,
     Reply,
     Request,
@@ -41,6 +44,7 @@ from onceflow.data.porter.starting import Start
 from onceflow.errors import StorageError
 from onceflow.storage import failures
 from onceflow.storage.blobs import Blobs
+from onceflow.storage.stores import open_store
 
 RESERVED = 32
 """Descriptors that are left for its own work."""
@@ -84,8 +88,8 @@ class _Porter:
         self._start = start
         self._highest = memory.raise_descriptor_limit() - RESERVED
         """The highest descriptor that may be kept. The system gives out the lowest ones first."""
-        self._blobs = Blobs(Path(start.blobs))
-        self._crew = Crew()
+        self._blobs = open_store(start.blobs)
+        self._crew = Crew(far=not isinstance(self._blobs, Blobs))
         self._objects: dict[int, _Object] = {}
         self._descriptors: dict[int, int] = {}
         """Segment → descriptor."""
@@ -95,6 +99,8 @@ class _Porter:
         """Descriptors that are being closed. The last one of a segment takes a while."""
         self._segments = Segments()
         """Those that were needed here."""
+        self._loads = itertools.count(start.base + 1)
+        """Numbers for the segments of blobs that are brought into memory."""
         self._spill: SpillFile | None = None
         self._saving: dict[int, int] = {}
         """Number of the request → bytes."""
@@ -155,6 +161,8 @@ class _Porter:
                 self._save(request)
             case Spill(number, wanted):
                 self._move(number, wanted)
+            case Load():
+                self._load(request)
             case Free(objects):
                 for freed in objects:
                     found = self._objects.pop(freed, None)
@@ -200,6 +208,25 @@ class _Porter:
     def _saved(self, number: int, reply: Reply) -> None:
         del self._saving[number]
         self._reply(reply)
+
+    def _load(self, request: Load) -> None:
+        blobs = self._blobs
+        assert not isinstance(blobs, Blobs)
+        segment = next(self._loads)
+
+        def work() -> Done:
+            try:
+                size = blobs.size(request.reference)
+                descriptor = memory.filled("onceflow blob", size, partial(blobs.fill, request.reference))
+            except StorageError as error:
+                reply = _failed(request.number, error)
+                return lambda: self._reply(reply)
+            except OSError as error:
+                reply = _failed(request.number, failures.from_system(error, MEMORY))
+                return lambda: self._reply(reply)
+            return lambda: self._outgoing.add(Fetched(request.number, Place(segment, 0, size)), descriptor)
+
+        self._crew.add(0, work)
 
     def _move(self, number: int, wanted: int) -> None:
         found = self._find(number, wanted)

@@ -9,7 +9,7 @@ class Start(msgspec.Struct, tag=100, array_like=True):
     """To the fork server: become a porter, at the other end of the socket that comes with this."""
 
     blobs: str
-    """The folder for what it saves."""
+    """Where it saves, as `storage.stores.open_store` takes it."""
     spill: str
     """The folder for what it moves to disk. It is made when first needed, and never has a file with a name."""
     base: int

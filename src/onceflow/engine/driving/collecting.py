@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onceflow.errors import StorageError
 from onceflow.storage import logs
-from onceflow.storage.home import BLOBS, Home
+from onceflow.storage.home import Home
 
 STAMP = "collected"
 """The file in the home directory whose time tells when orphans were last looked for."""
@@ -44,7 +44,7 @@ class Collecting:
         with contextlib.suppress(FileNotFoundError):
             if time.time() - (self._home.path / STAMP).stat().st_mtime < INTERVAL:
                 return False
-        return _has_something(self._home.path / BLOBS) or _has_something(logs.of_runs(self._home.path))
+        return self._home.blobs.may_have_some() or _has_something(logs.of_runs(self._home.path))
 
     def _collect(self) -> None:
         try:

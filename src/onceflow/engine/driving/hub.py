@@ -490,7 +490,7 @@ class Store:
         return self._home.blobs.read(reference)
 
     def delete(self, reference: str) -> None:
-        self._home.blobs.delete(reference)
+        self._home.blobs.discard(reference)
 
     def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], Part]:
         with self._home.journal.load(self._run) as loaded:

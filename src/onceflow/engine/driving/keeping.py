@@ -56,14 +56,14 @@ Then = Callable[[str | StorageError], None]
 
 
 class Keeping:
-    """Belongs to the engine's loop. `budget` is in bytes, `patience` in seconds."""
+    """Belongs to the engine's loop. `blobs` is where is saved, `budget` is in bytes, `patience` in seconds."""
 
     def __init__(
         self,
         workers: Workers,
         selector: selectors.BaseSelector,
         *,
-        blobs: Path,
+        blobs: str,
         spill: Path,
         budget: int,
         patience: float,
@@ -72,7 +72,7 @@ class Keeping:
         self._pool = workers.pool
         self._shelf = workers.pool.shelf
         self._selector = selector
-        self._folders = (str(blobs), str(spill))
+        self._folders = (blobs, str(spill))
         self._budget = budget
         self._patience = patience
         self._porter: Porter | None = None
@@ -125,6 +125,30 @@ class Keeping:
 
         porter, number = self._lend(object, again)
         porter.save(number, author, name, done)
+
+    def load(self, reference: str, then: Callable[[Object | StorageError], None], tries: int = 1) -> None:
+        """Brings a blob that is no file into shared memory, then calls `then` with the object, or with why there is
+        none."""
+
+        def done(reply: Fetched | Failed, descriptor: int | None) -> None:
+            del self._open[number]
+            if isinstance(reply, Failed):
+                then(reply.error())
+            elif descriptor is None:
+                then(StorageError(reference, "this process may have no more open files"))
+            else:
+                self._shelf.open(reply.place.segment, descriptor, None)
+                then(self._shelf.add(reply.place))
+
+        def again() -> None:
+            if tries < MOST_TRIES:
+                self.load(reference, then, tries + 1)
+            else:
+                then(StorageError(reference, f"{tries} processes died while they read it"))
+
+        number = next(self._numbers)
+        self._open[number] = again
+        self._started().load(reference, done)
 
     def turn(self) -> float | None:
         """Moves what there is no room for, and sends what is wanted. Returns the seconds until it should be called

@@ -11,7 +11,9 @@ from onceflow.backends.local import capacity
 from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.data.objects import Object
 from onceflow.driver.driver import Driver
+from onceflow.driver.work import Work
 from onceflow.engine import deaths
+from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.hub import Hub, Redirected, interrupted
 from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
@@ -27,7 +29,7 @@ from onceflow.errors import OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import logs
 from onceflow.storage.blobs import Author
 from onceflow.storage.blobs import Statistics as BlobStatistics
-from onceflow.storage.home import BLOBS, Home
+from onceflow.storage.home import Home
 from onceflow.storage.journal import Command, Failed, Outcome, Request, SetStatus
 from onceflow.values import sealing
 
@@ -98,12 +100,22 @@ class LocalHub(Hub):
         self._keeping = Keeping(
             self._processes,
             self._threaded.selector,
-            blobs=self._directory.path / BLOBS,
+            blobs=self._directory.blobs.target,
             spill=self._directory.path / SPILL,
             budget=budget,
             patience=self._settings.object_patience,
         )
+        if self._directory.blobs.any_far:
+            self._processes.fetching = Fetching(
+                self._directory.blobs.is_near,
+                self._keeping.load,
+                lambda driver, work: self._tell(driver, lambda: self._start_fetched(driver, work)),
+            )
         return self._processes
+
+    def _start_fetched(self, driver: Driver, work: Work) -> None:
+        assert self._processes is not None
+        self._processes.start(driver, work)
 
     def pool_statistics(self) -> PoolStatistics | None:
         if self._processes is None:

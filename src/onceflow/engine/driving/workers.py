@@ -8,6 +8,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -35,6 +36,7 @@ from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Blob, Part
 from onceflow.driver.work import Ahead, GivenRefs, Work
+from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.foresight import Foresight
 from onceflow.engine.driving.insight import Look, Progress
 from onceflow.engine.driving.loop import Loop
@@ -43,6 +45,7 @@ from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
 from onceflow.errors import OnceflowError, StorageError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
 from onceflow.values import failures, functions
+from onceflow.values.buffers import Buffer, flat
 from onceflow.values.templates import Template
 
 RECENT = 0.1
@@ -154,6 +157,8 @@ class Workers:
         """Token → whose ref is asked what has to be saved of it, its live form, and who wants to know."""
         self._opened: dict[int, list[Object]] = {}
         """Token → blobs that were opened for the job."""
+        self.fetching: Fetching | None = None
+        """Attempts that wait for blobs, if not all of these are files."""
         self._pool = Pool(
             folder,
             size,
@@ -174,6 +179,8 @@ class Workers:
             self._jobs[ahead] = (driver, work)
             self._by_attempt[driver, work.attempt] = ahead
             self._ran_ahead.add(ahead)
+            return
+        if self.fetching is not None and self.fetching.holds_back(driver, work):
             return
         token = next(self._tokens)
         self._jobs[token] = (driver, work)
@@ -253,7 +260,10 @@ class Workers:
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         """Have these follow what was just started, as far as that pays."""
-        before = leader = self._by_attempt[driver, work.attempt]
+        leader = self._by_attempt.get((driver, work.attempt))
+        if leader is None:  # it waits for what it reads
+            return
+        before = leader
         if not self._pool.is_short(self._ship(driver, work.call, undo=False)):
             return
         jobs: list[Job] = []
@@ -297,12 +307,15 @@ class Workers:
         if token is not None:
             self._ran_ahead.discard(token)
             self._pool.stop(token)
+        elif self.fetching is not None and (work := self.fetching.stop(driver, attempt)) is not None:
+            self._loop.post(lambda: self._pass_on(driver, work, Ended(0, started=False)))
 
     def look(self, driver: Driver, attempt: int) -> Look | None:
         """At an attempt that was started and has not been answered."""
         token = self._by_attempt.get((driver, attempt))
         if token is None:
-            return None
+            is_fetched = self.fetching is not None and self.fetching.has(driver, attempt)
+            return Look(needs="saved values to be read") if is_fetched else None
         started = self._pool.started(token)
         if started is not None:
             return Look(started, self._progress.get(token))
@@ -315,15 +328,19 @@ class Workers:
     @property
     def idle(self) -> bool:
         """Whether nothing has been started that has not been answered."""
-        return not self._jobs
+        return not self._jobs and not self.fetching
 
     @property
     def backlog(self) -> int:
-        return len(self._jobs)
+        return len(self._jobs) + len(self.fetching or ())
 
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""
-        return any(driver.id == run for driver, _ in list(self._jobs.values())) or self._foresight.has_jobs_of(run)
+        return (
+            any(driver.id == run for driver, _ in list(self._jobs.values()))
+            or self._foresight.has_jobs_of(run)
+            or (self.fetching is not None and self.fetching.has_any_of(run))
+        )
 
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
@@ -377,12 +394,22 @@ class Workers:
             opened = self._buffers[driver] = {}
             if isinstance(graph, WorkflowGraph):
                 for buffer, reference in zip(graph.buffers, graph.references, strict=True):
-                    opened[id(buffer)] = self._open(reference)
+                    opened[id(buffer)] = self._open_buffer(buffer, reference)
         places = [opened.get(id(buffer)) for buffer in template.buffers]
         return [
             bytes(buffer) if found is None or found.place is None else found.place
             for buffer, found in zip(template.buffers, places, strict=True)
         ]
+
+    def _open_buffer(self, buffer: Buffer, reference: str) -> Object:
+        if self.fetching is None or self.fetching.is_near(reference):
+            return self._open(reference)
+        from onceflow.data import memory  # seldom needed here
+
+        content = flat(buffer)  # it is here: that of a run which goes on was read with its graph
+        return self._pool.shelf.add_memory(
+            memory.filled("onceflow buffer", content.nbytes, partial(_copy, content)), content.nbytes
+        )
 
     def _open(self, reference: str) -> Object:
         with self._open_blob(reference) as file:
@@ -576,6 +603,10 @@ def deliver(driver: Driver, work: Work, report: Report) -> None:
         case Ended():
             driver.measurements.add(work, measuring.STOPPED, 0.0, 0.0, 0, 0)
             driver.ended(work)
+
+
+def _copy(content: memoryview, target: memoryview) -> None:
+    target[:] = content
 
 
 def _read_by(work: Work) -> Iterable[Part]:

@@ -1,0 +1,111 @@
+"""Attempts that wait for saved values to come from afar.
+
+A blob in the home directory is a file, and whoever reads it maps it. One in an object store has to be brought into
+shared memory first (`keeping`), which the loop does not wait for: until then the attempt has not started. What several
+attempts read is brought once, and stays while one of them holds it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from onceflow.data.objects import Object
+from onceflow.driver.outputs import Blob, Part
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+    from onceflow.driver.work import Work
+    from onceflow.errors import StorageError
+
+Loaded = Callable[["Object | StorageError"], None]
+Load = Callable[[str, Loaded], None]
+Start = Callable[["Driver", "Work"], None]
+
+
+class Fetching:
+    """Belongs to the engine's loop. `is_near` tells whether a blob can be read where it is, `load` brings one, and
+    `start` starts an attempt that has all it reads."""
+
+    def __init__(self, is_near: Callable[[str], bool], load: Load, start: Start) -> None:
+        self.is_near = is_near
+        self._load = load
+        self._start = start
+        self._here: weakref.WeakValueDictionary[str, Object] = weakref.WeakValueDictionary()
+        self._coming: dict[str, list[Loaded]] = {}
+        """References that are being loaded, and who waits for them."""
+        self._waiting: dict[tuple[Driver, int], Work] = {}
+        """Attempts that wait."""
+
+    def holds_back(self, driver: Driver, work: Work) -> bool:
+        """Whether it waits for something. Then it is started later, with objects instead of blobs, or its driver is
+        told why not."""
+        far = {part.reference for part in _parts(work) if isinstance(part, Blob) and not self.is_near(part.reference)}
+        if not far:
+            return False
+        self._waiting[driver, work.attempt] = work
+        objects: dict[str, Object] = {}
+
+        def arrived(reference: str, found: Object | StorageError) -> None:
+            if self._waiting.get((driver, work.attempt)) is not work or driver.over:
+                self._waiting.pop((driver, work.attempt), None)
+            elif isinstance(found, Object):
+                objects[reference] = found
+                if len(objects) == len(far):
+                    del self._waiting[driver, work.attempt]
+                    self._start(driver, _with(work, objects))
+            else:
+                del self._waiting[driver, work.attempt]
+                driver.interrupt(found)
+
+        for reference in far:
+            self._fetch(reference, partial(arrived, reference))
+        return True
+
+    def has(self, driver: Driver, attempt: int) -> bool:
+        return (driver, attempt) in self._waiting
+
+    def stop(self, driver: Driver, attempt: int) -> Work | None:
+        """An attempt that waits need not start any more. None if it does not wait."""
+        return self._waiting.pop((driver, attempt), None)
+
+    def has_any_of(self, run: str) -> bool:
+        """From any thread."""
+        return any(driver.id == run for driver, _ in list(self._waiting))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def _fetch(self, reference: str, then: Loaded) -> None:
+        found = self._here.get(reference)
+        if found is not None and not found.lost:
+            then(found)
+        elif reference in self._coming:
+            self._coming[reference].append(then)
+        else:
+            self._coming[reference] = [then]
+            self._load(reference, partial(self._came, reference))
+
+    def _came(self, reference: str, found: Object | StorageError) -> None:
+        if isinstance(found, Object):
+            self._here[reference] = found
+        for then in self._coming.pop(reference):
+            then(found)
+
+
+def _parts(work: Work) -> list[Part]:
+    return work.inputs if work.refs is None else [*work.inputs, *work.refs.contents]
+
+
+def _with(work: Work, objects: dict[str, Object]) -> Work:
+    def exchanged(parts: list[Part]) -> list[Part]:
+        return [objects.get(part.reference, part) if isinstance(part, Blob) else part for part in parts]
+
+    refs = work.refs
+    if refs is not None:
+        refs = msgspec.structs.replace(refs, contents=exchanged(refs.contents))
+    return msgspec.structs.replace(work, inputs=exchanged(work.inputs), refs=refs)
