@@ -92,3 +92,18 @@ def test_a_key_that_others_can_read_is_found(fresh):
     (fresh.home / "secrets.key").write_text("0" * 64)
     (fresh.home / "secrets.key").chmod(0o644)
     assert findings(fresh.json("doctor", code=5))["secrets"][0] == "bad"
+
+
+def test_the_place_for_blobs_is_tried(fresh, s3, monkeypatch):
+    monkeypatch.setenv("ONCEFLOW_BLOBS", s3.create_bucket())
+    fresh.run("nothing")
+    state, text = findings(fresh.json("doctor"))["blobs"]
+    assert state == "ok"
+    assert text.startswith("s3://")
+
+
+def test_a_place_for_blobs_that_cannot_be_used_is_trouble(fresh, s3, monkeypatch):
+    fresh.run("nothing")
+    monkeypatch.setenv("ONCEFLOW_BLOBS", s3.create_bucket(patience="0.1").replace("s3://", "s3://no-"))
+    result = fresh("doctor", code=5)
+    assert "NoSuchBucket" in result.stderr

@@ -37,7 +37,7 @@ from onceflow.version import VERSION
 
 LOW = 500_000_000
 """Bytes. With less free space than this, something is said."""
-UNSET = {"workers": "one for each core", "object_memory": "30 % of the memory"}
+UNSET = {"workers": "one for each core", "object_memory": "30 % of the memory", "blobs": "the home directory"}
 """What settings mean that have no value."""
 
 

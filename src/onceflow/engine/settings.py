@@ -25,8 +25,6 @@ Output = Literal["show", "store", "inherit"]
 class EngineSettings(msgspec.Struct, frozen=True):
     home: Path
     """Where runs are kept."""
-    blobs: str | None = None
-    """The URL of a place for large values (`storage.blob_urls`); None for the home directory."""
     workers: int | None = None
     """Worker processes; None for as many as there are usable cores."""
     durability: Durability = "power"
@@ -50,6 +48,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Seconds after which a large value that nobody has read is moved to disk."""
     progress: bool = False
     """Show on stderr how runs get on while somebody waits for them."""
+    blobs: str | None = None
+    """The URL of a place for large values (`storage.blob_urls`); None for the home directory."""
 
 
 def find(**given: Any) -> EngineSettings:
