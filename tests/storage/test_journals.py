@@ -451,3 +451,13 @@ def test_no_run_is_among_the_newest_of_an_empty_journal(opening: Opening) -> Non
 
     assert store.last_runs(["succeeded"], among=10) == []
     store.close()
+
+
+def test_a_journal_has_one_identity_for_all_who_open_it(lasting: Opening) -> None:
+    one, other = lasting(), lasting()
+
+    assert one.identity() == other.identity()
+    assert len(one.identity()) == 16
+    assert one.identity().isalnum()
+    one.close()
+    other.close()

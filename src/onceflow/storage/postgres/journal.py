@@ -57,6 +57,9 @@ class PostgresJournal:
         self._writer = PostgresWriter(url, self._place, member.id, clock, self.attendance.enrol)
         forks.watch(self)
 
+    def identity(self) -> str:
+        return str(self._rows(schema.GET_IDENTITY, ())[0][0])
+
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         self._writer.submit(requests, answer)
 

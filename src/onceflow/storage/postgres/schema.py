@@ -121,6 +121,11 @@ TABLES = (
     """,
 )
 
+IDENTITY = (
+    "CREATE TABLE identity (id text NOT NULL)",
+    "INSERT INTO identity VALUES (left(replace(gen_random_uuid()::text, '-', ''), 16))",
+)
+
 SCHEDULES = (
     """
     CREATE TABLE schedule (
@@ -208,6 +213,7 @@ GET_SCHEDULE = "SELECT id, version, due, definition, state FROM schedule WHERE i
 LIST_SCHEDULES = "SELECT id, version, due, definition, state FROM schedule ORDER BY id"
 NEXT_DUE = "SELECT min(due) FROM schedule"
 
+GET_IDENTITY = "SELECT id FROM identity"
 GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = %s"
 FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = %s"
 FIND_PREFIX = f"""
@@ -297,7 +303,12 @@ def add_schedules(connection: Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_schedules)
+def add_identity(connection: Connection) -> None:
+    for statement in IDENTITY:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_schedules, add_identity)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 
