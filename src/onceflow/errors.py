@@ -505,16 +505,21 @@ class TaskTimedOut(OnceflowError, TimeoutError):
 
 
 class RunPaused(OnceflowError):
-    """Raised when the result of a run is asked for that waits for a person, because an undo keeps failing. `task` is
-    the task that cannot be undone; what its rollback function raised last is the `__cause__`."""
+    """Raised when the result of a run is asked for that waits for a person: because somebody paused it, or because an
+    undo keeps failing. `task` is the task that cannot be undone, or None; what its rollback function raised last is the
+    `__cause__`."""
 
-    def __init__(self, run: str, task: str) -> None:
+    def __init__(self, run: str, task: str | None) -> None:
         self.run = run
         self.task = task
-        super().__init__(
-            f"run {run} is paused: the effect of task {task} cannot be taken back, its rollback function keeps "
-            f"failing. Remove the cause, then call resume({run!r})."
-        )
+        if task is None:
+            why = f"somebody paused it. resume({run!r}) goes on"
+        else:
+            why = (
+                f"the effect of task {task} cannot be taken back, its rollback function keeps failing. Remove the "
+                f"cause, then call resume({run!r})"
+            )
+        super().__init__(f"run {run} is paused: {why}.")
 
 
 class RunInterrupted(OnceflowError):

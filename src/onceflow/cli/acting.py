@@ -1,7 +1,8 @@
-"""`onceflow resume`, `onceflow retry` and `onceflow cancel`: what is done to runs, one or many."""
+"""`onceflow resume`, `onceflow retry`, `onceflow pause` and `onceflow cancel`: what is done to runs, one or many."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,6 +61,30 @@ def cancel(session: Session, chosen: Selection, undo: bool, grace: float | None,
     """Stop runs, wherever they are driven, and wait until nothing of them runs any more. With --all, or filters, all
     that go on or were interrupted. A run that has ended otherwise is refused.
     """
+    options: dict[str, Any] = {"undo": undo} if grace is None else {"undo": undo, "grace": grace}
+    return _stop(session, chosen, "Cancel", "cancelled", yes, lambda engine, run: engine.cancel(run, **options))
+
+
+@click.command
+@selecting.selection
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@common
+def pause(session: Session, chosen: Selection, yes: bool) -> int:
+    """Let runs rest, wherever they are driven: nothing more of them starts. Waits until what was running has ended and
+    is saved; resume goes on. With --all, or filters, all that go on or were interrupted. A run that has ended is
+    refused.
+    """
+    return _stop(session, chosen, "Pause", "paused", yes, lambda engine, run: engine.pause(run))
+
+
+def _stop(
+    session: Session,
+    chosen: Selection,
+    verb: str,
+    becomes: str,
+    yes: bool,
+    stop: Callable[[Engine, str], str],
+) -> int:
     targets.look_in_current_folder()
     told: list[dict[str, Any]] = []
     problem: exits.Refused | None = None
@@ -67,14 +92,13 @@ def cancel(session: Session, chosen: Selection, undo: bool, grace: float | None,
         infos = chosen.find(engine, GOING_ON)
         if engine is not None and infos:
             if chosen.filtered:
-                session.confirm(f"Cancel {_count(infos)}?", yes)
-            options: dict[str, Any] = {"undo": undo} if grace is None else {"undo": undo, "grace": grace}
+                session.confirm(f"{verb} {_count(infos)}?", yes)
             for info in infos:
-                if info.status in ENDED and info.status != "cancelled":
+                if info.status in ENDED and info.status != becomes:
                     problem = problem or exits.Refused(f"run {title(info)} has ended already: it is {info.status}")
                     told.append(_told(info, info.status))
                 else:
-                    told.append(_told(info, engine.cancel(info.id, **options)))
+                    told.append(_told(info, stop(engine, info.id)))
     _print(session, told)
     if problem is not None:
         raise problem

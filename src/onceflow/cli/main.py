@@ -29,6 +29,7 @@ VERBS = {
     "watch": ("watching", "Follow a run, or all that go on, until they end."),
     "resume": ("acting", "Go on with runs that were interrupted, failed or cancelled."),
     "retry": ("acting", "Go on with runs that failed."),
+    "pause": ("acting", "Let runs rest, wherever they are driven."),
     "cancel": ("acting", "Stop runs, wherever they are driven."),
     "delete": ("deleting", "Forget runs, with everything they saved."),
     "prune": ("deleting", "Forget ended runs by age, count and bytes."),

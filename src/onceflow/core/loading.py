@@ -26,7 +26,8 @@ class Loading(Stopping):
         super().__init__(*args, **kwargs)
         self._loaded = False
         self._dormant = False
-        """Loaded as a run that had ended or parked: nothing happens before somebody resumes it."""
+        """Loaded as a run that had ended or parked, or to be cancelled: nothing happens before somebody resumes or
+        cancels it."""
         self._to_be_dropped: dict[str, None] = {}
         """The members of the journaled R. Some become known only later, when their expander turns out to be saved."""
 
@@ -40,12 +41,14 @@ class Loading(Stopping):
         on_failure: OnFailure = "keep",
         straggling: Iterable[tuple[str, int]] = (),
         changed: Iterable[str] = (),
+        asleep: bool = False,
         validate: bool = False,
     ) -> Self:
         """A run that goes on where the journal ends. `begin()` tells what to do first.
 
         The caller has proof that every attempt and undo of earlier epochs has ended, except those in `straggling`, for
-        which it will send `Ended`. `changed` names nodes whose code is no longer what it was (see `note_changed`).
+        which it will send `Ended`. `changed` names nodes whose code is no longer what it was (see `note_changed`). With
+        `asleep`, nothing starts before the next event: whoever loads a run to cancel it does not want it to go on.
         """
         run = cls(graph, epoch=epoch, on_failure=on_failure, validate=validate)
         run._loaded = True
@@ -56,7 +59,7 @@ class Loading(Stopping):
             for row in run._known([node]):
                 run._bury(row, attempt)
         run.note_changed(changed)
-        run._dormant = run.final is not None or bool(run._were_parked)
+        run._dormant = asleep or run.final is not None or bool(run._were_parked)
         return run
 
     def note_changed(self, nodes: Iterable[str]) -> None:

@@ -162,6 +162,8 @@ class Driver:
         """Nodes whose `total_timeout` is over."""
         self._drained: OnceflowError | None = None
         """Nothing more starts, and this is why."""
+        self._pausing = False
+        """Nothing more starts, because somebody wants the run to rest."""
 
     # -- what the host tells -------------------------------------------------------------------------------------------
 
@@ -330,6 +332,13 @@ class Driver:
                 self._host.stop(self, attempt)
         self._work_off(())
 
+    def pause(self) -> None:
+        """Start nothing more; rest when everything that runs has ended and all of it is durable. (What was decided
+        meanwhile and not carried out is decided again when the run is loaded.)"""
+        if not self.over and not self._pausing:
+            self._pausing = True
+            self._work_off(())
+
     @property
     def is_opening(self) -> bool:
         """Whether its first batch is not yet durable: perhaps the run is not its to drive."""
@@ -345,7 +354,14 @@ class Driver:
         return self.ending is not None or self.interruption is not None
 
     @property
+    def _rests(self) -> bool:
+        """Whether somebody wanted that, and nothing is under way any more."""
+        return self._pausing and self.run.final is None and not (self._in_flight or self._saving.under_way)
+
+    @property
     def status(self) -> Status:
+        if self._rests:
+            return "paused"
         match self.run.status:
             case "parked":
                 return "paused"
@@ -411,6 +427,8 @@ class Driver:
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
         elif self._entries or self._opening or self.status != self._written:
             self._host.wake(self)
+        elif self._rests and self._is_committed:
+            self._end(Ending("paused"))
         elif self._drained is not None and self._is_committed and not (self._in_flight or self._saving.under_way):
             self.interrupt(self._drained)
 
@@ -522,7 +540,7 @@ class Driver:
         self._launch(Work(row.id, node.task, command.attempt, node.call, parts, 1, key, spans, refs, True, has_output))
 
     def _launch(self, work: Work) -> None:
-        if self._drained is not None:
+        if self._drained is not None or self._pausing:
             return
         timeout = work.call.settings.total_timeout
         if timeout is not None and not work.undo and work.attempt not in self._private:

@@ -14,6 +14,8 @@ What becomes of a run, in the thread of whoever calls:
     attaching   joining a run that exists: its result, waiting for it, going on with it
     cancelling  stopping one, wherever it is driven
     codeless    the same if its code is gone
+    pausing     letting one rest until somebody goes on with it
+    telling     what is wanted of a run that another engine drives
     outcomes    how a run came out, as a value or an exception
     pruning     which runs may be forgotten
     deaths      proof that an engine and its workers are no more

@@ -146,7 +146,14 @@ class Attaching:
                 kind="setting",
             )
         storing.renew(loaded.graph, past.graphs())
-        run = Run.load(graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=changed)
+        run = Run.load(
+            graph,
+            past.records,
+            epoch=row.epoch + 1,
+            on_failure=settings.on_failure,
+            changed=changed,
+            asleep=cancel is not None,
+        )
         returned = [found for found in run.rows.values() if found.expander is not None]
         run.note_changed([found.id for found in returned if found.node.call.has_changed])
         decided = run.begin()

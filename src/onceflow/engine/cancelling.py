@@ -12,9 +12,10 @@ import msgspec
 
 from onceflow.core import events
 from onceflow.engine.statuses import AT_REST, ENDED, Status
+from onceflow.engine.telling import tell
 from onceflow.engine.waiting import looks
 from onceflow.errors import NoSuchRun
-from onceflow.storage.journal import Failed, RunRow, SendCommand, commit
+from onceflow.storage.journal import RunRow
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
@@ -33,11 +34,13 @@ class Cancelling(msgspec.Struct, frozen=True):
 
     undo: bool = False
     grace: float = GRACE
+    epoch: int | None = None
+    """Of the run as it was when somebody wanted that, if an engine is told: what goes on later is not meant."""
 
 
 def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attaching) -> Status:
     """How the run ended. A run that is paused, and is so again because its undo still fails, stays paused."""
-    told: str | None = None
+    told: int | None = None
     for _ in looks():
         if row.status in ENDED:
             break
@@ -52,9 +55,9 @@ def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attac
             driven.wait()
             if driven.error is not None:
                 raise driven.error
-        elif row.owner is not None and row.owner != told:
-            _tell(home, row.id, row.owner, how)
-            told = row.owner
+        elif row.owner is not None and row.epoch != told:
+            told = row.epoch
+            tell(home, row.id, row.owner, CANCEL, msgspec.msgpack.encode(msgspec.structs.replace(how, epoch=told)))
         now = home.journal.get_run(row.id)
         if now is None:
             raise NoSuchRun(row.id)
@@ -62,10 +65,3 @@ def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attac
         if driven is not None and row.status in AT_REST:
             break
     return cast("Status", row.status)
-
-
-def _tell(home: Place, run: str, owner: str, how: Cancelling) -> None:
-    outcome = commit(home.journal, [SendCommand(run, CANCEL, msgspec.msgpack.encode(how))])
-    if isinstance(outcome.refusal, Failed):
-        raise outcome.refusal.error
-    home.ring(owner)

@@ -225,6 +225,16 @@ def cancel(run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
     return _engine_for_runs().cancel(run, undo=undo, grace=grace)
 
 
+def pause(run: str) -> Status:
+    """Lets a run rest, by id or name, wherever it is driven: nothing more of it starts. Returns, when what was running
+    has ended and is saved, how it stands: `"paused"`, or what it was quicker to become.
+
+    A paused run takes no memory. `resume` goes on with it; whoever waits for its result meanwhile gets `RunPaused`.
+    What has a `timeout` is not given more time by a pause.
+    """
+    return _engine_for_runs().pause(run)
+
+
 def get_output(run: str, task: str | None = None) -> Any:
     """The output of a run, or of one of its tasks (by its id in the graph). Does not wait.
 

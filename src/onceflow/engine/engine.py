@@ -31,6 +31,7 @@ from onceflow.engine.looking.past import AttemptInfo, Past
 from onceflow.engine.looking.reading import Reading
 from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.looking.why import Why, explain
+from onceflow.engine.pausing import pause
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import ACTIVE, AT_REST, Status
 from onceflow.engine.submission import Submission, decode_settings, new_id, prepare
@@ -246,6 +247,11 @@ class Engine:
         """Stops a run, wherever it is driven, and returns how it ended. See `onceflow.cancel`."""
         self._check_usable()
         return cancel(self._listing.row(run), Cancelling(undo, grace), self._home, self._hub, self._attaching)
+
+    def pause(self, run: str) -> Status:
+        """Lets a run rest, wherever it is driven, and returns how it stands then. See `onceflow.pause`."""
+        self._check_usable()
+        return pause(self._listing.row(run), self._home, self._hub, self._attaching)
 
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""

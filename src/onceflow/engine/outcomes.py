@@ -53,7 +53,7 @@ def error_of(ending: Ending, run: str, name: str | None) -> OnceflowError:
     elif ending.status == "cancelled":
         error = RunCancelled(run, ending.kept, ending.uncertain)
     elif ending.status == "paused":
-        error = RunPaused(run, ending.failed[0])
+        error = RunPaused(run, ending.failed[0] if ending.failed else None)
     else:
         error = TaskFailed(
             run,

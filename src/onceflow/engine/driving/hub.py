@@ -37,6 +37,7 @@ from onceflow.engine.looking import describing, overviews
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.looking.statistics import Counts, ObjectStatistics
+from onceflow.engine.pausing import PAUSE
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import journal
@@ -162,6 +163,10 @@ class Hub(ABC):
     def cancel(self, run: str, cancel: Cancelling) -> None:
         """Cancel a run, if it is driven here."""
         self._loop.post(lambda: self._cancel(run, cancel))
+
+    def pause(self, run: str) -> None:
+        """Let a run rest, if it is driven here, as soon as what runs has ended."""
+        self._loop.post(lambda: self._with_driver(run, Driver.pause))
 
     def drain(self, run: str, reason: OnceflowError) -> None:
         """Let a run go, if it is driven here, as soon as what has an effect has ended."""
@@ -328,8 +333,14 @@ class Hub(ABC):
                 self._home.journal.submit([ForgetCommands(command.run, (command.number,))], _ignore)
 
     def _carry_out(self, command: journal.Command) -> None:
+        epoch = self._active[command.run][0].run.epoch
         if command.kind == CANCEL:
-            self._cancel(command.run, msgspec.msgpack.decode(command.body, type=Cancelling))
+            how = msgspec.msgpack.decode(command.body, type=Cancelling)
+            if how.epoch in (None, epoch):
+                self._cancel(command.run, how)
+        elif command.kind == PAUSE:
+            if msgspec.msgpack.decode(command.body) == epoch:
+                self._with_driver(command.run, Driver.pause)
         else:
             logger.warning("run %s was sent %r, which this onceflow does not know", command.run, command.kind)
 

@@ -28,7 +28,9 @@ class Reading:
         if row.status == "succeeded":
             return self.output(row.id, None)
         _, past, _ = self._load(row.id)
-        failed = (past.parked,) if past.parked is not None else tuple(past.failed)
+        failed = tuple(past.failed)
+        if row.status == "paused":
+            failed = () if past.parked is None else (past.parked,)
         failure = past.failures.get(failed[0]) if failed else None
         return Ending(cast("DriverStatus", row.status), (), failed, past.kept, past.uncertain, failure)
 

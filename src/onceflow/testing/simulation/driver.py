@@ -196,7 +196,7 @@ class Driver:
         else:
             self.deliver(events.SaveFailed(node, saving.part, number, outcome == "impossible"))
 
-    def crash(self, survives: Callable[[Attempt], bool]) -> None:
+    def crash(self, survives: Callable[[Attempt], bool], asleep: bool = False) -> None:
         """The engine dies and another one loads what is committed. Attempts that survive are stragglers."""
         self.story.tell("crash", self.epoch)
         del self.journal[self.committed :]
@@ -227,6 +227,7 @@ class Driver:
             epoch=self.epoch,
             on_failure=self.on_failure,
             straggling=stragglers,
+            asleep=asleep,
             validate=self.validate,
         )
         self.begin()

@@ -130,13 +130,13 @@ class Simulation:
         self.driver.over = None
         self.driver.deliver(events.Resume())
 
-    def crash(self) -> None:
+    def crash(self, asleep: bool = False) -> None:
         """The engine dies; what attempts survive is a matter of luck."""
         driver = self.driver
         if driver.over is None:
             self._remembered += [events.Saved(s.attempt.node, s.part, s.attempt.number) for s in driver.saves[:1]]
         self._gave_up = False
-        driver.crash(lambda _: self.random.random() < 0.5)
+        driver.crash(lambda _: self.random.random() < 0.5, asleep)
         if driver.durable.finished is not None:
             if driver.run.status != driver.durable.finished:
                 raise Violation(f"loaded as {driver.run.status}, but the journal says {driver.durable.finished}")
@@ -307,6 +307,7 @@ class Simulation:
             self._lose_everything,
             self._crash,
             self._cancel,
+            self._crash_and_cancel,
             self._nonsense,
         ]
         if self._referring is not None:
@@ -393,6 +394,23 @@ class Simulation:
         self.cancels -= 1
         undo = self.random.random() < 0.5
         return lambda: self._deliver(events.Cancel(undo))
+
+    def _crash_and_cancel(self) -> Step | None:
+        """Whoever loads the run next does so to cancel it: nothing more has begun then."""
+        if not self.cancels or self.driver.run.status != "running":
+            return None
+        self.cancels -= 1
+        undo = self.random.random() < 0.5
+
+        def step() -> None:
+            self.crash(asleep=True)
+            if self.driver.over is None:
+                self.driver.deliver(events.Cancel(undo))
+                held = [waiting.attempt for waiting in self.driver.waiting if waiting.attempt is not None]
+                if any(attempt.kind == "run" for attempt in [*held, *self._running("run")]):
+                    raise Violation("a run that was loaded to be cancelled starts something")
+
+        return step
 
     def _deliver(self, event: events.Event) -> None:
         self.driver.deliver(event)

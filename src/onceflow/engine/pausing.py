@@ -1,0 +1,54 @@
+"""Pausing a run, wherever it is driven: nothing more starts, what runs may end and is saved, and then the run rests.
+
+A paused run is in nobody's memory. Going on with it is going on with any run that nobody drives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from onceflow.engine.statuses import AT_REST, Status
+from onceflow.engine.telling import tell
+from onceflow.engine.waiting import looks
+from onceflow.errors import NoSuchRun
+from onceflow.storage.journal import Claim, Failed, RunRow, SetStatus, commit
+
+if TYPE_CHECKING:
+    from onceflow.engine.attaching import Attaching
+    from onceflow.engine.driving.hub import Hub
+    from onceflow.storage.places import Place
+
+PAUSE = "pause"
+"""The kind of command that pauses a run, if it still has the epoch in its body: what goes on later is not meant."""
+
+
+def pause(row: RunRow, home: Place, hub: Hub, attaching: Attaching) -> Status:
+    """How the run stands when nothing of it runs any more: paused, or what it was quicker to become."""
+    told: int | None = None
+    for _ in looks():
+        if row.status in AT_REST:
+            break
+        driven = hub.find(row.id)
+        if driven is not None:
+            hub.pause(row.id)
+            driven.wait()
+        elif attaching.can_be_driven(row):
+            _rest(row, home)
+        elif row.owner is not None and row.epoch != told:
+            told = row.epoch
+            tell(home, row.id, row.owner, PAUSE, msgspec.msgpack.encode(told))
+        now = home.journal.get_run(row.id)
+        if now is None:
+            raise NoSuchRun(row.id)
+        row = now
+    return cast("Status", row.status)
+
+
+def _rest(row: RunRow, home: Place) -> None:
+    """Nobody drives it: whoever went on with it meanwhile has another epoch, and this changes nothing."""
+    claim = Claim(row.id, home.engine, row.epoch)
+    outcome = commit(home.journal, [claim, SetStatus(row.id, row.epoch + 1, "paused")])
+    if isinstance(outcome.refusal, Failed):
+        raise outcome.refusal.error
