@@ -6,8 +6,9 @@
     kept      no effect, nondeterministic, saved           default   irrevocable, nondeterministic, saved
     loose     no effect, nondeterministic, not saved
 
-A kind may be followed by `saved`, `unsaved`, `deterministic`, `retries=2`, `parts=2`, joined with commas. `a.1` reads
-one part of `a`, `a` all of them, `after:a` none: a control-only edge. `takes:a` reads all, and takes the actors in it.
+A kind may be followed by `saved`, `unsaved`, `deterministic`, `retries=2`, `parts=2`, joined with commas; and by
+`turn=3`, `opens` and `limit=2` for nodes that take turns. `a.1` reads one part of `a`, `a` all of them, `after:a` none:
+a control-only edge. `takes:a` reads all, and takes the actors in it.
 
 `refs("new a.1 b@1")` are three refs in an output: one that the attempt made, one that came in as part 1 of `a`, and the
 output of `b` by reference; the last one is in part 1 of the output, the others in part 0. `actor` is a version of an
@@ -23,7 +24,7 @@ import msgspec
 
 from onceflow.core import commands, events, records
 from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node
+from onceflow.core.graph import Graph, Node, Turn
 from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
 from onceflow.core.sharing import bits
@@ -44,10 +45,16 @@ def graph(text: str, sink: str | None = None) -> Graph:
     for line in filter(None, map(str.strip, text.replace("\n", ";").split(";"))):
         id, kind, *reads = line.split()
         kind, *changes = kind.split(",")
-        options, parts = KINDS[kind], 1
+        options, parts, turn = KINDS[kind], 1, None
         for change in changes:
             if change.startswith("parts="):
                 parts = int(change.removeprefix("parts="))
+            elif change.startswith("turn="):
+                turn = Turn(int(change.removeprefix("turn=")))
+            elif change == "opens":
+                turn = msgspec.structs.replace(turn, opens=True)
+            elif change.startswith("limit="):
+                turn = msgspec.structs.replace(turn, limit=int(change.removeprefix("limit=")))
             elif change.startswith("retries="):
                 options = msgspec.structs.replace(options, retries=int(change.removeprefix("retries=")))
             else:
@@ -61,7 +68,15 @@ def graph(text: str, sink: str | None = None) -> Graph:
             if read.startswith("takes:"):
                 takes.append((list(edges).index(position[parent]), mask))
         position[id] = len(nodes)
-        node = Node(id=id, task=id, options=options, parts=parts, edges=tuple(edges.items()), takes=tuple(takes))
+        node = Node(
+            id=id,
+            task=id,
+            options=options,
+            parts=parts,
+            edges=tuple(edges.items()),
+            takes=tuple(takes),
+            turn=turn,
+        )
         nodes.append(node)
     return Graph(nodes, None if sink is None else position[sink])
 
@@ -116,6 +131,8 @@ def _tell_record(record: records.Record) -> str:
             return f"cancelled{' with undo' * undo}"
         case records.Finished(status):
             return f"finished {status}"
+        case records.Limited(group, limit):
+            return f"limited {group} {limit}"
         case records.Resumed():
             return "resumed"
         case _:

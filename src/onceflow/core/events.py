@@ -107,6 +107,13 @@ class GiveUp(msgspec.Struct, frozen=True, gc=False):
     """The time that a cancelled run gives to begun irrevocable attempts is over."""
 
 
+class Limit(msgspec.Struct, frozen=True, gc=False):
+    """Of the nodes that the graph of this node began with, so many may be in flight from now on (design 2.10)."""
+
+    group: str
+    limit: int
+
+
 class Resume(msgspec.Struct, frozen=True, gc=False):
     """Go on with a run that was loaded and had failed, been undone, cancelled or parked."""
 
@@ -136,4 +143,5 @@ Event = (
     | GiveUp
     | Resume
     | Given
+    | Limit
 )

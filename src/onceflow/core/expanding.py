@@ -39,6 +39,7 @@ class Expanding(Starting):
             for parent, mask in node.edges:
                 link(rows[parent], row, mask)
             link(expander, row, expander.with_refs(1))
+        self._form_group(expander, rows, sink)
         expander.nested = Nested(graph, rows, sink)
         refs = expander.every_part & ~expander.node.every_part
         expander.every_part = 1 | refs  # what it returned, and what is saved, is the graph
@@ -96,6 +97,7 @@ class Expanding(Starting):
         _hand_over(sink, expander)
         if sink is self._sink:
             self._sink = expander
+        self._dissolve_group(expander, sink)
         for row in expander.nested.rows:
             del self.rows[row.id]
             for mark in (row.settling, row.quieting):

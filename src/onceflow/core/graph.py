@@ -19,6 +19,19 @@ Edge = tuple[int, int]
 """(index of the parent, bit mask of the parts that are read). A mask of 0 is a control-only edge (`after=`)."""
 
 
+class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """When a node may start among those that belong together, as the parts of a loop do (design 2.10). All nodes of a
+    graph that have a turn belong together."""
+
+    order: int
+    """Those with lower numbers go first."""
+    opens: bool = False
+    """It will return a graph with more of them. Such nodes go one at a time."""
+    limit: int = 0
+    """How many may be in flight, in the graph with which a group begins. 0: they belong to the group of the node that
+    returned the graph."""
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One task of a graph. There is one edge per parent: its mask unites all that the node reads of that parent."""
 
@@ -34,6 +47,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     """The argument values as far as they can be compared; part of the digest."""
     call: Any = None
+    turn: Turn | None = None
 
     @property
     def every_part(self) -> int:

@@ -105,6 +105,8 @@ class Loading(Stopping):
             case records.Cancelled(undo):
                 self._stopping = self._stopping or "cancelled"
                 self._undo_all = self._undo_all or undo
+            case records.Limited(group, limit):
+                self._set_limit(group, limit)
             case records.Finished(status):
                 self.final = status
             case records.Resumed():
@@ -178,6 +180,8 @@ class Loading(Stopping):
                 self._cover_above(row)
         done = [row for row in order if row.state == "done"]
         for row in done:
+            if row.keeps is not None:
+                self._turn_is_over(row)
             self._gain(row, row.saved | self._shared(row, row.every_part), first_time=True)
             if row.fully_saved:
                 self._set_reproducible(row)

@@ -28,6 +28,8 @@ class Outputs(Sharing):
             else:
                 self._expand_again(row, graph)
             self._record_expansion(row)
+        if row.group is not None or row.keeps is not None:
+            self._turn_is_over(row)
         row.visible = True
         if first_time and not refs:
             self._gain(row, row.every_part, first_time)

@@ -85,6 +85,13 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
     undo: bool
 
 
+class Limited(msgspec.Struct, frozen=True, gc=False):
+    """Somebody said how many nodes of this group may be in flight."""
+
+    group: str
+    limit: int
+
+
 class Finished(msgspec.Struct, frozen=True, gc=False):
     """The run is over, with this status (see `commands.Finish`)."""
 
@@ -96,5 +103,17 @@ class Resumed(msgspec.Struct, frozen=True, gc=False):
 
 
 Record = (
-    Begun | Saved | Expanded | Done | Failed | Recovering | Undone | Dropped | Parked | Cancelled | Finished | Resumed
+    Begun
+    | Saved
+    | Expanded
+    | Done
+    | Failed
+    | Recovering
+    | Undone
+    | Dropped
+    | Parked
+    | Cancelled
+    | Limited
+    | Finished
+    | Resumed
 )

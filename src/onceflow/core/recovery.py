@@ -89,6 +89,7 @@ class Recovery(Undoing):
         """Whatever its attempt still does no longer counts."""
         if row.state == "running":
             self._running -= 1
+            self._end_turn(row)
             self._emit(commands.Stop(row.id, row.attempt))
             self._bury(row, row.attempt)
             row.state = "waiting"
@@ -165,6 +166,7 @@ class Recovery(Undoing):
             if mark is not None:
                 mark.why = None
                 mark.consumer = 0
+        self._end_turn(row)
         row.state = "waiting"
         row.attempt = row.available = row.saved = row.failures = 0
         row.visible = row.inferred = row.reproducible = row.doomed = False

@@ -3,13 +3,16 @@ else."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from onceflow.core.effects import Effect
 from onceflow.core.graph import Graph, Node
 from onceflow.core.refs import RefPart
+
+if TYPE_CHECKING:
+    from onceflow.core.turns import Group
 
 State = Literal["waiting", "running", "backoff", "failed", "done"]
 """`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for
@@ -97,6 +100,12 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     prefix: tuple[str, int] | None = None
     """For the sink of a nested graph: the prefix of its ids as (base, tail depth)."""
     depth: int = 0
+    group: Group | None = None
+    """Those with whom it takes turns."""
+    queued: bool = False
+    """It waits for its turn."""
+    keeps: Row | None = None
+    """For the sink of a nested graph: the row of a group that is in flight until this one is done."""
 
     @property
     def fully_saved(self) -> bool:

@@ -4,8 +4,8 @@
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
-    state → settling → retiring → taking → starting → expanding → sharing → outputs → undoing → recovery → stopping
-    → loading → run
+    state → settling → retiring → taking → turns → starting → expanding → sharing → outputs → undoing → recovery
+    → stopping → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -61,6 +61,7 @@ class Run(Loading):
             events.GiveUp: self._gave_up_waiting,
             events.Resume: self._resumed,
             events.Given: self._given,
+            events.Limit: self._limited,
         }
 
     def begin(self) -> list[commands.Command]:
@@ -82,7 +83,15 @@ class Run(Loading):
         if self._dormant:
             return []
         while True:
-            while self._reconsider or self._explore or self._retirable or self._suspects or self._seeds or self._ready:
+            while (
+                self._reconsider
+                or self._explore
+                or self._retirable
+                or self._suspects
+                or self._seeds
+                or self._ready
+                or self._eager
+            ):
                 if self._reconsider or self._explore:
                     self._work_off_marks()
                 if self._retirable:
@@ -96,6 +105,8 @@ class Run(Loading):
                         self._seeds.clear()  # nothing runs again; a later resume finds out anew
                 if self._ready:
                     self._start_ready()
+                elif self._eager:
+                    self._give_turns()
             if self._takers and self._start_takers():
                 continue
             if self._undos or self._rebuilding or self._rebuilt:
@@ -235,6 +246,7 @@ class Run(Loading):
             self._effort_lost(row, effort)
         elif row.state == "running" and row.attempt == attempt:
             self._running -= 1
+            self._end_turn(row)
             self._bury(row, attempt)
             row.state = "waiting"
             row.attempt = 0
@@ -335,6 +347,13 @@ class Run(Loading):
             if self._stopping is None:
                 raise IllegalEvent("the run is not being stopped")
             self._give_up()
+
+    def _limited(self, event: events.Limit) -> None:
+        if event.limit < 1:
+            raise IllegalEvent(f"the limit of {event.group!r} must be at least 1, not {event.limit}")
+        if self.final is None and self.limits.get(event.group) != event.limit:
+            self._append(records.Limited(event.group, event.limit))
+            self._set_limit(event.group, event.limit)
 
     def _resumed(self, _: events.Resume) -> None:
         if not self._dormant or self.final == "succeeded":

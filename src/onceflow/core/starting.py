@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
+
 from onceflow.core import commands, records
 from onceflow.core.rows import Row
-from onceflow.core.taking import Taking
+from onceflow.core.turns import Turns
 
 
-class Starting(Taking):
+class Starting(Turns):
     """Starts attempts of rows that have all they read."""
 
     def _start_ready(self) -> None:
@@ -22,11 +24,42 @@ class Starting(Taking):
             self._held.append(row)
         elif row.node.takes and self._is_in_use(row):
             self._takers.append(row)
-        elif row.effect == "none":
-            self._start(row)
-        elif self._may_begin(row):
+        elif row.effect == "none" or self._may_begin(row):
+            if row.group is None:
+                self._go(row)
+            elif row.visible:
+                self._take_turn(row)
+                self._go(row)
+            else:
+                self._queue(row)
+
+    def _go(self, row: Row) -> None:
+        if row.effect != "none":
             self._begin(row)
-            self._start(row)
+        self._start(row)
+
+    def _give_turns(self) -> None:
+        """Start what its group has room for."""
+        groups, self._eager = self._eager, {}
+        for group in groups:
+            while group.is_open:
+                _, _, row = heapq.heappop(group.waiting)
+                row.queued = False
+                if self._may_go(row):
+                    self._take_turn(row)
+                    self._go(row)
+
+    def _may_go(self, row: Row) -> bool:
+        """Whether a row that waited for its turn is still there, and could still start."""
+        if row.state != "waiting" or row.missing or row.undo is not None or self.rows.get(row.id) is not row:
+            return False
+        if self._stalled:
+            self._held.append(row)
+            return False
+        if row.node.takes and self._is_in_use(row):
+            self._takers.append(row)
+            return False
+        return row.effect == "none" or self._may_begin(row)
 
     def _may_begin(self, row: Row) -> bool:
         """May this effectful row, whose inputs are all there, have its effect?

@@ -45,6 +45,7 @@ class Stopping(Recovery):
 
     def _attempt_raised(self, row: Row, permanent: bool) -> None:
         self._running -= 1
+        self._end_turn(row)
         row.failures += 1
         final = permanent or row.failures > row.node.options.retries
         row.state = "failed" if final else "backoff"

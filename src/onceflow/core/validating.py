@@ -83,7 +83,8 @@ def validate(run: Run) -> None:
             _same(run, row, "missing", row.missing, sum(not parent.gives(mask) for parent, mask in row.parents))
         if row.state == "running" and row.effect != "none":
             assert row.begun, f"{row.id} runs and has not begun"
-        if not run._stalled and row.state == "waiting" and row.undo is None and not row.zombies:
+        _validate_turn(row)
+        if not run._stalled and row.state == "waiting" and row.undo is None and not row.zombies and not row.queued:
             assert not definitions.may_start(facts, row.id), f"{row.id} may start, but was not started"
     _same(run, None, "running", run._running, sum(row.state == "running" for row in run.rows.values()))
     _same(run, None, "saving", run._saving, sum(row.saving.bit_count() for row in run.rows.values()))
@@ -91,6 +92,19 @@ def validate(run: Run) -> None:
     _same(run, None, "exposed", run._exposed, len(exposed))
     for row in run.rows.values():
         assert run._zombies.keys() >= (row.zombies or set()), f"{row.id} remembers attempts that have ended"
+
+
+def _validate_turn(row: Row) -> None:
+    """Whoever runs has its turn; whoever waits for it has none because those before it are many enough, or because
+    one of them is opening."""
+    group = row.group
+    if group is None:
+        return
+    is_kept = row.state == "done" and row.nested is not None
+    assert row in group.flying or row.state != "running", f"{row.id} runs, and it is not its turn"
+    assert row not in group.flying or row.state == "running" or is_kept, f"{row.id} has a turn for nothing"
+    if row.queued:
+        assert not group.is_open, f"{row.id} waits, and it could be its turn"
 
 
 def _same(run: Run, row: Row | None, what: str, kept: object, defined: object) -> None:

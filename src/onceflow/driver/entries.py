@@ -94,6 +94,8 @@ def plain(record: records.Record) -> Entry:
             return Entry(_KINDS[type(record)], "", _encode(nodes))
         case records.Cancelled(undo):
             return Entry("cancelled", "", _encode((undo,)))
+        case records.Limited(group, limit):
+            return Entry("limited", group, _encode((limit,)))
         case records.Resumed():
             return Entry("resumed", "", _EMPTY)
         case _:
@@ -122,6 +124,8 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
             arguments: list[Any] = [tuple(fields)]
         case "cancelled" | "finished":
             arguments = fields[:1]
+        case "limited":
+            return records.Limited(entry.node, fields[0])
         case "resumed":
             return records.Resumed()
         case _:

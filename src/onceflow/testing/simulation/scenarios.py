@@ -12,7 +12,7 @@ import msgspec
 
 from onceflow.core.check import check
 from onceflow.core.effects import Effect, Options
-from onceflow.core.graph import Edge, Graph, Node
+from onceflow.core.graph import Edge, Graph, Node, Turn
 from onceflow.errors import UnsafeGraph
 
 EFFECTS: tuple[Effect, ...] = ("none", "none", "undoable", "irrevocable")
@@ -171,5 +171,26 @@ def _alternative(random: Random, depth: int, plain: bool) -> Graph | None:
         return None
     if random.random() < 0.03:
         return _random_graph(random, 1 + random.randrange(3), depth, plain=False)
-    graph = _random_graph(random, 1 + random.randrange(3), depth, plain)
+    graph = (
+        _loop_graph(random, depth, plain, begins=True)
+        if random.random() < 0.4
+        else _random_graph(random, 1 + random.randrange(3), depth, plain)
+    )
     return graph if plain else make_safe(graph)
+
+
+def _loop_graph(random: Random, depth: int, plain: bool, *, begins: bool) -> Graph:
+    """Nodes that take turns, and one that reads them all. Some of them return graphs: more of the same group, or
+    others. `begins`: it is the first graph of its group."""
+    limit = 1 + random.randrange(3) if begins else 0
+    nodes: list[Node] = []
+    for position in range(1 + random.randrange(4)):
+        node = _node(random, position, (), plain, depth, last=True)
+        turn = Turn(random.randrange(4), opens=random.random() < 0.3, limit=limit)
+        if depth < DEEPEST and random.random() < 0.3:
+            unsaved = plain or not node.options.checkpoint
+            more = _loop_graph(random, depth + 1, unsaved, begins=False)
+            node = msgspec.structs.replace(node, call=(more if unsaved else make_safe(more), None))
+        nodes.append(msgspec.structs.replace(node, turn=turn))
+    edges = tuple((position, 1) for position in range(len(nodes)))
+    return Graph([*nodes, _node(random, len(nodes), edges, plain, DEEPEST, last=True)])

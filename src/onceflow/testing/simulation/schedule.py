@@ -308,6 +308,7 @@ class Simulation:
             self._crash,
             self._cancel,
             self._crash_and_cancel,
+            self._limit,
             self._nonsense,
         ]
         if self._referring is not None:
@@ -411,6 +412,13 @@ class Simulation:
                     raise Violation("a run that was loaded to be cancelled starts something")
 
         return step
+
+    def _limit(self) -> Step | None:
+        groups = sorted(self.driver.run.groups)
+        if not groups:
+            return None
+        event = events.Limit(self._pick(groups), 1 + self.random.randrange(3))
+        return lambda: self._deliver(event)
 
     def _deliver(self, event: events.Event) -> None:
         self.driver.deliver(event)

@@ -1,0 +1,131 @@
+"""Whose turn it is (design 2.10): of nodes that belong together, as the chunks of a loop do, so many may be in flight.
+
+A row of a full group waits here, before anything is recorded of it. When there is room, those with lower numbers go
+first, whenever they came: so a loop with parts that open into more parts finishes what it has opened before it opens
+more. Rows that open into more of their group go one at a time.
+
+A row is in flight while an attempt of it runs. If it returned a graph, it stays in flight until the graph's result is
+there, unless nodes of that graph belong to the group themselves, and have turns of their own. What runs again waits
+for no turn: somebody may be in flight who needs it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+from weakref import WeakValueDictionary
+
+from onceflow.core.rows import Row
+from onceflow.core.taking import Taking
+
+
+class Group:
+    """Rows that take turns."""
+
+    __slots__ = ("__weakref__", "flying", "id", "limit", "opening", "waiting")
+
+    def __init__(self, id: str, limit: int) -> None:
+        self.id = id
+        """Of the row that returned the graph with which the group begins."""
+        self.limit = limit
+        self.flying: dict[Row, None] = {}
+        """Rows that are in flight."""
+        self.opening: Row | None = None
+        """The one among them that opens into more."""
+        self.waiting: list[tuple[int, int, Row]] = []
+        """Rows that could start but for their turn, as a heap by their order. Some may be gone or not be ready any
+        more."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next one that waits may start."""
+        if not self.waiting or len(self.flying) >= self.limit:
+            return False
+        turn = self.waiting[0][2].node.turn
+        return self.opening is None or turn is None or not turn.opens
+
+
+class Turns(Taking):
+    """Keeps groups."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.limits: dict[str, int] = {}
+        """Group → the limit that somebody set while the run went on. It outlives the group, which may come again."""
+        self.groups: WeakValueDictionary[str, Group] = WeakValueDictionary()
+        self._queued = 0
+        """How many rows have come to wait; breaks ties."""
+        self._eager: dict[Group, None] = {}
+        """Agenda: groups of which somebody may start, perhaps."""
+
+    def _form_group(self, expander: Row, rows: list[Row], sink: Row) -> None:
+        """These are the rows of the graph that the expander has returned."""
+        members = [(row, row.node.turn) for row in rows if row.node.turn is not None]
+        if members:
+            limit = max(turn.limit for _, turn in members)
+            group = expander.group
+            if limit or group is None:
+                group = Group(expander.id, self.limits.get(expander.id, limit or len(members)))
+                self.groups[expander.id] = group
+            for row, _ in members:
+                row.group = group
+        if expander.group is not None and not (members and members[0][0].group is expander.group):
+            expander.group.flying[expander] = None
+            sink.keeps = expander
+        else:
+            sink.keeps, expander.keeps = expander.keeps, None
+
+    def _dissolve_group(self, expander: Row, sink: Row) -> None:
+        """The graph of the expander is no more."""
+        if sink.keeps is expander:
+            self._end_turn(expander)
+        else:
+            expander.keeps = sink.keeps
+        sink.keeps = None
+        if self.groups.get(expander.id) is not None:
+            del self.groups[expander.id]
+
+    def _queue(self, row: Row) -> None:
+        """The row could start."""
+        group, turn = row.group, row.node.turn
+        assert group is not None
+        assert turn is not None
+        if not row.queued:
+            row.queued = True
+            self._queued += 1
+            heapq.heappush(group.waiting, (turn.order, self._queued, row))
+        self._eager[group] = None
+
+    def _take_turn(self, row: Row) -> None:
+        group, turn = row.group, row.node.turn
+        assert group is not None
+        assert turn is not None
+        group.flying[row] = None
+        if turn.opens:
+            group.opening = row
+
+    def _end_turn(self, row: Row) -> None:
+        """The row of a group is not in flight any more."""
+        group = row.group
+        if group is not None and row in group.flying:
+            del group.flying[row]
+            if group.opening is row:
+                group.opening = None
+            self._eager[group] = None
+
+    def _turn_is_over(self, row: Row) -> None:
+        """The row is done; unless it returned a graph, its output is there."""
+        last = row if row.nested is None else row.nested.sink
+        if last.keeps is not row or last.visible:
+            self._end_turn(row)
+        if last.keeps is not None and (last is row or last.visible):
+            self._end_turn(last.keeps)
+            last.keeps = None
+
+    def _set_limit(self, id: str, limit: int) -> None:
+        """How many rows of this group may be in flight from now on."""
+        self.limits[id] = limit
+        group = self.groups.get(id)
+        if group is not None:
+            group.limit = limit
+            self._eager[group] = None
