@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from onceflow.authoring.fibers.describing import FrameInfo
     from onceflow.authoring.fibers.ops import Op
     from onceflow.authoring.fibers.running import Fiber
+    from onceflow.authoring.loops.failing import Failed
+    from onceflow.authoring.loops.looping import for_each, parallel
     from onceflow.engine.default import (
         cancel,
         configure,
@@ -126,6 +128,7 @@ __all__ = [
     "Estimate",
     "Event",
     "ExceptionLost",
+    "Failed",
     "Fiber",
     "FrameInfo",
     "FunctionNotLoaded",
@@ -201,12 +204,14 @@ __all__ = [
     "estimate",
     "fiber",
     "find",
+    "for_each",
     "get_output",
     "info",
     "list_attempts",
     "list_runs",
     "list_tasks",
     "logs",
+    "parallel",
     "pause",
     "put",
     "ref",
@@ -224,6 +229,13 @@ __all__ = [
     "why",
     "workflow",
 ]
+
+_IN_LOOPS = {
+    "Failed": "failing",
+    "for_each": "looping",
+    "parallel": "looping",
+}
+"""Name → module. Imported when first used: not every program has loops."""
 
 _IN_FIBERS = {
     "Fiber": "running",
@@ -277,6 +289,8 @@ _IN_ENGINE = {
 def __getattr__(name: str) -> Any:
     if name in _IN_ENGINE:
         module = f"onceflow.engine.{_IN_ENGINE[name]}"
+    elif name in _IN_LOOPS:
+        module = f"onceflow.authoring.loops.{_IN_LOOPS[name]}"
     elif name in _IN_FIBERS:
         module = f"onceflow.authoring.fibers.{_IN_FIBERS[name]}"
     else:
@@ -288,4 +302,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_IN_ENGINE, *_IN_FIBERS})
+    return sorted({*globals(), *_IN_ENGINE, *_IN_FIBERS, *_IN_LOOPS})

@@ -61,6 +61,7 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
                 parts=reading.node._task.settings.num_returns,
                 fingerprint=reading.fingerprint(),
                 call=Call(reading.node._task, reading.template(buffers)),
+                turn=reading.node._turn,
             )
             for id, reading in zip(ids, readings, strict=True)
         ]

@@ -22,6 +22,7 @@ from onceflow.values.snapshot import Snapshot
 if TYPE_CHECKING:
     from onceflow.authoring.tasks import AnyTask
     from onceflow.authoring.workflows import BoundWorkflow
+    from onceflow.core.graph import Turn
 
 _count = itertools.count()
 
@@ -86,7 +87,7 @@ class NodeHandle(Handle):
 class TaskNode(NodeHandle):
     """One call of a task in a graph to be. Used twice, it is still one node."""
 
-    __slots__ = ("_after", "_args", "_kwargs", "_number", "_parts", "_snapshot", "_task")
+    __slots__ = ("_after", "_args", "_kwargs", "_number", "_parts", "_snapshot", "_task", "_turn")
 
     def __init__(
         self,
@@ -105,6 +106,8 @@ class TaskNode(NodeHandle):
         self._number = next(_count)
         self._parts: tuple[PartNode, ...] | None = None
         """Made when first asked for, so that `node[0] is node[0]`."""
+        self._turn: Turn | None = None
+        """When it may start among those of its loop."""
         self._workflow = None
 
     def __getitem__(self, index: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from onceflow.authoring.arguments import freeze
 from onceflow.authoring.nodes import NodeHandle, TaskNode, made
@@ -25,6 +25,9 @@ from onceflow.authoring.options import (
 from onceflow.authoring.signatures import Shape
 from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption, WrongArguments
+
+if TYPE_CHECKING:
+    from onceflow.authoring.loops.partials import Partial
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +49,12 @@ class AnyTask(Wrapper, Generic[P, R]):
         self._decide(dict(given))
 
     def _decide(self, given: dict[str, Any]) -> None:
+        self._roles: dict[Any, AnyTask[..., Any]] = {}
+        """This task in the roles that it plays in loops."""
+        if "role" in given:
+            from onceflow.authoring.loops.roles import assume  # few programs have loops
+
+            given = assume(self, given)
         self._given = given
         self._after: tuple[TaskNode, ...] = ()
         self._plain: AnyTask[P, R] = self
@@ -104,6 +113,15 @@ class AnyTask(Wrapper, Generic[P, R]):
         waiting._after = nodes
         return waiting
 
+    def partial(self, /, **kwargs: Any) -> Partial[R]:
+        """This task with some of its arguments given, for loops: `for_each(send.partial(subject="Hello"), users)`."""
+        from onceflow.authoring.loops.partials import Partial
+
+        unknown = [] if self._shape.any_keyword else [name for name in kwargs if name not in self._shape.by_keyword]
+        if unknown:
+            raise WrongArguments(self.name, str(self._shape), f"there is no parameter {unknown[0]!r}")
+        return Partial(self, kwargs)
+
     def _copy(self) -> Self:
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
@@ -121,6 +139,10 @@ class AnyTask(Wrapper, Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """By name if a worker can import it; else by value, which needs cloudpickle for the function."""
+        if "role" in self._given:
+            from onceflow.authoring.loops.roles import in_role
+
+            return in_role, (self.function.task, self._given["role"])  # type: ignore[attr-defined]
         if self._found_by_name():
             return self.__qualname__
         if self._base._found_by_name():

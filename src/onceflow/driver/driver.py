@@ -528,7 +528,18 @@ class Driver:
         row = self.run.rows[command.node]
         node, key = row.node, self._key(row)
         read = self._inputs.read(needs)
-        work = Work(row.id, node.task, command.attempt, node.call, read.parts, node.parts, key, read.spans, read.refs)
+        work = Work(
+            row.id,
+            node.task,
+            command.attempt,
+            node.call,
+            read.parts,
+            node.parts,
+            key,
+            read.spans,
+            read.refs,
+            failures=row.failures,
+        )
         self._launch(work)
         if row.effect == "none" and row.consumers:
             self._latest = work

@@ -53,6 +53,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     has_output: bool = False
     """For an undo: whether what comes after the inputs of all slots is the output that is taken back. It is not there
     if no attempt finished, or if it has been forgotten."""
+    failures: int = 0
+    """How often it has raised before."""
 
 
 class Ahead(msgspec.Struct, frozen=True, gc=False):

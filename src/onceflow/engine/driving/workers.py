@@ -554,6 +554,8 @@ def make_job(
     }
     if driver.metadata is not None:
         context["metadata"] = driver.metadata
+    if work.failures:
+        context["failures"] = work.failures
     return Job(
         token,
         function,

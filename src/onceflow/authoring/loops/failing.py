@@ -1,0 +1,33 @@
+"""What stands in the results of a loop in the place of an item that failed."""
+
+from __future__ import annotations
+
+from onceflow.values import failures
+
+
+class Failed:
+    """An item of a loop with `on_error="collect"` that failed, in its place among the results."""
+
+    __slots__ = ("_failure", "index")
+
+    def __init__(self, index: int, failure: bytes) -> None:
+        self.index = index
+        """The number of the item."""
+        self._failure = failure
+
+    @property
+    def error(self) -> BaseException:
+        """What it raised last."""
+        return failures.load(self._failure)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Failed) and (self.index, self._failure) == (other.index, other._failure)
+
+    def __hash__(self) -> int:
+        return hash((self.index, self._failure))
+
+    def __reduce__(self) -> tuple[type[Failed], tuple[int, bytes]]:
+        return Failed, (self.index, self._failure)
+
+    def __repr__(self) -> str:
+        return f"<item {self.index} failed: {failures.tell(self._failure)}>"

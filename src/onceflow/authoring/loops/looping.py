@@ -1,0 +1,164 @@
+"""What users write: `for_each`, `parallel` and `reduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Literal, TypeVar, overload
+
+from onceflow.authoring.loops.building import Building
+from onceflow.authoring.loops.partials import Partial
+from onceflow.authoring.loops.roles import OnError, Role, in_role
+from onceflow.authoring.loops.splitting import is_single
+from onceflow.authoring.nodes import NodeHandle, as_handle
+from onceflow.authoring.refs import ref
+from onceflow.authoring.tasks import AnyTask, Task, task
+from onceflow.authoring.workflows import Workflow
+from onceflow.errors import InvalidOption, WrongArguments
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@overload
+def for_each(
+    fn: Callable[[T], Coroutine[Any, Any, R]],
+    items: Iterable[T],
+    *,
+    chunk: int | Literal["auto"] = "auto",
+    spawn_limit: int | None = None,
+    on_error: OnError = "stop",
+    name: str | None = None,
+) -> list[R]: ...
+@overload
+def for_each(
+    fn: Callable[[T], R],
+    items: Iterable[T],
+    *,
+    chunk: int | Literal["auto"] = "auto",
+    spawn_limit: int | None = None,
+    on_error: OnError = "stop",
+    name: str | None = None,
+) -> list[R]: ...
+def for_each(
+    fn: Any,
+    items: Any,
+    *,
+    chunk: int | Literal["auto"] = "auto",
+    spawn_limit: int | None = None,
+    on_error: OnError = "stop",
+    name: str | None = None,
+) -> Any:
+    """Makes a node that calls `fn` for each item and gives the list of what that returns, in the order of the items.
+
+    `fn` is a task, `task.partial(k=v)` or a workflow. The items are a list, anything that can be iterated, or a node
+    that gives one: how many they are need not be known before the run.
+
+    - `chunk`: how many items run in one go. A chunk is what is in flight, saved, and run again after a crash.
+      By default it is found out by measuring: chunks take about 50 ms.
+    - `spawn_limit`: how many chunks may be in flight; it can be changed while the run goes on (`RunHandle.limit`).
+    - `on_error`: what happens when an item has failed for good, after its retries. "stop" fails the run, and a resume
+      runs what is missing; "skip" leaves the item out of the results; "collect" puts a `Failed` in its place.
+    - `name`: how people see the loop; by default `each_` and the name of `fn`.
+
+        pages = for_each(fetch, ["a.html", "b.html"])
+        run(index.bind(pages))
+    """
+    subject, given = _called(fn)
+    options = _Options(subject, chunk, spawn_limit, on_error, name)
+    if not subject._shape.fits((None,), given):
+        raise WrongArguments(subject.name, str(subject._shape), subject._shape.problem((None,), given))
+    by_ref = tuple([key for key, value in given.items() if isinstance(value, NodeHandle)])
+    shared = {key: ref(value) if key in by_ref else value for key, value in given.items()}
+    loop = in_role(subject, options.role())
+    return loop.bind(_kept(items), shared, by_ref)
+
+
+def parallel(*nodes: Any) -> list[Any]:
+    """Makes a node that gives the list of what these nodes give, in their order. They run at the same time, as all
+    nodes do that do not read each other.
+
+        flight, room = ..., ...
+        run(confirm.bind(parallel(book_flight.bind("Rome"), book_room.bind("Rome"))))
+    """
+    given = nodes[0] if len(nodes) == 1 and isinstance(nodes[0], list | tuple) else nodes
+    return _parallel.bind([as_handle(node, "parallel") for node in given])
+
+
+@task.pure(name="parallel")
+def _parallel(outputs: list[Any]) -> list[Any]:
+    return outputs
+
+
+class _Options:
+    """Of a loop, as they were given."""
+
+    def __init__(self, subject: AnyTask[..., Any], chunk: Any, limit: Any, on_error: Any, name: Any) -> None:
+        self._name = name or f"each_{subject.name}"
+        if not isinstance(self._name, str):
+            self._refuse(f"name must be a text, not {name!r}")
+        if chunk != "auto" and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
+            self._refuse(f"chunk must be a number of items or 'auto', not {chunk!r}")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            self._refuse(f"spawn_limit must be an int of at least 1, not {limit!r}")
+        if on_error not in ("stop", "skip", "collect"):
+            self._refuse(f"on_error must be 'stop', 'skip' or 'collect', not {on_error!r}")
+        is_workflow = isinstance(subject.function, Building)
+        if chunk not in ("auto", 1) and is_single(subject) and not subject.settings.threads:
+            why = "it is a workflow" if is_workflow else "it has a rollback function or a timeout"
+            self._refuse(f"chunk must be 1 or 'auto', not {chunk}: {why}, so each item is a task of its own")
+        if on_error != "stop" and (is_workflow or subject.settings.rollback is not None):
+            why = "a workflow" if is_workflow else "a task with a rollback function"
+            self._refuse(f"on_error={on_error!r} is not possible for {why}, only 'stop'")
+        self._chunk = 0 if chunk == "auto" else chunk
+        self._limit = limit or 0
+        self._on_error = on_error
+
+    def _refuse(self, problem: str) -> None:
+        raise InvalidOption(str(self._name), problem, kind="loop")
+
+    def role(self) -> Role:
+        return Role("loop", self._name, self._chunk, self._limit, self._on_error)
+
+
+def _called(fn: Any) -> tuple[AnyTask[..., Any], dict[str, Any]]:
+    """The task that a loop calls, and the arguments that are the same for all items."""
+    match fn:
+        case Partial():
+            return fn.task, fn.kwargs
+        case AnyTask():
+            return fn, {}
+        case Workflow():
+            return building_task(fn), {}
+        case _:
+            raise InvalidOption(
+                getattr(fn, "__name__", "?"),
+                f"for_each calls a task, `task.partial(k=v)` or a workflow, not {fn!r}. Decorate it with @task",
+                kind="loop",
+            )
+
+
+def building_task(workflow: Workflow[..., Any]) -> AnyTask[..., Any]:
+    """A task that builds the graph of a workflow. The same one for the same workflow."""
+    made = _building.get(workflow)
+    if made is None:
+        options = {"name": workflow.name, "can_rollback": True}
+        made = _building[workflow] = Task(Building(workflow), options)
+    return made
+
+
+_building: dict[Workflow[..., Any], AnyTask[..., Any]] = {}
+
+
+def _kept(items: Any) -> Any:
+    """What is stored with the run: items that can be iterated only once become a list."""
+    if isinstance(items, NodeHandle) or type(items) in (list, tuple, range):
+        return items
+    try:
+        return list(items)
+    except TypeError:
+        raise TypeError(
+            f"for_each needs items: a list, something to iterate, or a node, not {items!r} ({type(items).__name__})"
+        ) from None
+
+
+__all__ = ["for_each", "parallel"]

@@ -1,0 +1,202 @@
+"""The items of a chunk, one after the other (async ones at the same time), each as if it were a task of its own.
+
+**Keys.** The key of an item is made of the loop's node and the item's number. So it is the same whenever the item runs
+again, in whatever chunk.
+
+**Failures.** A chunk does not fail because one of its items does. An item that raised becomes a node of its own, in a
+graph that the chunk returns, together with what the others gave: so what has been done is saved, and after a fix only
+what is missing runs. That node has the retry policy of the task, and its first attempt counts as made: it raises what
+the item has raised, and runs nothing. (In another life of the run it does run the item: that is what a resumed task
+does.) If the policy has no retries, the items behind it wait in a chunk of their own, which does not start any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from onceflow.authoring.loops import expanding, splitting
+from onceflow.authoring.loops.expanding import Place
+from onceflow.authoring.loops.failing import Failed
+from onceflow.authoring.loops.roles import Actor
+from onceflow.authoring.nodes import NodeHandle
+from onceflow.core.graph import Turn
+from onceflow.values import failures
+from onceflow.values.context import running
+
+
+class Past(msgspec.Struct, frozen=True, array_like=True):
+    """What an item has raised in a chunk."""
+
+    failure: bytes
+    epoch: str
+    """The life of the run in which that was."""
+
+
+class _Items:
+    """What is known of the items of one attempt so far."""
+
+    def __init__(self, chunk: Actor, given: dict[str, Any], place: Place, *, alone: bool, past: Past | None) -> None:
+        self._chunk = chunk
+        self._task = chunk.task
+        self._given = given
+        self._place = place
+        self._alone = alone
+        """Whether the chunk has one item: then it is a node of its own already."""
+        self._past = past
+        self.arguments = {**given, **{name: given[name].get() for name in place.by_ref}}
+        """That all items share."""
+        context = running.get()
+        assert context is not None
+        self._context: Mapping[str, Any] = context
+        self._epoch: str = context["attempt"].partition(".")[0]
+        self._failures: int = context.get("failures", 0)
+        """How often the node of this attempt has failed."""
+        self._before = f"{context['run']}/{place.loop}["
+        self._behind = f"]/{context['key'].rpartition('/')[2]}"
+        self._parts: list[Any] = []
+        """What there is instead of a list of values: such lists, and nodes."""
+        self.values: list[Any] = []
+        """The values since the last of the parts."""
+
+    def context_of(self, number: int) -> dict[str, Any]:
+        """What `current()` tells to the item of this number."""
+        return {
+            **self._context,
+            "task": f"{self._place.loop}[{number}]",
+            "key": f"{self._before}{number}{self._behind}",
+        }
+
+    def replay(self) -> None:
+        """Raises what the item raised in a chunk, if this attempt stands for that one."""
+        if self._past is not None and self._past.epoch == self._epoch and not self._failures:
+            raise failures.load(self._past.failure)
+
+    def add_failure(self, number: int, item: Any, error: Exception) -> bool:
+        """Whether the items behind it may run. Raises the error if the attempt has no other item."""
+        role, retry = self._chunk.role, self._task.settings.retry
+        is_last = not retry.covers(error) or (self._failures if self._alone else 0) >= retry.count
+        where = f"item {number} of {self._place.loop}"
+        if is_last and role.on_error != "stop":
+            if role.on_error == "collect":
+                self.values.append(Failed(number, failures.dump(error, where)))
+            return True
+        if self._alone:
+            raise error
+        past = Past(failures.dump(error, where), self._epoch)
+        place = self._place._replace(first=number)
+        chunk = expanding.chunk_of(self._task, role)
+        node: Any = chunk.bind([item], self._given, place, past)
+        node._turn = Turn(number)
+        self._add(node)
+        return not is_last
+
+    def add_rest(self, items: Any, number: int) -> None:
+        """The items behind one that has failed for good: they wait for it."""
+        if items:
+            (failed,) = self._parts[-1:]
+            self.add_chunks(items, number, len(items), after=(failed,))
+
+    def add_chunks(self, items: Any, number: int, size: int, after: tuple[Any, ...] = ()) -> None:
+        """What is left, from this number on, in chunks of this size."""
+        place = self._place._replace(first=number)
+        for node in expanding.chunks(self._task, self._chunk.role, items, self._given, place, size, limit=0):
+            node._after = after
+            self._add(node)
+
+    def _add(self, node: Any) -> None:
+        if self.values:
+            self._parts.append(self.values)
+            self.values = []
+        self._parts.append(node)
+
+    def result(self) -> Any:
+        """The values; or the node of what there is and what is missing."""
+        if self._parts or any(isinstance(value, NodeHandle) for value in self.values):
+            return expanding.gathered([*self._parts, self.values])
+        return self.values
+
+
+class Chunk(Actor):
+    """Runs items one after the other."""
+
+    __slots__ = ()
+
+    def __call__(self, items: Any, given: dict[str, Any], place: Place, past: Past | None = None) -> Any:
+        known = expanding.as_sequence(items)
+        state = _Items(self, given, place, alone=len(known) == 1, past=past)
+        enough = splitting.ENOUGH if splitting.is_measured(self.task, self.role) else float("inf")
+        function, arguments = self.task.function, state.arguments
+        before = running.get()
+        started = perf_counter()
+        try:
+            for done, item in enumerate(known, 1):
+                number = place.first + done - 1
+                running.set(state.context_of(number))
+                try:
+                    state.replay()
+                    state.values.append(function(item, **arguments))
+                except Exception as error:
+                    if not state.add_failure(number, item, error):
+                        state.add_rest(known[done:], number + 1)
+                        break
+                seconds = perf_counter() - started
+                if seconds > enough and done < len(known):
+                    left = len(known) - done
+                    size = splitting.next_size(done, seconds, left, place.least)
+                    if size < left or seconds > 2 * enough:
+                        state.add_chunks(known[done:], number + 1, size)
+                        break
+        finally:
+            running.set(before)
+        return state.result()
+
+
+class AsyncChunk(Actor):
+    """Runs items at the same time."""
+
+    __slots__ = ()
+
+    async def __call__(self, items: Any, given: dict[str, Any], place: Place, past: Past | None = None) -> Any:
+        import asyncio  # large, and most workers never need it
+
+        known = expanding.as_sequence(items)
+        state = _Items(self, given, place, alone=len(known) == 1, past=past)
+
+        async def one(number: int, item: Any) -> Any:
+            running.set(state.context_of(number))  # each has a context of its own
+            try:
+                state.replay()
+                return await self.task.function(item, **state.arguments)
+            except Exception as error:
+                return _Raised(error)
+
+        outcomes = await asyncio.gather(*[one(number, item) for number, item in enumerate(known, place.first)])
+        for number, (item, outcome) in enumerate(zip(known, outcomes, strict=True), place.first):
+            if isinstance(outcome, _Raised):
+                state.add_failure(number, item, outcome.error)
+            else:
+                state.values.append(outcome)
+        return state.result()
+
+
+class _Raised:
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Fold(Actor):
+    """Takes the results of a chunk into account, one after the other."""
+
+    __slots__ = ()
+
+    def __call__(self, value: Any, items: Any, given: dict[str, Any], by_ref: tuple[str, ...]) -> Any:
+        arguments = {**given, **{name: given[name].get() for name in by_ref}}
+        for item in items:
+            value = self.task.function(value, item, **arguments)
+        return value

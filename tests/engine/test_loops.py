@@ -1,0 +1,470 @@
+"""Loops over items that are known only while the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceflow import (
+    Engine,
+    Failed,
+    InvalidOption,
+    Ref,
+    Retry,
+    TaskFailed,
+    WrongArguments,
+    current,
+    for_each,
+    parallel,
+    put,
+    ref,
+    task,
+    workflow,
+)
+from onceflow.authoring.loops import splitting
+from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
+from tests.engine.common import note, traces
+
+broken: set[int] = set()
+"""Items that fail."""
+
+calls: list[int] = []
+"""Items that were tried."""
+
+world = Ledger()
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> None:
+    broken.clear()
+    calls.clear()
+
+
+@pytest.fixture
+def memory(onceflow_engine: MemoryEngine) -> MemoryEngine:
+    return onceflow_engine
+
+
+@task.pure
+def square(x: int) -> int:
+    return x * x
+
+
+@task.pure
+def power(x: int, exponent: int = 2) -> int:
+    return int(x**exponent)
+
+
+@task
+def order(x: int) -> str:
+    calls.append(x)
+    if x in broken:
+        raise ValueError(f"no {x}")
+    return f"{x} ordered"
+
+
+@task(retry=Retry(2, delay=10))
+def order_again(x: int) -> str:
+    calls.append(x)
+    if x in broken and calls.count(x) < 3:
+        raise ValueError(f"no {x}")
+    return f"{x} ordered"
+
+
+@task
+def key_of(x: int) -> str:
+    return current().key
+
+
+@task.pure
+def numbers(count: int) -> list[int]:
+    return list(range(count))
+
+
+@task.pure
+def total(values: list[int]) -> int:
+    return sum(values)
+
+
+@workflow
+def fourth_power(x: int) -> int:
+    return square.bind(square.bind(x))
+
+
+# -- what it gives -----------------------------------------------------------------------------------------------------
+
+
+def test_results_are_in_the_order_of_the_items(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(square, [3, 1, 2])) == [9, 1, 4]
+
+
+@pytest.mark.parametrize("items", [range(5), (0, 1, 2, 3, 4), iter([0, 1, 2, 3, 4]), {n: "x" for n in range(5)}])
+def test_items_may_be_anything_that_can_be_iterated(memory: MemoryEngine, items: Any) -> None:
+    assert memory.run(for_each(square, items)) == [0, 1, 4, 9, 16]
+
+
+def test_items_may_be_known_only_when_a_task_has_run(memory: MemoryEngine) -> None:
+    assert memory.run(total.bind(for_each(square, numbers.bind(4)))) == 14
+
+
+def test_items_may_be_nodes_themselves(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(square, [square.bind(2), 3, square.bind(4)])) == [16, 9, 256]
+
+
+def test_a_loop_over_nothing_gives_an_empty_list(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(square, [])) == []
+
+
+def test_arguments_that_all_items_share_may_be_given(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(power.partial(exponent=3), [1, 2])) == [1, 8]
+
+
+def test_shared_arguments_may_be_nodes(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(power.partial(exponent=square.bind(2)), [1, 2, 3])) == [1, 16, 81]
+
+
+def test_each_item_may_be_a_workflow(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(fourth_power, [1, 2, 3])) == [1, 16, 81]
+
+
+@task
+async def increment(x: int) -> int:
+    return x + 1
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 10])
+def test_items_of_async_tasks_run_at_the_same_time(memory: MemoryEngine, chunk: int) -> None:
+    assert memory.run(for_each(increment, range(5), chunk=chunk)) == [1, 2, 3, 4, 5]
+
+
+@task.pure
+def squared_later(x: int) -> int:
+    return square.bind(x) if x % 2 else x
+
+
+def test_items_may_return_graphs(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(squared_later, range(6), chunk=4)) == [0, 1, 2, 9, 4, 25]
+
+
+@task.pure
+def table(size: int) -> list[int]:
+    return for_each(square, range(size))
+
+
+@task.pure
+def tables(size: int) -> list[list[int]]:
+    return for_each(table, range(size))
+
+
+def test_loops_nest_to_any_depth(memory: MemoryEngine) -> None:
+    found = memory.run(for_each(tables, range(4), chunk=2))
+    assert found == [[[n * n for n in range(size)] for size in range(most)] for most in range(4)]
+
+
+@task.pure
+def total_behind(found: Ref[list[int]]) -> int:
+    return sum(found.get())
+
+
+@task.pure
+def put_numbers(count: int) -> Ref[list[int]]:
+    return put(list(range(count)))
+
+
+def test_items_and_results_may_be_refs(memory: MemoryEngine) -> None:
+    refs = for_each(put_numbers, [3, 4], chunk=1)
+    assert memory.run(for_each(total_behind, refs, chunk=2)) == [3, 6]
+    assert memory.run(for_each(total_behind, [ref(numbers.bind(3)), put([5, 6])])) == [3, 11]
+    assert memory.run(for_each(square, ref(numbers.bind(3)))) == [0, 1, 4]
+
+
+def test_parallel_gives_what_several_nodes_give(memory: MemoryEngine) -> None:
+    assert memory.run(parallel(square.bind(2), numbers.bind(2))) == [4, [0, 1]]
+    assert memory.run(parallel([square.bind(n) for n in range(3)])) == [0, 1, 4]
+    assert memory.run(parallel([])) == []
+
+
+# -- chunks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_chunk_is_one_attempt(memory: MemoryEngine) -> None:
+    memory.run(for_each(order, range(10), chunk=4))
+    memory.assert_ran("order_chunk", times=3)
+
+
+def test_chunks_are_saved_if_the_task_is(memory: MemoryEngine) -> None:
+    memory.run(for_each(order, range(4), chunk=2), name="saved")
+    saved = [found.id for found in memory.list_tasks("saved") if found.saved]
+    assert {"each_order", "each_order/order_chunk", "each_order/order_chunk_1"} <= set(saved)
+
+
+def test_items_that_take_long_get_chunks_of_their_own(memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the first chunks has four items. After two of them its time is up, and the others take one each."""
+    now = iter(range(100_000))
+    monkeypatch.setattr("onceflow.authoring.loops.running.perf_counter", lambda: next(now) * 0.03)
+    assert memory.run(for_each(square, range(128))) == [n * n for n in range(128)]
+    memory.assert_ran("square_chunk", times=32 + 32 * 2)
+
+
+def test_items_that_take_no_time_stay_together(memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onceflow.authoring.loops.running.perf_counter", lambda: 0.0)
+    memory.run(for_each(square, range(3200)))
+    memory.assert_ran("square_chunk", times=32)
+
+
+def test_very_many_chunks_are_opened_block_by_block(memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splitting, "WIDEST", 3)
+    assert memory.run(for_each(order, range(10), chunk=1)) == [f"{n} ordered" for n in range(10)]
+    assert calls == list(range(10)), "one block after the other"
+    memory.assert_ran("order_block", times=3)
+
+
+def test_of_what_is_not_saved_there_are_never_too_many_chunks(
+    memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splitting, "UNSAVED", 5)
+    assert memory.run(for_each(square, range(20), chunk=1)) == [n * n for n in range(20)]
+    memory.assert_ran("square_chunk", times=5)
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def test_each_item_has_a_key_of_its_own(memory: MemoryEngine) -> None:
+    keys = memory.run(for_each(key_of, range(5), chunk=2))
+    assert [key.partition("/")[2] for key in keys] == [f"each_key_of[{n}]/0" for n in range(5)]
+
+
+keys: dict[int, set[str]] = {}
+
+
+@task(retry=Retry(1, delay=1))
+def once_more(x: int) -> int:
+    keys.setdefault(x, set()).add(current().key)
+    calls.append(x)
+    if x == 2 and calls.count(2) == 1:
+        raise ValueError(x)
+    return x
+
+
+def test_an_item_keeps_its_key_when_it_becomes_a_node_of_its_own(memory: MemoryEngine) -> None:
+    keys.clear()
+    assert memory.run(for_each(once_more, range(4), chunk=4)) == [0, 1, 2, 3]
+    assert calls == [0, 1, 2, 3, 2]
+    assert all(len(of_item) == 1 for of_item in keys.values())
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_item_that_fails_fails_the_run_with_its_error(memory: MemoryEngine) -> None:
+    broken.add(3)
+    with pytest.raises(TaskFailed) as caught:
+        memory.run(for_each(order, range(6), chunk=6))
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert calls == [0, 1, 2, 3], "it is not tried twice, and what comes behind it does not start"
+
+
+def test_after_a_fix_only_what_is_missing_runs(memory: MemoryEngine) -> None:
+    broken.add(3)
+    with pytest.raises(TaskFailed):
+        memory.run(for_each(order, range(6), chunk=6), name="fixed")
+    broken.clear()
+    calls.clear()
+    assert memory.resume("fixed") == [f"{n} ordered" for n in range(6)]
+    assert calls == [3, 4, 5]
+
+
+def test_an_item_is_retried_as_the_task_says(memory: MemoryEngine) -> None:
+    broken.update({1, 3})
+    before = memory.clock.now
+    assert memory.run(for_each(order_again, range(5), chunk=5)) == [f"{n} ordered" for n in range(5)]
+    assert sorted(calls) == [0, 1, 1, 1, 2, 3, 3, 3, 4]
+    assert memory.clock.now - before >= 25, "the delays of the policy"
+
+
+def test_a_single_item_is_retried_as_the_task_says(memory: MemoryEngine) -> None:
+    broken.add(1)
+    assert memory.run(for_each(order_again, [1], chunk=5)) == ["1 ordered"]
+    assert calls == [1, 1, 1]
+
+
+def test_failed_items_may_be_left_out(memory: MemoryEngine) -> None:
+    broken.update({0, 3})
+    assert memory.run(for_each(order, range(5), chunk=2, on_error="skip")) == [f"{n} ordered" for n in (1, 2, 4)]
+
+
+def test_errors_may_be_collected(memory: MemoryEngine) -> None:
+    broken.update({1})
+    first, failed, last = memory.run(for_each(order, range(3), chunk=3, on_error="collect"))
+    assert (first, last) == ("0 ordered", "2 ordered")
+    assert isinstance(failed, Failed)
+    assert failed.index == 1
+    assert isinstance(failed.error, ValueError)
+    assert repr(failed) == "<item 1 failed: ValueError: no 1>"
+
+
+@task(retry=Retry(2, delay=10, on=ConnectionError))
+def stubborn(x: int) -> int:
+    calls.append(x)
+    if x in broken:
+        raise ConnectionError(x) if x < 10 else KeyError(x)
+    return x
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+def test_an_item_is_given_up_after_its_retries_and_not_before(memory: MemoryEngine, chunk: int) -> None:
+    broken.update({2, 11})
+    found = memory.run(for_each(stubborn, [1, 2, 11], chunk=chunk, on_error="skip"))
+    assert found == [1]
+    assert sorted(calls) == [1, 2, 2, 2, 11], "only what the policy covers is tried again"
+
+
+@task
+async def async_order(x: int) -> str:
+    calls.append(x)
+    if x in broken:
+        raise ValueError(f"no {x}")
+    return f"{x} ordered"
+
+
+def test_async_items_fail_one_by_one(memory: MemoryEngine) -> None:
+    broken.update({1})
+    with pytest.raises(TaskFailed):
+        memory.run(for_each(async_order, range(4), chunk=4), name="async")
+    broken.clear()
+    calls.clear()
+    assert memory.resume("async") == [f"{n} ordered" for n in range(4)]
+    assert calls == [1]
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+@task
+def enter(x: int) -> int:
+    world.enter(f"item {x}")
+    return x
+
+
+def cancel(*, key: str) -> None:
+    world.take_back(key)
+
+
+@task(rollback=cancel)
+def book(x: int) -> int:
+    if x in broken:
+        raise ValueError(x)
+    world.enter(f"room {x}")
+    return x
+
+
+def test_a_loop_survives_every_crash() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        global world
+        world = Ledger()
+        assert engine.run(total.bind(for_each(enter, range(5), chunk=2))) == 10
+        world.assert_holds(*[f"item {n}" for n in range(5)])
+
+    crash_everywhere(scenario)
+
+
+def test_a_loop_with_failing_items_survives_every_crash() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        calls.clear()
+        broken.update({1, 3})
+        assert engine.run(for_each(order_again, range(5), chunk=5)) == [f"{n} ordered" for n in range(5)]
+
+    crash_everywhere(scenario)
+
+
+def test_items_that_can_be_taken_back_are_tasks_of_their_own(memory: MemoryEngine) -> None:
+    global world
+    world = Ledger()
+    broken.add(2)
+    with pytest.raises(TaskFailed) as caught:
+        memory.run(for_each(book, range(3)), on_failure="undo")
+    assert caught.value.undone
+    world.assert_holds()
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def test_no_more_chunks_are_in_flight_than_the_limit_allows(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(square, range(10), chunk=1, spawn_limit=2)) == [n * n for n in range(10)]
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"chunk": 0}, "chunk must be a number of items or 'auto', not 0"),
+        ({"chunk": "many"}, "chunk must be a number of items"),
+        ({"spawn_limit": 0}, "spawn_limit must be an int of at least 1"),
+        ({"on_error": "ignore"}, "on_error must be 'stop', 'skip' or 'collect'"),
+        ({"name": 3}, "name must be a text"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidOption, match=problem):
+        for_each(square, [1], **options)
+
+
+def test_what_is_taken_back_by_itself_is_not_chunked() -> None:
+    with pytest.raises(InvalidOption, match="chunk must be 1 or 'auto', not 5: it has a rollback function"):
+        for_each(book, [1], chunk=5)
+    with pytest.raises(InvalidOption, match="not possible for a task with a rollback function"):
+        for_each(book, [1], on_error="skip")
+    with pytest.raises(InvalidOption, match="it is a workflow"):
+        for_each(fourth_power, [1], chunk=5)
+
+
+def test_a_plain_function_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="Decorate it with @task"):
+        for_each(len, ["a"])
+
+
+def test_a_task_must_fit() -> None:
+    with pytest.raises(WrongArguments, match="count"):
+        for_each(numbers.partial(count=2), [1])
+    with pytest.raises(WrongArguments, match="no parameter 'base'"):
+        power.partial(base=2)
+
+
+def test_items_must_be_items() -> None:
+    with pytest.raises(TypeError, match="for_each needs items"):
+        for_each(square, 5)  # type: ignore[arg-type]
+
+
+# -- in real workers ---------------------------------------------------------------------------------------------------
+
+
+@task
+def append(item: tuple[str, int]) -> int:
+    path, number = item
+    note(path, number)
+    return number
+
+
+@task.pure
+def paths(path: str, count: int) -> Iterator[tuple[str, int]]:
+    return [(path, number) for number in range(count)]  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("chunk", ["auto", 7])
+def test_workers_run_each_item_once(engine: Engine, tmp_path: Path, chunk: Any) -> None:
+    trace = tmp_path / "trace"
+    found = engine.run(total.bind(for_each(append, paths.bind(str(trace), 300), chunk=chunk)))
+    assert found == sum(range(300))
+    assert sorted(map(int, traces(trace))) == list(range(300))
+
+
+def test_workers_run_three_levels_of_loops(engine: Engine) -> None:
+    found = engine.run(for_each(tables, range(5)))
+    assert found == [[[n * n for n in range(size)] for size in range(most)] for most in range(5)]
