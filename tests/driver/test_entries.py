@@ -29,6 +29,7 @@ plain = st.one_of(
     st.builds(records.Dropped, st.lists(names).map(tuple)),
     st.builds(records.Parked, names),
     st.builds(records.Cancelled, st.booleans()),
+    st.builds(records.Limited, names, st.integers(1, 1 << 40)),
     st.builds(records.Resumed),
 )
 
@@ -45,7 +46,7 @@ def test_a_record_without_a_value_comes_back(record):
 def test_every_record_without_a_value_is_among_those():
     kinds = {records.Begun, records.Saved, records.Failed, records.Finished}
     made = {type(record) for record in (records.Expanded("n"), records.Done("n"), records.Resumed())}
-    made |= {records.Recovering, records.Undone, records.Dropped, records.Parked, records.Cancelled}
+    made |= {records.Recovering, records.Undone, records.Dropped, records.Parked, records.Cancelled, records.Limited}
     assert set(records.Record.__args__) == kinds | made
 
 

@@ -101,7 +101,7 @@ def test_results_are_in_the_order_of_the_items(memory: MemoryEngine) -> None:
     assert memory.run(for_each(square, [3, 1, 2])) == [9, 1, 4]
 
 
-@pytest.mark.parametrize("items", [range(5), (0, 1, 2, 3, 4), iter([0, 1, 2, 3, 4]), {n: "x" for n in range(5)}])
+@pytest.mark.parametrize("items", [range(5), (0, 1, 2, 3, 4), iter([0, 1, 2, 3, 4]), dict.fromkeys(range(5), "x")])
 def test_items_may_be_anything_that_can_be_iterated(memory: MemoryEngine, items: Any) -> None:
     assert memory.run(for_each(square, items)) == [0, 1, 4, 9, 16]
 

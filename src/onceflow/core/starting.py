@@ -98,12 +98,12 @@ class Starting(Turns):
             self._take(row)
 
     def _start_takers(self) -> bool:
-        """Look again at those that waited for readers. Whether one of them has started."""
+        """Look again at those that waited for readers. Whether one of them has started, or waits for its turn."""
         started = self._running
         takers, self._takers = self._takers, []
         for row in takers:
             self._start_if_allowed(row)
-        return self._running > started
+        return self._running > started or bool(self._eager)
 
     def _cover_above(self, row: Row) -> None:
         """Something irrevocable begins."""
