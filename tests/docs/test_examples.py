@@ -150,5 +150,7 @@ def test_the_tests_of_an_example_pass(tmp_path: Path) -> None:
 
 
 def test_every_example_is_tested() -> None:
-    names = {path.name for path in EXAMPLES.glob("*.py")}
-    assert names == {"trip_booking.py", "test_trip_booking.py", "ml_pipeline.py", "invoices.py", "etl.py"}
+    names = {path.name for path in EXAMPLES.glob("*.py")} | {
+        path.parent.name for path in EXAMPLES.glob("*/__main__.py")
+    }
+    assert names == {"trip_booking.py", "test_trip_booking.py", "ml_pipeline.py", "invoices.py", "etl.py", "travel"}

@@ -1,0 +1,65 @@
+"""Requests that only look: tasks without an effect, of which nothing is saved but the result."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from onceflow import task, workflow
+from travel.luck import PATIENT, unlucky
+from travel.world import database, hashed
+
+By = Literal["price", "rating", "distance"]
+
+
+@task(can_rollback=True, checkpoint=False, retry=PATIENT)
+@unlucky
+def nearby(url: str, city: str, distance: int) -> list[str]:
+    with database(url) as db:
+        rows = db.execute(
+            "SELECT id FROM item WHERE kind = 'hotel' AND city = %s AND distance <= %s ORDER BY distance LIMIT 20",
+            (city, distance),
+        )
+        return [id for (id,) in rows]
+
+
+@task(can_rollback=True, checkpoint=False, retry=PATIENT)
+@unlucky
+def best(url: str, city: str, by: By) -> list[str]:
+    order = {"price": "price", "rating": "rating DESC", "distance": "distance"}[by]
+    with database(url) as db:
+        rows = db.execute(
+            f"SELECT id FROM item WHERE kind = 'hotel' AND city = %s ORDER BY {order} LIMIT 5".encode(), (city,)
+        )
+        return [id for (id,) in rows]
+
+
+@task(can_rollback=True, checkpoint=False, retry=PATIENT)
+@unlucky
+def profiles(url: str, hotels: list[str]) -> list[tuple[str, int, int]]:
+    with database(url) as db:
+        return db.execute(
+            "SELECT id, price, rating FROM item WHERE id = ANY (%s) AND capacity > 0 ORDER BY price", (hotels,)
+        ).fetchall()
+
+
+@task(can_rollback=True, checkpoint=False, retry=PATIENT)
+@unlucky
+def is_customer(url: str, name: str, password: str) -> bool:
+    with database(url) as db:
+        row = db.execute("SELECT password FROM customer WHERE name = %s", (name,)).fetchone()
+    return row is not None and row[0] == hashed(password)
+
+
+@workflow
+def search(url: str, city: str, distance: int) -> list[tuple[str, int, int]]:
+    return profiles.bind(url, nearby.bind(url, city, distance))
+
+
+@workflow
+def recommend(url: str, city: str, by: By) -> list[tuple[str, int, int]]:
+    return profiles.bind(url, best.bind(url, city, by))
+
+
+@workflow
+def user(url: str, name: str, password: str) -> bool:
+    return is_customer.bind(url, name, password)

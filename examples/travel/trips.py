@@ -1,0 +1,124 @@
+"""Trips: a hotel and a flight, both or neither.
+
+    begin ──┬──▶ acquire hotel ───▶ reserve hotel ──┬──▶ finish
+            └──▶ acquire flight ──▶ reserve flight ─┘
+
+- `begin` makes up the number of a transaction. Nobody sees it, but it is another one each time, so it is saved.
+- `acquire` locks a row, unless somebody else has it. It can be taken back (`release`). Whether it succeeds is a matter
+  of luck, so that is saved, too.
+- `reserve` looks whether there is room and makes a note of that at the lock. While the row is locked nobody can change
+  what it sees, or see what it writes: it is deterministic and has no effect. It need not be saved, and, what matters
+  more, it need not wait until the outcome of `acquire` is saved. Both happen at the same time.
+- `finish` commits or aborts. That cannot be taken back, so it waits until everything above it is saved.
+
+`VARIANTS` has the same trip in the ways one would write it before: one after the other, side by side, and with locks
+apart from reservations but without saying what `reserve` is. `bench/run travel` measures them.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from onceflow import task, workflow
+from travel.luck import PATIENT, unlucky
+from travel.world import database, lock, note
+
+
+@task(can_rollback=True, retry=PATIENT)
+@unlucky
+def begin() -> str:
+    return uuid.uuid4().hex
+
+
+def release(url: str, txn: str, item: str) -> None:
+    with database(url) as db:
+        db.execute("DELETE FROM lock WHERE item = %s AND txn = %s", (item, txn))
+
+
+@task(rollback=release, retry=PATIENT)
+@unlucky
+def acquire(url: str, txn: str, item: str) -> bool:
+    with database(url) as db:
+        return lock(db, txn, item)
+
+
+@task(deterministic=True, can_rollback=True, checkpoint=False, retry=PATIENT)
+@unlucky
+def reserve(url: str, txn: str, item: str, locked: bool) -> bool:
+    with database(url) as db:
+        return locked and note(db, txn, item)
+
+
+@task(retry=PATIENT)
+@unlucky
+def finish(url: str, txn: str, customer: str, hotel: str, flight: str, has_hotel: bool, has_flight: bool) -> bool:
+    """Whether the trip is ordered. It happens once for a transaction, however often it is called."""
+    with database(url) as db:
+        committed = has_hotel and has_flight
+        first = db.execute(
+            "INSERT INTO txn VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING id", (txn, committed)
+        ).fetchone()
+        if first is not None:
+            if committed:
+                db.execute(
+                    "UPDATE item SET capacity = capacity - 1 FROM lock WHERE id = item AND txn = %s AND reserved",
+                    (txn,),
+                )
+                db.execute("INSERT INTO trip VALUES (%s, %s, %s, %s)", (txn, customer, hotel, flight))
+            db.execute("DELETE FROM lock WHERE txn = %s", (txn,))
+    return committed
+
+
+@workflow
+def trip(url: str, customer: str, hotel: str, flight: str) -> bool:
+    txn = begin.bind()
+    has_hotel = reserve.bind(url, txn, hotel, acquire.bind(url, txn, hotel))
+    has_flight = reserve.bind(url, txn, flight, acquire.bind(url, txn, flight))
+    return finish.bind(url, txn, customer, hotel, flight, has_hotel, has_flight)
+
+
+# -- the same, as one would have written it before ---------------------------------------------------------------------
+
+
+@task(rollback=release, retry=PATIENT)
+@unlucky
+def take(url: str, txn: str, item: str) -> bool:
+    """Locks, then reserves."""
+    with database(url) as db:
+        locked = lock(db, txn, item)
+    with database(url) as db:
+        return locked and note(db, txn, item)
+
+
+@workflow
+def serial_trip(url: str, customer: str, hotel: str, flight: str) -> bool:
+    txn = begin.bind()
+    has_hotel = take.bind(url, txn, hotel)
+    has_flight = take.options(after=[has_hotel]).bind(url, txn, flight)
+    return finish.bind(url, txn, customer, hotel, flight, has_hotel, has_flight)
+
+
+@workflow
+def parallel_trip(url: str, customer: str, hotel: str, flight: str) -> bool:
+    txn = begin.bind()
+    return finish.bind(url, txn, customer, hotel, flight, take.bind(url, txn, hotel), take.bind(url, txn, flight))
+
+
+@task(retry=PATIENT)
+@unlucky
+def reserve_cautiously(url: str, txn: str, item: str, locked: bool) -> bool:
+    """Says nothing of what it does. So it counts as irrevocable: what it reads is saved before it starts, and what it
+    returns before anything else goes on."""
+    with database(url) as db:
+        return locked and note(db, txn, item)
+
+
+@workflow
+def synchronous_trip(url: str, customer: str, hotel: str, flight: str) -> bool:
+    txn = begin.bind()
+    has_hotel = reserve_cautiously.bind(url, txn, hotel, acquire.bind(url, txn, hotel))
+    has_flight = reserve_cautiously.bind(url, txn, flight, acquire.bind(url, txn, flight))
+    return finish.bind(url, txn, customer, hotel, flight, has_hotel, has_flight)
+
+
+VARIANTS = {"serial": serial_trip, "parallel": parallel_trip, "synchronous": synchronous_trip, "overlapped": trip}
