@@ -461,3 +461,20 @@ def test_a_journal_has_one_identity_for_all_who_open_it(lasting: Opening) -> Non
     assert one.identity().isalnum()
     one.close()
     other.close()
+
+
+def test_runs_are_found_by_their_metadata_as_json_sees_it(opening: Opening) -> None:
+    store = opening()
+    for number, told in enumerate(['{"n":1}', '{"n":true}', '{"n":[1,{"a":null}],"k":"\\u0000"}', '{"n":"1"}', None]):
+        commit(store, create(f"r{number}", **({} if told is None else {"metadata": told})))
+
+    def ids(wanted: str) -> list[str]:
+        return [row.id for row in store.list_runs(metadata=wanted)]
+
+    assert ids('{"n":1.0}') == ["r0"]
+    assert ids('{"n":true}') == ["r1"]
+    assert ids('{"n":[1,{"a":null}]}') == ["r2"]
+    assert ids('{"k":"\\u0000"}') == ["r2"]
+    assert ids("{}") == ["r4", "r3", "r2", "r1", "r0"]
+    assert [row.id for row in store.list_runs(metadata='{"n":"1"}', limit=1)] == ["r3"]
+    store.close()

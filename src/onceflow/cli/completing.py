@@ -6,9 +6,15 @@ whatever goes wrong means that there is nothing to propose.
 
 from __future__ import annotations
 
+import contextlib
+from typing import TYPE_CHECKING
+
 import click
 
 from onceflow.cli.session import Session, common
+
+if TYPE_CHECKING:
+    from onceflow.storage.journal import RunRow
 
 MOST = 50
 """Runs that are proposed."""
@@ -40,16 +46,19 @@ def completion(session: Session, shell: str) -> None:
 
 def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
     """Names and ids that begin so, the newest first, each with what is said about it."""
-    import contextlib
     import sqlite3
     from urllib.parse import quote
 
     from onceflow.errors import OnceflowError
     from onceflow.storage import schema
     from onceflow.storage.home import JOURNAL
+    from onceflow.storage.journal import RunRow
 
     try:
-        path = Session(context.params.get("home"), False, True).find_home() / JOURNAL
+        settings = Session(context.params.get("home"), False, True).find_settings()
+        if settings.journal is not None:
+            return _runs_in_database(settings.journal, incomplete)
+        path = settings.home / JOURNAL
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=0.2)) as opened:
             wanted = {
                 "prefix": incomplete,
@@ -60,12 +69,25 @@ def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
                 "before": None,
                 "limit": MOST,
             }
-            named = opened.execute(schema.LIST_RUNS, wanted).fetchall()
-            by_id = opened.execute(schema.FIND_PREFIX, wanted).fetchall() if incomplete else named
+            named = [RunRow(*row) for row in opened.execute(schema.LIST_RUNS, wanted)]
+            by_id = [RunRow(*row) for row in opened.execute(schema.FIND_PREFIX, wanted)] if incomplete else named
     except (OnceflowError, OSError, sqlite3.Error, ValueError):
         return []
-    found = {name: f"{workflow}, {status}" for _, name, workflow, status, *_ in named if name is not None}
-    found |= {id: f"{workflow}, {status}" for id, name, workflow, status, *_ in by_id if incomplete or name is None}
+    return _told(named, by_id, incomplete)
+
+
+def _runs_in_database(url: str, incomplete: str) -> list[tuple[str, str]]:
+    from onceflow.storage.postgres.journal import PostgresJournal
+
+    with contextlib.closing(PostgresJournal(url)) as journal:
+        named = journal.list_runs(name=incomplete, limit=MOST)
+        by_id = journal.find_prefix(incomplete, MOST) if incomplete else journal.list_runs(limit=MOST)
+    return _told(named, by_id, incomplete)
+
+
+def _told(named: list[RunRow], by_id: list[RunRow], incomplete: str) -> list[tuple[str, str]]:
+    found = {row.name: f"{row.workflow}, {row.status}" for row in named if row.name is not None}
+    found |= {row.id: f"{row.workflow}, {row.status}" for row in by_id if incomplete or row.name is None}
     return list(found.items())
 
 

@@ -32,12 +32,18 @@ from onceflow.storage.blob_urls import without_options
 from onceflow.storage.home import ENGINES, JOURNAL, Home
 from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
+from onceflow.storage.postgres.connecting import redacted
 from onceflow.values.sealing import KEY_FILE
 from onceflow.version import VERSION
 
 LOW = 500_000_000
 """Bytes. With less free space than this, something is said."""
-UNSET = {"workers": "one for each core", "object_memory": "30 % of the memory", "blobs": "the home directory"}
+UNSET = {
+    "workers": "one for each core",
+    "object_memory": "30 % of the memory",
+    "blobs": "the home directory",
+    "journal": "in the home directory",
+}
 """What settings mean that have no value."""
 
 
@@ -54,7 +60,7 @@ def doctor(session: Session) -> int:
     that were left behind, versions, and where each setting comes from. Exits with 5 if something is wrong.
     """
     found = settings.find(home=session.home)
-    findings = [*_machine(), *_home(found.home, found.blobs)]
+    findings = [*_machine(), *_home(found)]
     sources = {
         name: "--home" if source == "argument" else source
         for name, source in settings.sources(home=session.home).items()
@@ -66,7 +72,8 @@ def doctor(session: Session) -> int:
                 "ok": not bad,
                 "findings": [finding._asdict() for finding in findings],
                 "settings": {
-                    name: {"value": _plain(getattr(found, name)), "source": source} for name, source in sources.items()
+                    name: {"value": _shown(name, getattr(found, name)), "source": source}
+                    for name, source in sources.items()
                 },
             }
         )
@@ -81,7 +88,11 @@ def doctor(session: Session) -> int:
 
 
 def _told(name: str, value: Any) -> str:
-    return UNSET[name] if value is None else str(_plain(value))
+    return UNSET[name] if value is None else str(_shown(name, value))
+
+
+def _shown(name: str, value: Any) -> Any:
+    return redacted(value) if name == "journal" and value is not None else _plain(value)
 
 
 def _plain(value: Any) -> Any:
@@ -102,9 +113,12 @@ def _machine() -> Iterator[Finding]:
 # -- the home directory ------------------------------------------------------------------------------------------------
 
 
-def _home(path: Path, blobs: str | None) -> Iterator[Finding]:
+def _home(found: settings.EngineSettings) -> Iterator[Finding]:
+    path = found.home
     if not path.exists():
         yield Finding("home", "note", f"{path} does not exist yet; the first run makes it")
+        if found.journal is not None:
+            yield from _opened(found)
         return
     if not path.is_dir():
         yield Finding("home", "bad", f"{path} is not a directory")
@@ -120,6 +134,11 @@ def _home(path: Path, blobs: str | None) -> Iterator[Finding]:
     yield _writable(path)
     yield _space(path)
     yield _logs(path)
+    if found.journal is not None:
+        yield from _engines(path)
+        yield from _workers(path)
+        yield from _opened(found)
+        return
     if not (path / JOURNAL).exists():
         yield Finding("journal", "note", "there is none yet; the first run makes it")
         return
@@ -128,7 +147,7 @@ def _home(path: Path, blobs: str | None) -> Iterator[Finding]:
     journal = _journal(path / JOURNAL)
     yield journal
     if journal.state == "ok":
-        yield from _opened(path, blobs)
+        yield from _opened(found)
 
 
 def _writable(path: Path) -> Finding:
@@ -207,17 +226,19 @@ def _journal(path: Path) -> Finding:
     return Finding("journal", "ok", f"whole, version {version}, {as_size(path.stat().st_size)}")
 
 
-def _opened(path: Path, blobs: str | None) -> Iterator[Finding]:
+def _opened(found: settings.EngineSettings) -> Iterator[Finding]:
     try:
-        with Home(path, blobs=blobs) as home:
-            if blobs is not None:
+        with Home(found.home, journal=found.journal, blobs=found.blobs) as home:
+            if found.journal is not None:
+                yield Finding("journal", "ok", f"{redacted(found.journal)} answers")
+            if found.blobs is not None:
                 home.blobs.probe()
                 yield Finding("blobs", "ok", f"{without_options(home.blobs.target)} takes, gives and deletes objects")
             statuses = Counter([_status(home, row) for row in home.journal.list_runs(limit=None)])
             told = ", ".join([f"{count} {status}" for status, count in statuses.most_common()])
             yield Finding("runs", "ok", told or "none")
-            found = home.count_orphans()
-            told = f"{found.files} files, {as_size(found.bytes)}"
+            orphans = home.count_orphans()
+            told = f"{orphans.files} files, {as_size(orphans.bytes)}"
             yield Finding("orphans", "ok", f"{told}; an engine collects them once an hour")
     except OnceflowError as error:
         yield Finding("opening", "bad", str(error))

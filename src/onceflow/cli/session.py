@@ -25,6 +25,7 @@ from onceflow.values.texts import one_line
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
     from onceflow.engine.looking.listing import RunInfo
+    from onceflow.engine.settings import EngineSettings
 
 COLOURS = {
     "succeeded": "green",
@@ -80,10 +81,11 @@ class Session(NamedTuple):
         from onceflow.errors import StorageError
         from onceflow.storage.home import JOURNAL
 
-        path = self.find_home()
+        found = self.find_settings()
+        path = found.home
         if path.exists() and not path.is_dir():
             raise StorageError(str(path), "it is not a directory")
-        if not (path / JOURNAL).exists():
+        if found.journal is None and not (path / JOURNAL).exists():
             yield None
             return
         with self.engine(output) as engine:
@@ -99,10 +101,13 @@ class Session(NamedTuple):
                 raise NoSuchRun(runs[0])
             yield engine
 
-    def find_home(self) -> Path:
+    def find_settings(self) -> EngineSettings:
         from onceflow.engine import settings
 
-        return settings.find(home=self.home).home
+        return settings.find(home=self.home)
+
+    def find_home(self) -> Path:
+        return self.find_settings().home
 
     def shown(self, engine: Engine, runs: Sequence[str]) -> contextlib.AbstractContextManager[None]:
         """Meanwhile it is shown on stderr how these runs get on."""

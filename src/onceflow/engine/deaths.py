@@ -17,7 +17,7 @@ from pathlib import Path
 
 from onceflow.backends.local import locks
 from onceflow.storage.home import create_folder
-from onceflow.storage.locks import Engines
+from onceflow.storage.places import Living
 
 WORKERS = "workers"
 """The folder in the home directory that has a folder for each engine, with the lock of its workers."""
@@ -44,7 +44,7 @@ def forget(home: Path, engine: str) -> None:
     shutil.rmtree(home / WORKERS / engine, ignore_errors=True)
 
 
-def remove_dead(home: Path, engines: Engines) -> None:
+def remove_dead(home: Path, engines: Living) -> None:
     """Remove the folders of engines that are dead together with all their workers."""
     with contextlib.suppress(FileNotFoundError):
         for engine in os.listdir(home / WORKERS):

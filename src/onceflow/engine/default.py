@@ -54,6 +54,8 @@ def configure(
     object_memory: int | str | None = None,
     object_patience: float | None = None,
     progress: bool | None = None,
+    journal: str | None = None,
+    lease: float | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -77,6 +79,8 @@ def configure(
         "object_memory": object_memory,
         "object_patience": object_patience,
         "progress": progress,
+        "journal": journal,
+        "lease": lease,
     }
     settings.check(**given)
     with _lock:

@@ -77,6 +77,8 @@ class Engine:
     read, and `object_patience` how many seconds they may wait there before they are moved to disk.
     With `progress=True` it is shown on stderr how runs get on while somebody waits for them: a live display on a
     terminal, a line every few seconds elsewhere.
+    `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
+    engines on several hosts share runs; `lease` is how many seconds those wait before they take this engine for dead.
     What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 
@@ -103,6 +105,8 @@ class Engine:
         object_memory: int | str | None = None,
         object_patience: float | None = None,
         progress: bool | None = None,
+        journal: str | None = None,
+        lease: float | None = None,
     ) -> None:
         self.settings = settings.find(
             home=home,
@@ -118,8 +122,16 @@ class Engine:
             object_memory=object_memory,
             object_patience=object_patience,
             progress=progress,
+            journal=journal,
+            lease=lease,
         )
-        home_directory = Home(self.settings.home, durability=self.settings.durability, blobs=self.settings.blobs)
+        home_directory = Home(
+            self.settings.home,
+            durability=self.settings.durability,
+            journal=self.settings.journal,
+            lease=self.settings.lease,
+            blobs=self.settings.blobs,
+        )
         deaths.remove_dead(home_directory.path, home_directory.engines)
         hub = LocalHub(home_directory, self.settings)
         self._open(home_directory, hub, Collecting(home_directory))

@@ -12,11 +12,18 @@ import msgspec
 
 from onceflow.engine.logs.lines import level_number
 from onceflow.errors import InvalidOption
+from onceflow.storage import leases
 from onceflow.storage.journal import Durability
 from onceflow.values.sizes import read_size
 
 HOME = ".onceflow"
 PREFIX = "ONCEFLOW_"
+
+POSTGRES = ("postgresql", "postgres")
+"""The schemes of its URLs."""
+
+SHORTEST_LEASE = 1.0
+"""Seconds."""
 
 Output = Literal["show", "store", "inherit"]
 """What becomes of what tasks print and log: stored and shown, stored only, or left to the workers themselves."""
@@ -50,6 +57,10 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Show on stderr how runs get on while somebody waits for them."""
     blobs: str | None = None
     """The URL of a place for large values (`storage.blob_urls`); None for the home directory."""
+    journal: str | None = None
+    """The URL of a PostgreSQL database that has the journal; None for a file in the home directory."""
+    lease: float = leases.SECONDS
+    """Seconds after which engines on other hosts may take this one for dead if it does not say that it lives."""
 
 
 def find(**given: Any) -> EngineSettings:
@@ -172,6 +183,20 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _journal(value: Any) -> str:
+    if not isinstance(value, str) or value.partition("://")[0] not in POSTGRES:
+        shown = value.partition("://")[0] if isinstance(value, str) else repr(value)
+        raise TypeError(f"it is the URL of a PostgreSQL database, postgresql://…, and this begins with {shown!r}")
+    return value
+
+
+def _lease(value: Any) -> float:
+    seconds = _seconds(value)
+    if seconds < SHORTEST_LEASE:
+        raise TypeError(f"it is at least {SHORTEST_LEASE:g} second, not {value!r}")
+    return seconds
+
+
 def _durability(value: Any) -> Durability:
     if value not in get_args(Durability):
         raise TypeError(f"it is 'power' or 'process', not {value!r}")
@@ -220,4 +245,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "object_memory": _size,
     "object_patience": _seconds,
     "progress": _flag,
+    "journal": _journal,
+    "lease": _lease,
 }

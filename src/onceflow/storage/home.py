@@ -1,6 +1,6 @@
 """The home directory: everything that engines of one host share.
 
-    journal.db (and -wal, -shm, -next, -turn)    the journal
+    journal.db (and -wal, -shm, -next, -turn)    the journal, unless that is in a PostgreSQL database
     blobs/<run>/...                               large values, if no other place is chosen for them (`stores`)
     secrets.key                                   seals secrets (`values.sealing`); made when there is the first one
     engines/<id>                                  a locked file for each living engine
@@ -19,16 +19,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from onceflow.errors import StorageError
-from onceflow.storage import bells, failures, logs, orphans
+from onceflow.storage import bells, failures, leases, logs, orphans
 from onceflow.storage.bells import Bell
-from onceflow.storage.journal import Durability
+from onceflow.storage.journal import Durability, Journal
 from onceflow.storage.locks import Engines
+from onceflow.storage.places import Members
 from onceflow.storage.sockets import Listener
 from onceflow.storage.sqlite import SqliteJournal
 from onceflow.storage.stores import Stores
+
+if TYPE_CHECKING:
+    from onceflow.storage.postgres.attendance import Attendance
 
 JOURNAL = "journal.db"
 BLOBS = "blobs"
@@ -43,22 +47,41 @@ class Home:
     values that are not to be kept in the directory.
     """
 
-    def __init__(self, path: Path, *, durability: Durability = "power", blobs: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        durability: Durability = "power",
+        journal: str | None = None,
+        lease: float = leases.SECONDS,
+        blobs: str | None = None,
+    ) -> None:
         self.path = path
+        self.attendance: Attendance | None = None
+        """Whether and how long others believe that this engine lives, if they may be on other hosts."""
         with failures.told(path):
             create_folder(path)
             create_folder(path / BLOBS)
             create_folder(path / ENGINES)
         with contextlib.ExitStack() as opened:
-            self.engines = Engines(path / ENGINES)
-            self.engines.remove_dead()
-            self.lock = self.engines.hold()
+            locks = Engines(path / ENGINES)
+            locks.remove_dead()
+            self.engines: Members = locks
+            self.lock = locks.hold()
             opened.callback(self.lock.close)
             self.bell = Bell(path / ENGINES, self.lock.id)
             opened.callback(self.bell.close)
             self.listener = Listener(path / ENGINES, self.lock.id)
             opened.callback(self.listener.close)
-            self.journal = SqliteJournal(path / JOURNAL, durability=durability)
+            self.journal: Journal
+            if journal is None:
+                self.journal = SqliteJournal(path / JOURNAL, durability=durability)
+            else:
+                from onceflow.storage.postgres.fleet import Fleet  # seldom needed
+
+                fleet = Fleet(journal, path, self.lock.id, lease, locks)
+                self.engines, self.journal, self.attendance = fleet, fleet.journal, fleet.journal.attendance
+                self.attendance.heard = lambda: bells.ring(path / ENGINES, self.lock.id)
             opened.callback(self.journal.close)
             self.blobs = Stores(path / BLOBS, blobs, self.journal.identity() if blobs else "")
             opened.callback(self.blobs.close)
@@ -71,7 +94,7 @@ class Home:
 
     def ring(self, engine: str) -> None:
         """Tell another engine to look into the journal."""
-        bells.ring(self.path / ENGINES, engine)
+        self.engines.ring(engine)
 
     def collect_orphans(self, is_over: Callable[[], bool] = lambda: False) -> orphans.Collected:
         """See `orphans`."""

@@ -52,9 +52,17 @@ class Engines:
         with failures.told(self._folder):
             descriptor = self._open_if_dead(id)
         if descriptor is None:
-            return (self._folder / id).exists()
+            return self.has(id)
         os.close(descriptor)
         return False
+
+    def ring(self, id: str) -> None:
+        """Tell an engine to look into the journal."""
+        bells.ring(self._folder, id)
+
+    def has(self, id: str) -> bool:
+        """Whether there is a lock of this engine, held or not."""
+        return (self._folder / id).exists()
 
     def remove_dead(self) -> list[str]:
         """Removes the files of engines that ended without doing so. Returns their ids."""

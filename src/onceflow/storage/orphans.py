@@ -22,8 +22,8 @@ import msgspec
 from onceflow.storage import failures, logs
 from onceflow.storage.blobs import Blobs, File
 from onceflow.storage.journal import Journal
-from onceflow.storage.locks import Engines
 from onceflow.storage.object_store import ObjectStoreBlobs
+from onceflow.storage.places import Living
 from onceflow.storage.stores import Stores
 
 AnyBlobs = Stores | Blobs | ObjectStoreBlobs
@@ -41,7 +41,7 @@ class Collected(msgspec.Struct, frozen=True):
 
 
 def collect(
-    blobs: AnyBlobs, journal: Journal, engines: Engines, is_over: Callable[[], bool] = lambda: False
+    blobs: AnyBlobs, journal: Journal, engines: Living, is_over: Callable[[], bool] = lambda: False
 ) -> Collected:
     """Deletes all orphans. May run at any time, beside anything else. It is broken off when `is_over` says so, which is
     asked now and then."""
@@ -72,13 +72,13 @@ def collect_logs(folder: Path, journal: Journal, is_over: Callable[[], bool] = l
     return total
 
 
-def count(blobs: AnyBlobs, journal: Journal, engines: Engines) -> Collected:
+def count(blobs: AnyBlobs, journal: Journal, engines: Living) -> Collected:
     """What `collect` would delete now."""
     found = [file for _, files, _ in _find(blobs, journal, engines) for file in files]
     return Collected(len(found), sum([file.size for file in found]))
 
 
-def _find(blobs: AnyBlobs, journal: Journal, engines: Engines) -> Iterator[tuple[str, list[File], bool]]:
+def _find(blobs: AnyBlobs, journal: Journal, engines: Living) -> Iterator[tuple[str, list[File], bool]]:
     """For each run that has files: its orphans, and whether the journal does not know it."""
     alive: dict[str, bool] = {}
     for run in blobs.folders():

@@ -41,6 +41,13 @@ class Living(Protocol):
     def is_alive(self, engine: str) -> bool: ...
 
 
+class Members(Living, Protocol):
+    """Those of them that can be called."""
+
+    def ring(self, engine: str) -> None:
+        """Tell an engine to look into the journal."""
+
+
 class Place(Protocol):
     @property
     def path(self) -> Path: ...

@@ -53,7 +53,18 @@ def merge(text: str | None, more: str | None) -> str | None:
 
 def fits(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether all that is wanted is there."""
-    return all(key in found and found[key] == value for key, value in wanted.items())
+    return all(key in found and _is_same(found[key], value) for key, value in wanted.items())
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """As JSON sees it: `true` is not 1, whatever Python says."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and fits(one, other)
+    return bool(one == other)
 
 
 def _plain(value: Any, path: str) -> Any:

@@ -29,7 +29,7 @@ import sys
 import time
 import traceback
 
-from onceflow.backends.local import output, process
+from onceflow.backends.local import leash, output, process
 from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, send
 from onceflow.backends.local.reports import STANDARD
 from onceflow.data import memory
@@ -42,6 +42,9 @@ PATIENCE = 5.0
 """Seconds. What is killed and still there after this time hangs in the kernel (a dead network file system), and nobody
 waits for it any longer."""
 
+LOOK = 1.0
+"""Seconds between two looks at the leash, at most: waiting does not count the time in which the machine sleeps."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
@@ -50,10 +53,11 @@ WORKER, PORTER = "onceflow-worker", "onceflow-porter"
 """What the processes call themselves, for those who look at a list of them."""
 
 
-def main(control: int, lock: int, engine: int, preload: list[str]) -> None:
-    """Runs until the engine closes the other end of `control` or is gone. `lock` is only kept open."""
+def main(control: int, lock: int, held: int, engine: int, preload: list[str]) -> None:
+    """Runs until the engine closes the other end of `control` or is gone, or the leash ends (`held`; -1 if there is
+    none). `lock` is only kept open."""
     connection = socket.socket(fileno=control)
-    for descriptor in (control, lock):
+    for descriptor in (control, lock, *([held] if held >= 0 else [])):
         os.set_inheritable(descriptor, False)
     try:
         watched = os.pidfd_open(engine)
@@ -66,7 +70,7 @@ def main(control: int, lock: int, engine: int, preload: list[str]) -> None:
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, the pages that it shares with its siblings
     with connection:
-        _Server(connection, watched, lock).serve(missing)
+        _Server(connection, watched, lock, held if held >= 0 else None).serve(missing)
 
 
 def _preload(modules: list[str]) -> list[tuple[str, str]]:
@@ -80,9 +84,10 @@ def _preload(modules: list[str]) -> list[tuple[str, str]]:
 
 
 class _Server:
-    def __init__(self, connection: socket.socket, engine: int, lock: int) -> None:
+    def __init__(self, connection: socket.socket, engine: int, lock: int, held: int | None) -> None:
         self._connection = connection
         self._lock = lock
+        self._leash = held
         self._requests: Receiver[Spawn | Start] = Receiver(connection, Spawn | Start)
         self._engine = engine
         self._workers: dict[int, int] = {}
@@ -109,13 +114,21 @@ class _Server:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         for descriptor in (self._connection.fileno(), self._engine):
             self._poll.unregister(descriptor)
+        self._leash = None
         while self._workers or self._ended:
             self._turn()
             self._reap()
 
     def _turn(self) -> bool:
         """Whether to go on."""
-        for descriptor, _ in self._poll.poll(100 if self._ended else None):
+        patience = 0.1 if self._ended else None
+        if self._leash is not None:
+            left = leash.left(self._leash)
+            if left is not None and left <= 0:
+                return False
+            soon = LOOK if left is None else min(left, LOOK)
+            patience = soon if patience is None else min(soon, patience)
+        for descriptor, _ in self._poll.poll(None if patience is None else patience * 1000):
             if descriptor in self._workers:
                 self._bury(descriptor)
             elif descriptor in self._porters:
@@ -200,7 +213,8 @@ class _Server:
             os._exit(0)
         for connection in (self._connection, *not_mine):
             connection.close()
-        for descriptor in (self._engine, *self._workers, *self._porters, *self._left):
+        mine = () if self._leash is None else (self._leash,)
+        for descriptor in (self._engine, *mine, *self._workers, *self._porters, *self._left):
             os.close(descriptor)
         if "numpy.random" in sys.modules:  # preloaded: else all workers would draw the same numbers
             sys.modules["numpy.random"].seed()

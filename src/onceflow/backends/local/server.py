@@ -10,19 +10,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from onceflow.backends.local import locks
+from onceflow.backends.local import leash, locks
 from onceflow.backends.local.messages import FromServer, Receiver, Spawn, close, send
 from onceflow.data.packets import pair
 from onceflow.data.porter.starting import Start
 
 _PROGRAM = """
 import sys
-control, lock, engine, count = map(int, sys.argv[1:5])
-preload = sys.argv[5:5 + count]
-sys.path[:] = sys.argv[5 + count:]
+control, lock, leash, engine, count = map(int, sys.argv[1:6])
+preload = sys.argv[6:6 + count]
+sys.path[:] = sys.argv[6 + count:]
 del sys.argv[1:]
 from onceflow.backends.local.forkserver import main
-main(control, lock, engine, preload)
+main(control, lock, leash, engine, preload)
 """
 
 _PATIENCE = 10.0
@@ -44,18 +44,21 @@ class Server:
         self.connection.setblocking(False)
         self._receiver: Receiver[FromServer] = Receiver(self.connection, FromServer)
         lock = locks.hold(directory)
+        held = leash.find(directory)
+        passed = (theirs.fileno(), lock) if held is None else (theirs.fileno(), lock, held)
         try:
-            numbers = [theirs.fileno(), lock, os.getpid(), len(preload)]
+            numbers = [theirs.fileno(), lock, -1 if held is None else held, os.getpid(), len(preload)]
             self._process = subprocess.Popen(
                 [sys.executable, *_interpreter_flags(), "-c", _PROGRAM, *map(str, numbers), *preload, *self.path],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **environment},
-                pass_fds=(theirs.fileno(), lock),
+                pass_fds=passed,
                 process_group=0,  # an interrupt from the terminal is for the engine, which decides what it means
             )
         finally:
             theirs.close()
-            os.close(lock)
+            for descriptor in passed[1:]:
+                os.close(descriptor)
 
     @property
     def pid(self) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import queue
 import selectors
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onceflow.backends.local import capacity
+from onceflow.backends.local.leash import Leash
 from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.data.objects import Object
 from onceflow.driver.driver import Driver
@@ -71,7 +73,10 @@ class LocalHub(Hub):
             )
         self._processes: Workers | None = None
         self._keeping: Keeping | None = None
+        self._leash: Leash | None = None
         super().__init__(home)
+        if home.attendance is not None:
+            home.attendance.lost = lambda: self._threaded.post(self._lose_lease)
         self._threaded.start()
 
     def _open_loop(self) -> Loop:
@@ -82,11 +87,13 @@ class LocalHub(Hub):
 
     def _open_workers(self) -> Workers:
         sealing.use(self._directory.path)  # functions that go by value may refer to secrets
+        folder = deaths.prepare(self._directory.path, self._directory.engine)
+        self._hold_lease(folder)
         self._processes = Workers(
-            deaths.prepare(self._directory.path, self._directory.engine),
+            folder,
             self._settings.workers,
             preload=self._settings.preload,
-            environment={"ONCEFLOW_HOME": str(self._directory.path)},  # a task that looks at runs finds them
+            environment=self._environment(),
             loop=self._threaded,
             open_blob=self._directory.blobs.open,
             answer=self._answered,
@@ -116,6 +123,26 @@ class LocalHub(Hub):
     def _start_fetched(self, driver: Driver, work: Work) -> None:
         assert self._processes is not None
         self._processes.start(driver, work)
+
+    def _environment(self) -> dict[str, str]:
+        """A task that looks at runs finds them."""
+        journal = self._settings.journal
+        return {"ONCEFLOW_HOME": str(self._directory.path)} | ({} if journal is None else {"ONCEFLOW_JOURNAL": journal})
+
+    def _hold_lease(self, folder: Path) -> None:
+        """If others on other hosts may take over, workers run no longer than they believe that this engine lives."""
+        attendance = self._directory.attendance
+        if attendance is None:
+            return
+        self._leash = Leash(folder)
+        attendance.renewed = self._leash.lengthen
+        if attendance.stop_at is not None:
+            self._leash.lengthen(attendance.stop_at)
+
+    def _lose_lease(self) -> None:
+        raise StorageError(
+            str(self._directory.path), "the journal could not be reached for so long that this engine's lease has ended"
+        )
 
     def pool_statistics(self) -> PoolStatistics | None:
         if self._processes is None:
@@ -161,6 +188,8 @@ class LocalHub(Hub):
         if failure is not None:
             self._recording.tell("engine failed", detail=f"{type(failure).__name__}: {failure}")
         self._recording.close()
+        if self._leash is not None:
+            self._leash.close()
         if self._workers is not None:
             deaths.forget(self._directory.path, self._directory.engine)
         if self._savers is not None:

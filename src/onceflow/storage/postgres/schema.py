@@ -277,7 +277,7 @@ RENEW = """
 """
 LEAVE = "DELETE FROM engine WHERE id = %s"
 FORGET_DEAD = "DELETE FROM engine WHERE expires < clock_timestamp() - make_interval(secs => %s)"
-IS_LEASED = "SELECT expires > clock_timestamp() FROM engine WHERE id = %s"
+FIND_ENGINE = "SELECT home, expires > clock_timestamp() FROM engine WHERE id = %s"
 LIST_ENGINES = """
     SELECT id, host, home, about, extract(epoch FROM started)::float8,
         extract(epoch FROM expires - clock_timestamp())::float8, seconds,

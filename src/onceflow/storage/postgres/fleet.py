@@ -1,0 +1,95 @@
+"""The engines that share a database, on whatever hosts: which of them are alive, and how to call them.
+
+Of an engine with the same home directory, on the same host, the lock tells, at once and with certainty. Of any other
+one only its lease does: it counts as alive until that has ended by the database's clock (`storage.leases`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from onceflow.storage.locks import Engines
+from onceflow.storage.postgres import schema
+from onceflow.storage.postgres.attendance import CHANNEL, Member
+from onceflow.storage.postgres.journal import PostgresJournal
+from onceflow.version import VERSION
+
+RECENT = 0.1
+"""Seconds for which an engine that was alive is not asked for again: a list of runs asks for each of them."""
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class EngineRow(msgspec.Struct, frozen=True):
+    """What the database knows of an engine."""
+
+    id: str
+    host: str
+    home: str
+    about: str
+    started: float
+    left: float
+    """Seconds of its lease; below 0 if it has ended."""
+    lease: float
+    runs: int
+    """That it drives, or drove when it died."""
+
+
+class Fleet:
+    """Opens the journal as well."""
+
+    def __init__(self, url: str, path: Path, engine: str, lease: float, locks: Engines) -> None:
+        self._locks = locks
+        self._home = identity(path)
+        about = {"pid": os.getpid(), "path": str(path), "onceflow": VERSION}
+        member = Member(engine, socket.gethostname(), self._home, msgspec.json.encode(about).decode(), lease)
+        self.journal = PostgresJournal(url, member)
+        self._gone: set[str] = set()
+        """Dead engines. Ids are not used again."""
+        self._alive: dict[str, float] = {}
+        """When these were last seen alive."""
+
+    def is_alive(self, engine: str) -> bool:
+        if self._locks.has(engine):
+            return self._locks.is_alive(engine)
+        if engine in self._gone:
+            return False
+        now = time.monotonic()
+        if now - self._alive.get(engine, -RECENT) < RECENT:
+            return True
+        found = self.journal.ask(schema.FIND_ENGINE, (engine,))
+        if found and found[0] != (self._home, True) and found[0][1]:
+            self._alive[engine] = now
+            return True
+        # One of this home that has no lock any more has ended, whatever is left of its lease.
+        self._alive.pop(engine, None)
+        self._gone.add(engine)
+        return False
+
+    def ring(self, engine: str) -> None:
+        """Tell an engine to look into the journal. If it is dead, nothing happens."""
+        if self._locks.has(engine):
+            self._locks.ring(engine)
+        else:
+            self.journal.ask(schema.CALL, (f"{CHANNEL}_{engine}", ""))
+
+    def ring_all(self) -> None:
+        """Tell all engines."""
+        self.journal.ask(schema.CALL, (CHANNEL, ""))
+
+    def list(self, active: Sequence[str]) -> list[EngineRow]:
+        """All that are known, also those that have ended lately without saying so. `active` are the statuses of runs
+        that count."""
+        return [EngineRow(*row) for row in self.journal.ask(schema.LIST_ENGINES, (list(active),))]
+
+
+def identity(path: Path) -> str:
+    """Equal for two engines only if they see the same home directory under the same kernel, so that locks tell."""
+    found = path.stat()
+    return f"{BOOT.read_text().strip()}:{found.st_dev}:{found.st_ino}"

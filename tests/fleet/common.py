@@ -1,0 +1,31 @@
+"""What the tests of several engines share: hosts, simulated by home directories of their own, and one database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from onceflow import Engine, task
+from tests.engine.common import knock, note
+
+LEASE = 1.0
+"""Seconds. The shortest there is."""
+
+
+@task
+def leave_trace(path: str, line: object) -> object:
+    note(path, line)
+    return line
+
+
+@task
+def wait_at(door: str, path: str, line: object) -> object:
+    note(path, f"begin {line}")
+    knock(door)
+    note(path, f"end {line}")
+    return line
+
+
+def host(folder: Path, journal: str, **others: Any) -> Engine:
+    """An engine on a host of its own."""
+    return Engine(folder, journal=journal, **{"workers": 1, "lease": LEASE} | others)
