@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ ENVIRONMENT = {
 }
 FLOWS = "tests.cli.flows"
 LONG = 60.0
+PROGRESS = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
 CODES = {0, 1, 2, 3, 4, 5, 130}
 
 
@@ -47,9 +49,10 @@ class Command:
         return self("run", f"{FLOWS}:{flow}", *args, code=code).stdout
 
     def error(self, *args: str, code: int) -> str:
-        """The one line that it says."""
+        """The one line that it says, beside how a run gets on, which is told if it takes a while."""
         result = self(*args, code=code)
-        return result.stderr.removeprefix("onceflow: ").rstrip("\n")
+        said = [line for line in result.stderr.splitlines(keepends=True) if not PROGRESS.match(line)]
+        return "".join(said).removeprefix("onceflow: ").rstrip("\n")
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Starts it as a process."""

@@ -242,3 +242,14 @@ def test_an_unsafe_graph_is_drawn_with_what_would_help(onceflow):
 def test_a_check_needs_no_home_directory(fresh):
     fresh("check", f"{FLOWS}:trip", "--arg", "user=ann")
     assert not fresh.home.exists()
+
+
+def test_a_run_is_run_again_from_a_task_on(onceflow, tmp_path):
+    onceflow.run("trip", "--name", "first", "--arg", "user=ann")
+    assert onceflow("rerun", "first", "--from", "pay", "--quiet").stdout == "ann paid 400\n"
+    told = onceflow.json("rerun", "first", "--as", f"{FLOWS}:trip", "--arg", "user=bob", "--name", "second")
+    assert (told["name"], told["result"]) == ("second", "bob paid 400")
+    assert "from which task on?" in onceflow.error("rerun", "first", code=2)
+    assert "--arg and --input are for the workflow" in onceflow.error("rerun", "first", "--arg", "a=1", code=2)
+    onceflow.error("rerun", "first", "--from", "nothing", code=3)
+    onceflow.error("rerun", "nobody", "--from", "pay", code=3)

@@ -181,6 +181,16 @@ def encode(graph: WorkflowGraph, buffers: Sequence[str]) -> bytes:
     return _encoder.encode((VERSION, definition))
 
 
+def references_of(stored: bytes) -> Sequence[str]:
+    """Under which the buffers of a stored graph are stored."""
+    return _open(stored).buffers
+
+
+def with_references(stored: bytes, buffers: Sequence[str]) -> bytes:
+    """The same graph, with its buffers elsewhere."""
+    return _encoder.encode((VERSION, msgspec.structs.replace(_open(stored), buffers=buffers)))
+
+
 def _home_of(base: AnyTask[..., Any], name: str) -> _Home:
     module, qualname = getattr(base, "__module__", None) or "", getattr(base, "__qualname__", "")
     payload = b"" if base._found_by_name() else _by_value(base, name)

@@ -19,6 +19,7 @@ from onceflow.version import VERSION
 
 VERBS = {
     "run": ("running", "Run a workflow or a task, and print its result."),
+    "rerun": ("running", "Run a run again from a task on, and reuse the rest."),
     "check": ("running", "Say whether a graph is safe, without running it."),
     "ls": ("looking", "List runs, newest first."),
     "show": ("looking", "Show a run, its tasks, and what waits for what."),

@@ -92,11 +92,11 @@ class Session(NamedTuple):
             yield engine
 
     @contextlib.contextmanager
-    def engine_of(self, runs: Sequence[str]) -> Iterator[Engine]:
+    def engine_of(self, runs: Sequence[str], output: Any = None) -> Iterator[Engine]:
         """The same, for a verb that needs these runs."""
         from onceflow.errors import NoSuchRun
 
-        with self.engine_if_any() as engine:
+        with self.engine_if_any(output) as engine:
             if engine is None:
                 raise NoSuchRun(runs[0])
             yield engine

@@ -26,6 +26,11 @@ Target = Workflow[..., Any] | AnyTask[..., Any]
 
 def arguments(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The parameters of a verb that takes a workflow."""
+    return click.argument("target", type=TEXT, metavar="MODULE:WORKFLOW")(values(verb))
+
+
+def values(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Those for what the workflow is given."""
     for option in (
         click.option("--input", type=TEXT, metavar="FILE", help="A JSON object with arguments; - reads it from stdin."),
         click.option(
@@ -36,7 +41,6 @@ def arguments(verb: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME=VALUE",
             help="An argument: JSON, or else a text. May be given many times; counts more than --input.",
         ),
-        click.argument("target", type=TEXT, metavar="MODULE:WORKFLOW"),
     ):
         verb = option(verb)
     return verb

@@ -140,6 +140,12 @@ def saved_part(entry: Entry) -> tuple[int, int]:
     return part, attempt
 
 
+def with_attempt(entry: Entry, attempt: int) -> Entry:
+    """A *saved* entry as if another attempt had made it."""
+    part, _, *others = _decode(entry.body)
+    return msgspec.structs.replace(entry, body=_encode((part, attempt, *others)))
+
+
 def annotations_of(entry: Entry) -> str | None:
     """What the task of a *saved* entry told about itself."""
     fields = _decode(entry.body)

@@ -14,6 +14,7 @@ What becomes of a run, in the thread of whoever calls:
     attaching   joining a run that exists: its result, waiting for it, going on with it
     cancelling  stopping one, wherever it is driven
     codeless    the same if its code is gone
+    rerunning   a new run that begins with what another one has saved
     pausing     letting one rest until somebody goes on with it
     telling     what is wanted of a run that another engine drives
     outcomes    how a run came out, as a value or an exception

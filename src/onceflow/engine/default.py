@@ -217,6 +217,39 @@ def resume_all() -> list[RunHandle[Any]]:
     return _engine_for_runs().resume_all()
 
 
+def rerun(
+    run: str,
+    *,
+    from_task: str | Sequence[str] = (),
+    node: object | None = None,
+    name: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Any:
+    """Runs a run again, by id or name, from a task on, as a new run, and returns its result. That task and all that it
+    leads to is done again, with the code of now; everything else that was saved is reused. Effects of the first run
+    stay its own: the new one never takes them back.
+
+        rerun("trip-17", from_task="pay")
+
+    With a `node`, the new run is of that graph, and reuses what is the same in both: tasks with the same name, options
+    and arguments above which everything is the same. Options and metadata are those of the first run, unless given.
+    Raises `NoSuchTask`.
+    """
+    return _engine_for_runs().rerun(run, from_task=from_task, node=node, name=name, metadata=metadata)
+
+
+def rerun_async(
+    run: str,
+    *,
+    from_task: str | Sequence[str] = (),
+    node: object | None = None,
+    name: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> RunHandle[Any]:
+    """Like `rerun`, but returns as soon as the new run is durable."""
+    return _engine_for_runs().rerun_async(run, from_task=from_task, node=node, name=name, metadata=metadata)
+
+
 def cancel(run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
     """Stops a run, by id or name, wherever it is driven. Returns, when nothing of it runs any more, how it ended:
     `"cancelled"`, or what it was quicker to become.

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
-from onceflow.engine import deaths, outcomes, settings
+from onceflow.engine import deaths, outcomes, rerunning, settings
 from onceflow.engine.attaching import Attaching
 from onceflow.engine.cancelling import GRACE, Cancelling, cancel
 from onceflow.engine.display.displaying import Displaying
@@ -254,6 +254,37 @@ class Engine:
             rows_and_completions = [(row, completion) for row, completion, _ in begun]
             self._aside(lambda: self._attach_all(rows_and_completions), "onceflow resume all", adopts=True)
         return [self._handle(completion, feed) for _, completion, feed in begun]
+
+    def rerun(
+        self,
+        run: str,
+        *,
+        from_task: str | Sequence[str] = (),
+        node: object | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Runs a run again from a task on, as a new run, and returns its result. See `onceflow.rerun`."""
+        handle = self.rerun_async(run, from_task=from_task, node=node, name=name, metadata=metadata)
+        handle.wait()
+        return handle.result()
+
+    def rerun_async(
+        self,
+        run: str,
+        *,
+        from_task: str | Sequence[str] = (),
+        node: object | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> RunHandle[Any]:
+        """Like `rerun`, but returns as soon as the new run is durable."""
+        self._check_usable()
+        tasks = [from_task] if isinstance(from_task, str) else list(from_task)
+        made = rerunning.create(
+            self._listing.row(run), tasks, node, name=name, metadata=metadata, home=self._home, id=self._new_id
+        )
+        return self.resume_async(made)
 
     def cancel(self, run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
         """Stops a run, wherever it is driven, and returns how it ended. See `onceflow.cancel`."""
