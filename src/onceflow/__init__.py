@@ -23,6 +23,7 @@ from onceflow.errors import (
     InvalidGraph,
     InvalidOption,
     InvalidRef,
+    InvalidVariable,
     LostForGood,
     MissingPackage,
     NameTaken,
@@ -70,6 +71,7 @@ from onceflow.values.putting import put
 from onceflow.values.refs import Ref
 from onceflow.values.secrets import Secret
 from onceflow.values.tracking import track
+from onceflow.values.variables import Variable
 
 if TYPE_CHECKING:
     from onceflow.authoring.fibers.decorating import fiber
@@ -102,6 +104,7 @@ if TYPE_CHECKING:
         size,
         statistics,
         status,
+        variables,
         why,
     )
     from onceflow.engine.driving.insight import Progress
@@ -141,6 +144,7 @@ __all__ = [
     "InvalidGraph",
     "InvalidOption",
     "InvalidRef",
+    "InvalidVariable",
     "LogLine",
     "LostForGood",
     "MissingPackage",
@@ -192,6 +196,7 @@ __all__ = [
     "UnpicklableTask",
     "UnsafeGraph",
     "UnusedNode",
+    "Variable",
     "Why",
     "WorkerDied",
     "WorkersUnavailable",
@@ -230,6 +235,7 @@ __all__ = [
     "status",
     "task",
     "track",
+    "variables",
     "why",
     "workflow",
 ]
@@ -287,6 +293,7 @@ _IN_ENGINE = {
     "size": "default",
     "statistics": "default",
     "status": "default",
+    "variables": "default",
     "why": "default",
 }
 """Name → module. Imported when first used: a worker that imports a module with tasks has no use for an engine."""

@@ -393,13 +393,25 @@ class WorkersUnavailable(OnceflowError):
 
 
 class NotInTask(OnceflowError, RuntimeError):
-    """Raised when `current()` is called by code that does not run as a task of a run."""
+    """Raised when `current()`, or a `Variable`, is asked by code that does not run as a task of a run."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "current() is only known while a task runs as part of a run; a task that is called as a plain function has "
-            "none"
-        )
+    def __init__(self, what: str = "current()") -> None:
+        if what == "current()":
+            hint = "a task that is called as a plain function has none"
+        else:
+            hint = "a program finds its value in `handle.variables`"
+        super().__init__(f"{what} is only known while a task runs as part of a run; {hint}")
+
+
+class InvalidVariable(OnceflowError):
+    """Raised when a task variable is used in a way that it does not allow: a task writes it without saying so, reads it
+    although it is declared deterministic, or gives it a value that it cannot hold. `task` and `variable` are their
+    names."""
+
+    def __init__(self, task: str, variable: str, problem: str) -> None:
+        self.task = task
+        self.variable = variable
+        super().__init__(f"{f'{task}, ' if task else ''}variable {variable!r}: {problem}")
 
 
 class Stopped(BaseException):

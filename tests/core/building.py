@@ -4,11 +4,11 @@
 
     pure      no effect, deterministic, not saved          undoable  can be undone, nondeterministic, saved
     kept      no effect, nondeterministic, saved           default   irrevocable, nondeterministic, saved
-    loose     no effect, nondeterministic, not saved
+    loose     no effect, nondeterministic, not saved       writer    kept, and writes task variables
 
-A kind may be followed by `saved`, `unsaved`, `deterministic`, `retries=2`, `parts=2`, joined with commas; and by
-`turn=3`, `opens` and `limit=2` for nodes that take turns. `a.1` reads one part of `a`, `a` all of them, `after:a` none:
-a control-only edge. `takes:a` reads all, and takes the actors in it.
+A kind may be followed by `saved`, `unsaved`, `deterministic`, `writing`, `retries=2`, `parts=2`, joined with commas;
+and by `turn=3`, `opens` and `limit=2` for nodes that take turns. `a.1` reads one part of `a`, `a` all of them,
+`after:a` none: a control-only edge. `takes:a` reads all, and takes the actors in it.
 
 `refs("new a.1 b@1")` are three refs in an output: one that the attempt made, one that came in as part 1 of `a`, and the
 output of `b` by reference; the last one is in part 1 of the output, the others in part 0. `actor` is a version of an
@@ -35,8 +35,10 @@ KINDS = {
     "loose": Options(checkpoint=False, effect="none"),
     "undoable": Options(effect="undoable"),
     "default": Options(),
+    "writer": Options(effect="none", writes=True),
 }
 CHANGES = {"saved": {"checkpoint": True}, "unsaved": {"checkpoint": False}, "deterministic": {"deterministic": True}}
+CHANGES["writing"] = {"writes": True}
 
 
 def graph(text: str, sink: str | None = None) -> Graph:

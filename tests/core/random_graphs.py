@@ -10,6 +10,7 @@ from tests.core.building import graph
 
 KINDS = ["pure", "loose", "loose", "kept", "undoable", "undoable,unsaved", "undoable,deterministic,unsaved"]
 KINDS += ["default", "default,unsaved", "default,deterministic,unsaved", "kept,deterministic"]
+KINDS += ["writer", "writer,deterministic", "default,writing"]
 
 
 def random_graph(source: random.Random, nodes: int) -> Graph:
@@ -37,6 +38,7 @@ def shape_of(whole: Graph, saved: frozenset[str] = frozenset()) -> Shape:
             node.options.checkpoint or node.id in saved or position == whole.sink,
             node.parts,
             takes={whole.nodes[node.edges[edge][0]].id: mask for edge, mask in node.takes},
+            writes=node.options.writes,
         )
         for position, node in enumerate(whole.nodes)
     )

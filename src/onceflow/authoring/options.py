@@ -19,6 +19,7 @@ from onceflow.core.effects import Effect, Options
 from onceflow.errors import InvalidOption
 from onceflow.values import metadata
 from onceflow.values.sizes import read_size
+from onceflow.values.variables import Variable
 
 
 class PureOptions(TypedDict, total=False):
@@ -42,6 +43,7 @@ class TaskOptions(PureOptions, total=False):
     deterministic: bool
     can_rollback: bool
     rollback: Callable[..., Any] | None
+    writes: Sequence[Variable[Any]]
 
 
 class BindOptions(TaskOptions, total=False):
@@ -75,6 +77,8 @@ class Settings:
     """Seconds from the start of the first attempt until the task must be done, with retries and delays."""
     metadata: str | None = None
     """What people say about it (`values.metadata`)."""
+    writes: tuple[str, ...] = ()
+    """The names of the task variables that it writes."""
 
     @property
     def effect(self) -> Effect:
@@ -83,7 +87,7 @@ class Settings:
         return "none" if self.can_rollback else "irrevocable"
 
     def for_core(self) -> Options:
-        return Options(self.checkpoint, self.deterministic, self.effect, self.retry.count)
+        return Options(self.checkpoint, self.deterministic, self.effect, self.retry.count, bool(self.writes))
 
 
 def check_known(given: Mapping[str, Any], allowed: type, task: str, signature: str) -> None:
@@ -123,6 +127,13 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         _check_rollback(rollback, name, shape)
     if is_async and given.get("threads"):
         raise InvalidOption(name, "threads=True is for ordinary functions; async functions share a process anyway")
+    writes = _writes(given.get("writes", ()), name)
+    if writes and rollback is not None:
+        raise InvalidOption(
+            name, "it writes variables, which nothing takes back, so it cannot have a rollback function"
+        )
+    if writes and given.get("checkpoint") is False:
+        raise InvalidOption(name, "what it writes to variables counts with its save, so it cannot say checkpoint=False")
     return Settings(
         name=name,
         checkpoint=given.get("checkpoint", True),
@@ -137,6 +148,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         timeout=_seconds(given.get("timeout"), "timeout", name),
         total_timeout=_seconds(given.get("total_timeout"), "total_timeout", name),
         metadata=metadata.encode(given["metadata"], name, kind="task") if "metadata" in given else None,
+        writes=writes,
     )
 
 
@@ -148,6 +160,12 @@ def after_nodes(given: Any, task: str) -> tuple[TaskNode, ...]:
     if isinstance(given, (set, frozenset)):
         nodes.sort(key=lambda node: node._place())
     return tuple(dict.fromkeys(nodes))
+
+
+def _writes(value: Any, task: str) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(variable, Variable) for variable in value):
+        raise InvalidOption(task, f"writes must be a list of variables, not {value!r}")
+    return tuple(dict.fromkeys([variable.name for variable in value]))
 
 
 def _num_returns(value: Any, task: str) -> int:

@@ -55,6 +55,14 @@ class Details(NamedTuple):
                 yield f"{one_line(task.id)}: {told}"
 
 
+def variables_of(engine: Engine, info: RunInfo) -> dict[str, Any]:
+    """The task variables of a run. Those of a class that cannot be loaded here are told as such."""
+    try:
+        return engine.variables(info.id)
+    except (ImportError, AttributeError, EOFError) as error:
+        return {"?": f"cannot be loaded here: {type(error).__name__}: {error}"}
+
+
 def of_run(engine: Engine, info: RunInfo, *, with_code: bool) -> Details:
     """Code is looked for, if it is asked for, as long as the run may go on with it."""
     return Details(

@@ -78,11 +78,13 @@ def show(session: Session, run: str) -> None:
         info = engine.find(run)
         tasks, problem = tasks_of(engine, info)
         past = details.of_run(engine, info, with_code=problem is None)
+        variables = details.variables_of(engine, info)
         if is_unheard(engine, info, tasks):
             session.note(UNHEARD)
     if session.json:
         listed = [{**task_as_json(task), **past.of_task(task)} for task in tasks]
-        told = {**run_as_json(info), "onceflow": past.onceflow or None, "tasks": listed, "problem": problem}
+        told = {**run_as_json(info), "onceflow": past.onceflow or None, "variables": variables}
+        told |= {"tasks": listed, "problem": problem}
         session.say_json(told)
         return
     for label, text in (
@@ -97,6 +99,8 @@ def show(session: Session, run: str) -> None:
         session.say(f"{label:<10}{one_line(text)}")
     for key, value in info.metadata.items():
         session.say(f"{'metadata':<10}{one_line(f'{key}={as_json(value)}')}")
+    for name, value in variables.items():
+        session.say(f"{'variable':<10}{one_line(f'{name}={as_json(value)}')}")
     if problem is not None:
         session.note(f"its tasks cannot be shown: {problem}")
         return

@@ -37,6 +37,9 @@ class DryRun(Outputs):
         for id in settled:
             row = self.rows[id]
             row.effect = "none"
+            if row.writes:
+                row.writes = False
+                self._show_writes(row)
             row.checkpoint = True
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
         self._play()
@@ -93,7 +96,8 @@ def is_plainly_safe(graph: Graph) -> bool:
     options = [node.options for node in graph.nodes]
     if any(node.takes for node in graph.nodes) and not all(o.checkpoint for o in options):
         return False
-    return all(o.checkpoint or o.repeatable for o in options) or all(o.effect == "none" for o in options)
+    effortless = [o.effect == "none" and not o.writes for o in options]
+    return all(o.checkpoint or o.repeatable for o in options) or all(effortless)
 
 
 def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:

@@ -37,6 +37,8 @@ class Member:
     """The node whose output is the graph that this one belongs to."""
     takes: Mapping[str, int] = field(default_factory=dict)
     """Ids of parents → the declared parts whose actors it takes for itself (2.7)."""
+    writes: bool = False
+    """It writes task variables."""
 
 
 class Shape:
@@ -65,6 +67,7 @@ class Shape:
         self.irrevocable: Members = self._where(lambda m: m.effect == "irrevocable")
         self.repeatable: Members = self._where(lambda m: m.deterministic and m.effect != "undoable")
         self.checkpoint: Members = self._where(lambda m: m.checkpoint)
+        self.writers: Members = self._where(lambda m: m.writes)
 
     def _where(self, holds: Callable[[Member], bool]) -> Members:
         return sum(1 << n for n, m in enumerate(self.members) if holds(m))
@@ -186,14 +189,15 @@ class Facts:
 
 def settled(facts: Facts) -> Members:
     """2.2: the greatest set S of done nodes in which every x (i) is saved, or has consumers and all of them are in S,
-    and (ii) has all its non-repeatable ancestors in S."""
+    and (ii) has all its non-repeatable ancestors in S. 2.11: what writes task variables has to be saved."""
     shape = facts.shape
     inside = facts.done
     while True:
         expelled = 0
         for x in each(inside):
             consumers = shape.consumers[x]
-            held = facts.is_saved(x) or (consumers != 0 and consumers & ~inside == 0)
+            read = consumers != 0 and consumers & ~inside == 0
+            held = facts.is_saved(x) or (read and not shape.writers >> x & 1)
             founded = shape.ancestors[x] & ~shape.repeatable & ~inside == 0
             if not (held and founded):
                 expelled |= 1 << x
@@ -221,7 +225,8 @@ def reproducible(facts: Facts) -> Members:
 
 
 def why_not_start(facts: Facts, node: str) -> str | None:
-    """2.3, and 2.9 for members of nested graphs: what keeps this task from starting, or None if it may start."""
+    """2.3, 2.9 for members of nested graphs and 2.11 for task variables: what keeps this task from starting, or None
+    if it may start."""
     shape = facts.shape
     x = shape.position[node]
     member = shape.members[x]
@@ -246,13 +251,16 @@ def why_not_start(facts: Facts, node: str) -> str | None:
         for parent, _ in shape.edges[x]:
             if not found >> parent & 1:
                 return f"{shape.members[parent].id} is not reproducible"
-    if member.effect == "irrevocable":
+    for parent, _ in shape.edges[x]:
+        if shape.writers >> parent & 1 and not facts.is_saved(parent):
+            return f"what {shape.members[parent].id} wrote is not committed"
+    if member.effect == "irrevocable" or member.writes:
         calm = quiet(facts)
         for parent, _ in shape.edges[x]:
             if not calm >> parent & 1:
                 return f"{shape.members[parent].id} is not quiet"
     expander = member.expander
-    if member.effect != "none" and expander is not None and not facts.is_saved(shape.position[expander]):
+    if (member.effect != "none" or member.writes) and expander is not None and not facts.is_saved(shape.position[expander]):
         return f"the graph that {expander} returned is not saved"
     return None
 
@@ -332,12 +340,19 @@ def undone_by(facts: Facts, again: Members) -> Members:
     return again & facts.begun & facts.shape.undoable
 
 
+def for_good(facts: Facts) -> Members:
+    """What can never be taken back: begun irrevocable tasks, and (2.11) those whose writes are committed."""
+    shape = facts.shape
+    committed = sum(1 << x for x in each(shape.writers & facts.done) if facts.is_saved(x))
+    return facts.begun & shape.irrevocable | committed
+
+
 def stood_on(facts: Facts) -> Members:
     """2.8: what begun irrevocable tasks stand on: the least set that contains their ancestors, the consumers of every
     member that is not reproducible, and the ancestors of every member."""
     shape = facts.shape
     again = reproducible(facts)
-    found = _ancestors_of(shape, facts.begun & shape.irrevocable)
+    found = _ancestors_of(shape, for_good(facts))
     while True:
         grown = found | _ancestors_of(shape, found)
         for x in each(found & ~again):
@@ -362,7 +377,7 @@ def worst_case(facts: Facts) -> str | None:
     """6.1: if everything unsaved were lost now, would R hold a begun irrevocable task together with a non-repeatable
     ancestor of it, or undo a task below which an irrevocable one has begun? Says which, or None."""
     shape = facts.shape
-    begun = facts.begun & shape.irrevocable
+    begun = for_good(facts)
     again = rerun(facts.with_everything_unsaved_lost(), failed=shape.everyone & ~facts.done)
     for x in each(begun & again):
         changing = shape.ancestors[x] & again & ~shape.repeatable

@@ -18,6 +18,8 @@ class Options(msgspec.Struct, frozen=True):
     deterministic: bool = False
     effect: Effect = "irrevocable"
     retries: int = 0
+    writes: bool = False
+    """It writes task variables: what it wrote counts from its save on, and cannot be taken back (design 2.11)."""
 
     @property
     def repeatable(self) -> bool:

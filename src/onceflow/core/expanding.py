@@ -128,3 +128,5 @@ def _hand_over(giver: Row, taker: Row) -> None:
             consumer.parents[position] = (taker, mask)
             consumer.unquiet += giver.quiet
             consumer.irreproducible += giver.reproducible
+            consumer.follows_writer |= taker.writes
+            consumer.uncommitted += taker.writes - giver.writes

@@ -74,6 +74,8 @@ class Graph:
         consumed = bytearray(len(self.nodes))
         ids = set()
         for index, node in enumerate(self.nodes):
+            if node.options.writes and (node.options.effect == "undoable" or not node.options.checkpoint):
+                raise InvalidGraph(f"{node.id!r} writes task variables, so it must be saved and cannot be undone")
             if node.id in ids:
                 raise InvalidGraph(f"two nodes have the id {node.id!r}")
             ids.add(node.id)

@@ -79,6 +79,8 @@ class Loading(Stopping):
             case records.Done(node):
                 row = self.rows[node]
                 row.saved = row.every_part
+            case records.Wrote():
+                pass  # the save before it says as much
             case records.Expanded(node):
                 self.rows[node].repeatable = False
             case records.Failed(node, failures, final):
@@ -176,8 +178,10 @@ class Loading(Stopping):
             if row.begun and row.effect == "undoable":
                 self._pin(row)
         for row in order:
-            if row.begun and row.effect == "irrevocable":
+            if (row.begun and row.effect == "irrevocable") or row.committed:
                 self._cover_above(row)
+            if row.committed:
+                self._show_writes(row)
         done = [row for row in order if row.state == "done"]
         for row in done:
             if row.keeps is not None:

@@ -173,6 +173,8 @@ class Outputs(Sharing):
         if row.saved == row.every_part:
             if nested is not None:
                 self._let_nested_begin(nested)
+            if row.writes:
+                self._commit_writes(row)
             self._note_saved(row)
 
     def _let_nested_begin(self, nested: Nested) -> None:

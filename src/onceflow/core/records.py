@@ -33,6 +33,14 @@ class Saved(msgspec.Struct, frozen=True, gc=False):
     refs: tuple[RefPart, ...] = ()
 
 
+class Wrote(msgspec.Struct, frozen=True, gc=False):
+    """The node is saved, and what this attempt wrote to task variables counts. It stands in the journal together with
+    the last of the node's saves, or not at all."""
+
+    node: str
+    attempt: int
+
+
 class Expanded(msgspec.Struct, frozen=True, gc=False):
     """This deterministic, not yet saved node returned a graph that is not deterministic. Should the graph be lost,
     the node counts as nondeterministic."""
@@ -105,6 +113,7 @@ class Resumed(msgspec.Struct, frozen=True, gc=False):
 Record = (
     Begun
     | Saved
+    | Wrote
     | Expanded
     | Done
     | Failed

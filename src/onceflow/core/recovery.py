@@ -59,7 +59,7 @@ class Recovery(Undoing):
                 continue
             if cause is None and not row.repeatable:
                 cause = row
-            if cause is not None and cause is not row and row.effect == "irrevocable":
+            if cause is not None and cause is not row and (row.effect == "irrevocable" or row.committed):
                 raise BrokenPromise(row.id, cause.id)
             if row in tainted:
                 continue

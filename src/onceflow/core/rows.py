@@ -22,8 +22,8 @@ its retry. `failed`: it raised for good. `done`: its output is, or has been, the
 class Row(msgspec.Struct, eq=False, kw_only=True):
     """One node of a run.
 
-    The four counters (`missing`, `unquiet`, `irreproducible`, `unsettled`) make the common decisions O(1): each
-    counts the neighbours that still stand in the way, and is changed when a neighbour changes.
+    The counters (`missing`, `unquiet`, `irreproducible`, `unsettled`, `uncommitted`) make the common decisions O(1):
+    each counts the neighbours that still stand in the way, and is changed when a neighbour changes.
     """
 
     id: str
@@ -55,6 +55,12 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     refs: Refs | None = None
     """The refs in the output; None if it holds none, or if it is not known."""
     small: bool = False
+    writes: bool = False
+    """It writes task variables, which are committed with its save."""
+    follows_writer: bool = False
+    """A parent writes task variables: it sees them, so it starts when they are durable."""
+    uncommitted: int = 0
+    """How many parents write task variables and have not committed them."""
     begun: bool = False
     """A *begun* record counts: the effect may be there."""
     carried: tuple[tuple[str, int], ...] = ()
@@ -112,6 +118,11 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         return self.saved == self.every_part
 
     @property
+    def committed(self) -> bool:
+        """What it wrote to task variables counts."""
+        return self.writes and self.fully_saved
+
+    @property
     def readable(self) -> int:
         """The parts that an undo can read. What was released is there only if it is saved."""
         return self.saved if self.released else self.available
@@ -148,6 +159,7 @@ def new_row(id: str, node: Node) -> Row:
         repeatable=options.repeatable,
         checkpoint=options.checkpoint,
         every_part=node.every_part,
+        writes=options.writes,
     )
 
 

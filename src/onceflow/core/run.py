@@ -4,8 +4,8 @@
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
-    state → settling → retiring → taking → turns → starting → expanding → sharing → outputs → undoing → recovery
-    → stopping → loading → run
+    state → settling → retiring → committing → taking → turns → starting → expanding → sharing → outputs → undoing
+    → recovery → stopping → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -379,6 +379,8 @@ class Run(Loading):
         if event.quiet and not row.quiet:
             self._set_quiet(row)
             self._release_hindered(settling(row))
+            if row.writes:
+                self._show_writes(row)
         if event.reproducible and not row.reproducible:
             self._set_reproducible(row)
 

@@ -59,7 +59,7 @@ class Settling(RunState):
                 self._set_quiet(row)
             if row.irreproducible == 0 and not row.reproducible:
                 self._set_reproducible(row)
-        if row.unsettled == 0 and row.consumers and not row.settled:
+        if row.unsettled == 0 and row.consumers and not row.settled and not row.writes:
             self._settle(row)
         for mark in (row.settling, row.quieting):
             if mark is not None and mark.hinders:
@@ -86,7 +86,9 @@ class Settling(RunState):
         if row.state == "done":
             if row.settled:
                 self._retirable.append(row)
-            elif row.unquiet == 0 and (row.saved == row.every_part or (row.unsettled == 0 and row.consumers)):
+            elif row.unquiet == 0 and (
+                row.saved == row.every_part or (row.unsettled == 0 and row.consumers and not row.writes)
+            ):
                 self._settle(row)
         else:
             self._ready.append(row)
@@ -174,7 +176,7 @@ class Settling(RunState):
         """An unsaved row is settled only with all its consumers. Look first for one that plainly is not, so that a row
         with many consumers is not gone through again each time one of them is saved."""
         row = mark.row
-        if row.exported or not row.consumers:
+        if row.exported or not row.consumers or row.writes:
             return NEVER
         plain = _plain_obstacle(mark)
         if plain is not None:

@@ -22,9 +22,11 @@ class Starting(Turns):
             return
         if self._stalled:
             self._held.append(row)
+        elif row.uncommitted:
+            return  # looked at again when it sees what its parents wrote
         elif row.node.takes and self._is_in_use(row):
             self._takers.append(row)
-        elif row.effect == "none" or self._may_begin(row):
+        elif _changes_nothing(row) or self._may_begin(row):
             if row.group is None:
                 self._go(row)
             elif row.visible:
@@ -59,10 +61,10 @@ class Starting(Turns):
         if row.node.takes and self._is_in_use(row):
             self._takers.append(row)
             return False
-        return row.effect == "none" or self._may_begin(row)
+        return _changes_nothing(row) or self._may_begin(row)
 
     def _may_begin(self, row: Row) -> bool:
-        """May this effectful row, whose inputs are all there, have its effect?
+        """May this row, whose inputs are all there, have its effect, or write what it writes?
 
         A nested row also waits until its expander is saved: after a crash the journal must know what has begun.
         """
@@ -93,7 +95,7 @@ class Starting(Turns):
         row.state = "running"
         row.attempt = self._new_attempt()
         self._running += 1
-        self._emit(commands.Start(row.id, row.attempt, row.effect != "none"))
+        self._emit(commands.Start(row.id, row.attempt, row.effect != "none" or row.follows_writer))
         if row.node.takes:
             self._take(row)
 
@@ -105,12 +107,12 @@ class Starting(Turns):
             self._start_if_allowed(row)
         return self._running > started or bool(self._eager)
 
-    def _cover_above(self, row: Row) -> None:
-        """Something irrevocable begins."""
-        self._retirable += self._cover([parent for parent, _ in row.parents])
-
     def _resume_starts(self) -> None:
         """Nothing stands in the way of the whole run any more."""
         self._stalled = False
         held, self._held = self._held, []
         self._ready.extend(held)
+
+
+def _changes_nothing(row: Row) -> bool:
+    return row.effect == "none" and not row.writes

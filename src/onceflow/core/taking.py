@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any
 
-from onceflow.core.retiring import Retiring
+from onceflow.core.committing import Committing
 from onceflow.core.rows import Row
 
 
-class Taking(Retiring):
+class Taking(Committing):
     """Knows which versions are in use, and takes them away."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -30,10 +30,12 @@ from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
 from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
 from onceflow.driver.saving import Save, Saving
+from onceflow.driver.variables import Variables
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, TaskTimedOut
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
 from onceflow.values.failures import dump
+from onceflow.values.variables import Step
 
 Status = Literal["running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
 """How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""
@@ -100,6 +102,7 @@ class Driver:
         due: dict[str, float] | None = None,
         since: dict[str, float] | None = None,
         annotations: dict[str, str] | None = None,
+        variables: dict[str, bytes] | None = None,
         metadata: str | None = None,
         status: str = "running",
     ) -> None:
@@ -122,6 +125,7 @@ class Driver:
         self._outputs = outputs or Outputs()
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._saving = Saving(self, host, store, self._outputs, self._inputs, blobs)
+        self._changing = Variables(self, host, self._saving, variables)
         self.raised_last = failed or {}
         """Node → what it raised last."""
         self._due = due or {}
@@ -185,8 +189,9 @@ class Driver:
         is_graph: bool,
         annotations: str | None = None,
         held: Sequence[HeldRef] = (),
+        writes: Sequence[Step] = (),
     ) -> None:
-        """What was started has returned. `held` are the refs in its output."""
+        """What was started has returned. `held` are the refs in its output; `writes` is what it wrote to variables."""
         if not self._take(work):
             return
         self.finished_attempts += 1
@@ -216,6 +221,8 @@ class Driver:
             row = self.run.rows.get(node)
             if row is not None and row.attempt == attempt:
                 self._outputs.put(node, attempt, parts)
+                if writes:
+                    self._changing.write(node, attempt, writes)
                 if annotations is not None:
                     self.annotations[node] = annotations
                 elif self.annotations:
@@ -309,8 +316,26 @@ class Driver:
     def committed(self) -> None:
         """The next batch is durable."""
         self._committed += 1
+        self._changing.became_durable(self._committed)
         if not self.over:
             self._work_off(())
+
+    def saved(self, save: Save) -> None:
+        """The bytes of this part are where they must be."""
+        if not self._changing.holds_back(save):
+            self.tell(events.Saved(*save))
+        elif not self._busy:
+            self._work_off(())
+
+    def proceed(self) -> None:
+        """Something is known that was waited for."""
+        if not self.over and not self._busy:
+            self._work_off(())
+
+    @property
+    def variables(self) -> Mapping[str, bytes]:
+        """The task variables that are committed, packed."""
+        return self._changing.committed
 
     def interrupt(self, error: OnceflowError) -> None:
         """Give up: the journal cannot be written, or the engine ends. The run can be loaded again."""
@@ -413,6 +438,8 @@ class Driver:
             while self._events:
                 for command in self.run.handle(self._events.popleft()):
                     self._obey(command)
+            if self._changing.go_on():
+                continue
             if not self._held or self._held[0].mark > self._committed:
                 break
             self._carry_out(self._held.popleft())
@@ -481,6 +508,12 @@ class Driver:
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 value, blob = self._saving.record(Save(node, part, attempt))
                 entry = entries.saved(record, value, blob, annotations)
+            case records.Wrote():
+                mark = self._submitted + 1
+                wrote = self._changing.record(record, mark)
+                if wrote is not None:
+                    self._entries.append(wrote)
+                return
             case records.Begun(node, _, carried):
                 entry = entries.begun(record, self._inputs.carry(node, carried), self._time_runs_since(node))
             case records.Failed(node, failures, final):
@@ -514,6 +547,7 @@ class Driver:
             case commands.Drop(node, through):
                 self._outputs.drop(node, through)
                 self._saving.drop(node, through)
+                self._changing.drop(node, through)
             case commands.Park(node):
                 self._parked = node
             case commands.Save(node, part, attempt):

@@ -26,9 +26,12 @@ BUFFER = "buffer"
 ACTOR = -1
 """Stands for the part that a ref comes from if it is a version of an actor, which comes from nowhere."""
 
+WROTE = "wrote"
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 _decode_values = msgspec.msgpack.Decoder(list[bytes]).decode
+_decode_variables = msgspec.msgpack.Decoder(dict[str, bytes]).decode
 _EMPTY = b"\x90"
 
 
@@ -40,6 +43,17 @@ def saved(record: records.Saved, value: bytes | None, blob: str | None, annotati
     elif annotations is not None:
         fields = (*fields, annotations)
     return Entry("saved", record.node, _encode(fields), value, blob)
+
+
+def wrote(record: records.Wrote, values: Mapping[str, bytes]) -> Entry:
+    """`values` are those of the task variables, packed."""
+    return Entry(WROTE, record.node, _encode((record.attempt,)), _encode(values))
+
+
+def variables(entry: Entry) -> dict[str, bytes]:
+    """The values of a *wrote* entry."""
+    assert entry.value is not None
+    return _decode_variables(entry.value)
 
 
 def _pack_ref(ref: RefPart) -> tuple[Any, ...]:
@@ -117,6 +131,8 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
             graph = load_graph(entry.node, value_of(entry, read)) if is_graph else None
             refs = tuple([_unpack_ref(ref) for ref in fields[4]]) if len(fields) > 4 else ()
             return records.Saved(entry.node, part, attempt, graph, refs)
+        case "wrote":
+            return records.Wrote(entry.node, fields[0])
         case "failed":
             failures, final = fields[:2]
             return records.Failed(entry.node, failures, final)

@@ -33,6 +33,8 @@ class History:
         """Node → when its time began to run, if it has a limit for all its attempts and is not done."""
         self.annotations: dict[str, str] = {}
         """Node → what it told about itself, with the output that was saved last."""
+        self.variables: dict[str, bytes] = {}
+        """Task variables as they were committed last, packed."""
         self.blobs: dict[str, list[SavedBlob]] = {}
         """Node → its blobs that count."""
         self.parked: str | None = None
@@ -72,6 +74,8 @@ class History:
                     self._note_annotations(node, entries.annotations_of(entry))
                 if entry.blob is not None:
                     self.blobs.setdefault(node, []).append(SavedBlob(attempt, part, entry.blob))
+            case records.Wrote():
+                self.variables |= entries.variables(entry)
             case records.Failed(node, count, final):
                 self.failure_counts[node] = count
                 if entry.value is not None:

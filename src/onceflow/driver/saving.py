@@ -92,7 +92,7 @@ class Saving:
             if value is not self._outputs.get(save.node, save.part):  # it is found with others, perhaps not for long
                 assert isinstance(value, bytes)
                 self._note(save, value)
-            self._driver.tell(events.Saved(*save))
+            self._driver.saved(save)
         else:
             self._save_once(save, value)
 
@@ -147,8 +147,9 @@ class Saving:
         if self._driver.over:
             return  # nobody will ever name it: it is collected as an orphan
         if reference is not None:
+            waiting = self._waiting[thing]
             self._settle(thing, reference)
-            if not self._named[reference]:
+            if not self._named[reference] and not any(map(self.is_wanted, waiting)):
                 self._store.delete(reference)  # too late: the output has been dropped meanwhile
             return
         waiting = self._waiting.pop(thing)
@@ -170,7 +171,7 @@ class Saving:
 
     def _answer(self, save: Save, form: Form) -> None:
         self._note(save, form)
-        self._driver.tell(events.Saved(*save))
+        self._driver.saved(save)
 
     def _note(self, save: Save, form: Form) -> None:
         self._forms.setdefault(save.node, {})[save.attempt, save.part] = form

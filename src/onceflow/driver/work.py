@@ -10,6 +10,7 @@ import msgspec
 from onceflow.data.objects import Object
 from onceflow.driver.outputs import Part
 from onceflow.storage.journal import Request
+from onceflow.values.variables import Updates
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
@@ -86,6 +87,15 @@ class Host(Protocol):
     ) -> None:
         """Have a ref of a user's tell what has to be saved of it (`values.refs`), then call `then` with its kept form,
         or with what it raised; with neither, if what it refers to is gone."""
+
+    def update(
+        self, driver: Driver, updates: Updates, then: Callable[[Sequence[bytes | Object], bytes | None], None]
+    ) -> None:
+        """Have functions of users say what becomes of task variables (`values.variables`), then call `then` with what
+        `variables.apply` gives, or with what kept it from that."""
+
+    def changed_variables(self, driver: Driver) -> None:
+        """Other values of its task variables are durable now. What is started after this sees them."""
 
     def wake(self, driver: Driver) -> None:
         """Call `Driver.flush` soon."""

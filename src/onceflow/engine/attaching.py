@@ -189,6 +189,7 @@ class Attaching:
                 due=past.due,
                 since=past.since if goes_on else None,
                 annotations=past.annotations,
+                variables=past.variables,
                 metadata=row.metadata,
                 status=row.status,
             )

@@ -280,6 +280,14 @@ def get_output(run: str, task: str | None = None) -> Any:
     return default_engine().get_output(run, task)
 
 
+def variables(run: str) -> dict[str, Any]:
+    """The task variables of a run, by id or name: those that tasks have written, as they are committed now.
+
+    variables("import-7").get("done", 0)
+    """
+    return default_engine().variables(run)
+
+
 def status(run: str) -> Status:
     """How a run stands, by id or name. Raises `NoSuchRun`."""
     return default_engine().status(run)

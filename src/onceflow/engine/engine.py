@@ -51,7 +51,7 @@ from onceflow.storage import logs as stored_logs
 from onceflow.storage.home import Home
 from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
 from onceflow.storage.places import Place
-from onceflow.values import sealing
+from onceflow.values import packing, sealing
 from onceflow.values.context import running
 
 R = TypeVar("R")
@@ -302,6 +302,12 @@ class Engine:
         row = self._listing.row(run)
         ending = self._reading.output(row.id, task)
         return outcomes.value_of(ending, row.id, row.name, self.map_blob)
+
+    def variables(self, run: str) -> dict[str, Any]:
+        """The task variables of a run that tasks have written, by id or name. See `onceflow.variables`."""
+        self._check_open()
+        packed = self._reading.variables(self._listing.row(run).id)
+        return {name: packing.unpack(value) for name, value in packed.items()}
 
     def status(self, run: str) -> Status:
         """How a run stands, by id or name. Raises `NoSuchRun`."""

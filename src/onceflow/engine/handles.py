@@ -267,6 +267,11 @@ class RunHandle(Generic[R]):
         """How the run stands now."""
         return self._engine.status(self.id)
 
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The task variables that tasks of the run have written, as they are committed now."""
+        return self._engine.variables(self.id)
+
     def done(self) -> bool:
         """Whether the run has come to an end, so that `result()` returns or raises at once."""
         return self._completion.done

@@ -38,6 +38,9 @@ class Link(Protocol):
     def put(self, packed: Packed) -> Ref[Any]:
         """A ref to a value that a job has made."""
 
+    def variable(self, token: int, name: str) -> bytes | None:
+        """The packed value of a task variable that is committed in the run of a job, if there is one."""
+
 
 _links: list[Link] = []
 """At most one."""

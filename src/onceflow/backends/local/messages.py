@@ -20,6 +20,7 @@ import msgspec
 from onceflow.data import packets
 from onceflow.data.places import Live, Place
 from onceflow.values.functions import Shipped
+from onceflow.values.variables import Step
 
 T = TypeVar("T")
 
@@ -133,6 +134,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """What it told about itself (`values.metadata`), if it has returned."""
     refs: list[RefOut] = []
     """The refs in the output."""
+    writes: list[Step] = []
+    """What it wrote to task variables, if it has returned."""
     lost: list[int] = []
     """Places among `Job.refs` of those that were lost when it asked for them: it does not count."""
 
@@ -285,8 +288,24 @@ class Publish(msgspec.Struct, tag=17, array_like=True):
     number: int
 
 
-ToWorker = Batch | Recall | Cancel | Definition | Interrupt | Publish | Unused
-FromWorker = Outcomes | Returned | Wanted
+class Read(msgspec.Struct, tag=18, array_like=True):
+    """From a worker: a job asks for the value of a task variable. `number` tells the questions of a worker apart."""
+
+    number: int
+    token: int
+    name: str
+
+
+class Told(msgspec.Struct, tag=19, array_like=True):
+    """To a worker: the packed value that it asked for, if there is one. `known`: the job has a run."""
+
+    number: int
+    value: bytes | None
+    known: bool = True
+
+
+ToWorker = Batch | Recall | Cancel | Definition | Interrupt | Publish | Told | Unused
+FromWorker = Outcomes | Read | Returned | Wanted
 FromServer = Ready | Born | Gone
 Beside = Output | Progress | Hidden
 

@@ -40,10 +40,12 @@ from onceflow.backends.local.messages import (
     Job,
     Outcome,
     Outcomes,
+    Read,
     Ready,
     Receiver,
     Returned,
     Spawn,
+    Told,
     Wanted,
 )
 from onceflow.backends.local.publishing import Publishing, Then
@@ -107,7 +109,8 @@ class Pool:
     `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
     are; `died` gets process id and exit status of each worker that dies without having been asked to. All are called
     where `report` is. `lost` gets the large values that are no more because their worker died, before anything else
-    that follows from it. Without `printed`, or with `capture=False`, workers write to where this process does.
+    that follows from it. `variable` says what a task variable holds that a job asks for. Without `printed`, or with
+    `capture=False`, workers write to where this process does.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class Pool:
         progressed: Callable[[Progressed], None] | None = None,
         died: Callable[[int, int | None], None] | None = None,
         lost: Callable[[list[Object]], None] | None = None,
+        variable: Callable[[int, str], bytes | None] | None = None,
         capture: bool = True,
         log_level: int = logging.INFO,
         environment: Mapping[str, str] | None = None,
@@ -138,6 +142,7 @@ class Pool:
         self._grace = grace
         self._died = died
         self._lost = lost
+        self._variable = variable
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
         there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
@@ -199,6 +204,11 @@ class Pool:
         (`Job.follows`). One that finds no output there, or would have to wait too long, is reported with `Ended` and
         was not started. False, and nothing has happened, if the job is on its way already."""
         return self._dispatcher.follow(token, jobs, stays=token in self._homes.staying)
+
+    def count_change(self) -> None:
+        """Something was committed to a task variable: what workers have read before may be old."""
+        for worker in self._workers.values():
+            worker.count_change()
 
     def is_short(self, function: str) -> bool:
         """Whether calls of it are known to be so short that it pays to have another one follow."""
@@ -427,6 +437,10 @@ class Pool:
                 self._returned += len(tokens)
                 for token in tokens:
                     self._give_back(worker, token)
+            case Read(number, token, name):
+                known = token in self._dispatcher.holders
+                value = self._variable(token, name) if known and self._variable is not None else None
+                worker.tell(Told(number, value, known))
             case Wanted(name):
                 try:
                     payload = functions.definition(name)
@@ -470,6 +484,7 @@ class Pool:
                     outcome.graph,
                     outcome.annotations,
                     [HeldRef(ref.holders, ref.origin, self._content(ref.content, worker)) for ref in outcome.refs],
+                    outcome.writes,
                 )
             )
         else:

@@ -30,10 +30,12 @@ from onceflow.backends.local.messages import (
     Outcomes,
     Publish,
     Published,
+    Read,
     Recall,
     Receiver,
     Returned,
     Spawn,
+    Told,
     ToWorker,
     Unused,
     Wanted,
@@ -46,6 +48,7 @@ from onceflow.backends.local.reports import Stream
 from onceflow.backends.local.running import Functions, feed, large, skipped, without_output
 from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
+from onceflow.backends.local.variables import CHANGES, Variables
 from onceflow.values import context, masking, sealing
 from onceflow.values.functions import Main
 from onceflow.values.packing import Packed
@@ -104,6 +107,7 @@ class _Worker:
         self._outcomes: deque[Outcome] = deque()
         self._answers: dict[str, threading.Event] = {}
         self._definitions: dict[str, bytes | None] = {}
+        self._variables = Variables(self._send)
         self.main = Main(self._ask)
         self._functions = Functions(self.main)
         self._objects = Objects()
@@ -178,6 +182,10 @@ class _Worker:
         """As `Link` has it."""
         return self._objects.put(packed)
 
+    def variable(self, token: int, name: str) -> bytes | None:
+        """As `Link` has it."""
+        return self._variables.read(token, name, self._mark[CHANGES])
+
     def is_told(self, token: int) -> bool:
         """As `Link` has it."""
         return self._main_thread.has_told(token) or self._shared.has_told(token)
@@ -216,6 +224,8 @@ class _Worker:
                     self._objects.learn(message, descriptors)
                 case Publish(number):
                     self._objects.live.publish(number, self._tell_of)
+                case Told():
+                    self._variables.answer(message)
                 case Definition(name, payload):
                     self._definitions[name] = payload
                     answered = self._answers.pop(name, None)
@@ -279,7 +289,7 @@ class _Worker:
         except (BrokenPipeError, ConnectionResetError):
             _leave()
 
-    def _send(self, message: Returned | Wanted) -> None:
+    def _send(self, message: Read | Returned | Wanted) -> None:
         try:
             send(self._side.connection, message)
         except (BrokenPipeError, ConnectionResetError):

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from onceflow.data.objects import HeldRef, Object
+from onceflow.values.variables import Step
 
 Stream = Literal["stdout", "stderr", "log"]
 
@@ -29,6 +30,8 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     """What it told about itself (`values.metadata`)."""
     refs: Sequence[HeldRef] = ()
     """The refs in the output."""
+    writes: Sequence[Step] = ()
+    """What it wrote to task variables."""
 
 
 class MetLost(msgspec.Struct, frozen=True, gc=False):

@@ -18,13 +18,14 @@ from onceflow.errors import (
     FunctionNotLoaded,
     InvalidGraph,
     InvalidRef,
+    InvalidVariable,
     OutputNotSent,
     SecretUnavailable,
     UnpicklableArgument,
     UnpicklableOutput,
     WrongParts,
 )
-from onceflow.values import culprits, failures, functions, packing, snapshot
+from onceflow.values import culprits, failures, functions, packing, snapshot, variables
 from onceflow.values.context import annotated, running, take_lost
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
@@ -38,6 +39,7 @@ PERMANENT = (
     FunctionNotLoaded,
     InvalidGraph,
     InvalidRef,
+    InvalidVariable,
     SecretUnavailable,
     UnpicklableArgument,
     UnpicklableOutput,
@@ -188,6 +190,7 @@ def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs)
     ended = time.time()
     refs.end()
     told = annotated.pop(job.token, None) if annotated else None
+    wrote = variables.take(job.token)
     if lost := take_lost(job.token):
         return Outcome(job.token, started, ended, [], lost=lost)
     if job.undo:
@@ -200,13 +203,14 @@ def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs)
         if len(graph) > PACKET:
             large[job.token] = job.task
         held = refs.held(leave)
-        return Outcome(job.token, started, ended, [graph], graph=True, annotations=told, refs=held)
+        return Outcome(job.token, started, ended, [graph], graph=True, annotations=told, refs=held, writes=wrote)
     parts = _leave_parts(job, result, leave, refs)
-    return Outcome(job.token, started, ended, parts, annotations=told, refs=refs.held(leave))
+    return Outcome(job.token, started, ended, parts, annotations=told, refs=refs.held(leave), writes=wrote)
 
 
 def failed(job: Job, started: float, error: BaseException) -> Outcome:
     annotated.pop(job.token, None)
+    variables.take(job.token)
     failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
     lost = take_lost(job.token)
     return Outcome(job.token, started, time.time(), [], failure, _is_permanent(job, error), lost=lost)

@@ -22,6 +22,7 @@ from onceflow.backends.local.messages import (
     Publish,
     Recall,
     Receiver,
+    Told,
     ToWorker,
     Unused,
     close,
@@ -29,6 +30,7 @@ from onceflow.backends.local.messages import (
 )
 from onceflow.backends.local.reports import STANDARD
 from onceflow.backends.local.server import Server
+from onceflow.backends.local.variables import CHANGES
 from onceflow.backends.local.window import Load
 from onceflow.data.objects import Object, Shelf
 from onceflow.data.places import Live, Place
@@ -64,7 +66,7 @@ class Worker:
         for connection in self.connections:
             connection.setblocking(False)
         self.capture = Capture(socket.socket(fileno=channel), dict(zip(pipes, STANDARD, strict=False)))
-        self._page = mmap.mmap(page, 0, prot=mmap.PROT_READ)
+        self._page = mmap.mmap(page, 0)
         self._numbers = memoryview(self._page).cast("Q")
         os.close(page)
         self.queue: dict[int, Given] = {}
@@ -82,7 +84,7 @@ class Worker:
         """When it was last asked; None once the lane was empty since."""
         self.answered = False
         """Whether it has answered that. From then on no further job of the lane starts."""
-        self.owed: list[Cancel | Definition | Interrupt | Publish | Recall | Unused] = []
+        self.owed: list[Cancel | Definition | Interrupt | Publish | Recall | Told | Unused] = []
         """Messages that wait until the worker reads its side."""
         self.killed = False
         self.broken = False
@@ -252,13 +254,17 @@ class Worker:
         self.stopping.pop(token, None)
         return given
 
+    def count_change(self) -> None:
+        """Something was committed to a task variable (`variables`)."""
+        self._numbers[CHANGES] += 1
+
     def recall(self, now: float) -> None:
         self.recalls += 1
         self.recalled = now
         self.answered = False
         self.tell(Recall(self.recalls))
 
-    def tell(self, message: Cancel | Definition | Interrupt | Publish | Recall | Unused) -> None:
+    def tell(self, message: Cancel | Definition | Interrupt | Publish | Recall | Told | Unused) -> None:
         """Sends this, if not now then when the worker has caught up (`catch_up`)."""
         self.owed.append(message)
         self.catch_up()

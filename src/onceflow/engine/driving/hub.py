@@ -45,6 +45,7 @@ from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
 from onceflow.storage.places import Place
 from onceflow.values import failures
+from onceflow.values.variables import Updates
 
 MOST_WAITING = 1000
 """Attempts that wait for a worker or run when whoever submits many runs has to wait. Until there are half as many."""
@@ -443,6 +444,12 @@ class Hub(ABC):
 
     @abstractmethod
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: workers.Kept) -> None: ...
+
+    @abstractmethod
+    def update(self, driver: Driver, updates: Updates, then: workers.Replied) -> None: ...
+
+    @abstractmethod
+    def changed_variables(self, driver: Driver) -> None: ...
 
     @abstractmethod
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None: ...

@@ -19,7 +19,7 @@ from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.hub import Hub, Redirected, interrupted
 from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
-from onceflow.engine.driving.workers import Kept, Workers
+from onceflow.engine.driving.workers import Kept, Replied, Workers
 from onceflow.engine.handles import Completion
 from onceflow.engine.logs.lines import level_number
 from onceflow.engine.logs.printing import Printing
@@ -34,6 +34,7 @@ from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.home import Home
 from onceflow.storage.journal import Command, Failed, Outcome, Request, SetStatus
 from onceflow.values import sealing
+from onceflow.values.variables import Updates
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -199,6 +200,14 @@ class LocalHub(Hub):
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:
         assert self._processes is not None
         self._processes.checkpoint(node, live, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
+
+    def update(self, driver: Driver, updates: Updates, then: Replied) -> None:
+        assert self._processes is not None
+        self._processes.update(updates, lambda parts, failure: self._tell(driver, lambda: then(parts, failure)))
+
+    def changed_variables(self, driver: Driver) -> None:
+        if self._processes is not None:
+            self._processes.pool.count_change()
 
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         if isinstance(value, Object) and value.place is None:

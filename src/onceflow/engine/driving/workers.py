@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+import msgspec
+
 from onceflow.authoring.building import WorkflowGraph
 from onceflow.authoring.calls import Call
 from onceflow.backends.local import refs
@@ -44,9 +46,10 @@ from onceflow.engine.logs import recording
 from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
 from onceflow.errors import OnceflowError, StorageError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
-from onceflow.values import failures, functions
+from onceflow.values import failures, functions, variables
 from onceflow.values.buffers import Buffer, flat
 from onceflow.values.templates import Template
+from onceflow.values.variables import Updates
 
 RECENT = 0.1
 """Seconds for which the file of a function's module is taken to be unchanged. To look at it for each of many short runs
@@ -59,6 +62,9 @@ timeout."""
 Answer = Callable[[Driver, Work, Report], None]
 Kept = Callable[[bytes | Object | None, bytes | None], None]
 """Is told the kept form of a ref (`values.refs`), or what it raised. Nothing, if what it refers to is gone."""
+
+Replied = Callable[[Sequence[bytes | Object], bytes | None], None]
+"""Is told the parts of what somebody returned who was sent on an errand, or what that one raised."""
 
 TellProgress = Callable[[Driver, Work, Progress], None]
 
@@ -153,8 +159,8 @@ class Workers:
         self._open_blob = open_blob
         self._buffers: dict[Driver, dict[int, Object]] = {}
         """For each driver the large buffers of its graph's arguments, by their ids."""
-        self._checkpoints: dict[int, tuple[str, bytes, Kept]] = {}
-        """Token → whose ref is asked what has to be saved of it, its live form, and who wants to know."""
+        self._errands: dict[int, tuple[Job, Replied]] = {}
+        """Jobs that are no attempts, by their tokens, and who wants to know what becomes of them."""
         self._opened: dict[int, list[Object]] = {}
         """Token → blobs that were opened for the job."""
         self.fetching: Fetching | None = None
@@ -167,6 +173,7 @@ class Workers:
             progressed=self._progressed,
             died=lambda worker, status: recording.tell("worker died", worker=worker, detail=f"status {status}"),
             lost=self.lose,
+            variable=self._variable,
             printed=None if printing is None else self._printed,
             log_level=log_level,
             preload=preload,
@@ -226,20 +233,39 @@ class Workers:
 
     def checkpoint(self, node: str, live: bytes, then: Kept) -> None:
         """Have a ref of a user's tell what has to be saved of it."""
-        token = next(self._tokens)
-        self._checkpoints[token] = (node, live, then)
-        arguments = pickle.dumps(((live,), {}))
-        self._pool.start(Job(token, self._ship_function(refs.keep), f"the save of a ref of {node}", arguments))
 
-    def _checkpointed(self, token: int, report: Report) -> None:
-        node, live, then = self._checkpoints.pop(token)
+        def told(parts: Sequence[bytes | Object], failure: bytes | None) -> None:
+            then(parts[0] or None if parts else None, failure)
+
+        self._send_on_errand(refs.keep, live, f"the save of a ref of {node}", 1, told)
+
+    def update(self, updates: Updates, then: Replied) -> None:
+        """Have functions of users say what becomes of task variables."""
+        encoded = msgspec.msgpack.encode(updates)
+        self._send_on_errand(variables.apply, encoded, "an update of variables", updates.parts, then)
+
+    def _send_on_errand(self, function: Any, argument: bytes, title: str, parts: int, then: Replied) -> None:
+        token = next(self._tokens)
+        job = Job(token, self._ship_function(function), title, pickle.dumps(((argument,), {})), parts=parts)
+        self._errands[token] = (job, then)
+        self._pool.start(job)
+
+    def _came_back(self, token: int, report: Report) -> None:
+        job, then = self._errands.pop(token)
         match report:
             case Finished():
-                then(report.parts[0] or None, None)
+                then(report.parts, None)
             case Raised(_, failure):
-                then(None, failure)
-            case _:
-                self.checkpoint(node, live, then)  # its worker died, which is nobody's fault
+                then((), failure)
+            case _:  # its worker died, which is nobody's fault
+                job.token = next(self._tokens)
+                self._errands[job.token] = (job, then)
+                self._pool.start(job)
+
+    def _variable(self, token: int, name: str) -> bytes | None:
+        """What is committed there in the run of a job."""
+        found = self._jobs.get(token) or self._foresight.whose(token)
+        return None if found is None else found[0].variables.get(name)
 
     @property
     def pool(self) -> Pool:
@@ -457,15 +483,15 @@ class Workers:
         match report:
             case Died(tokens, worker, status):
                 for token in tokens:
-                    if token in self._checkpoints:
-                        self._checkpointed(token, report)
+                    if token in self._errands:
+                        self._came_back(token, report)
                     elif token in self._jobs:
                         driver, work = self._take(token)
                         self._pass_on(driver, work, Died((token,), worker, status))
                     else:
                         self._ended_unasked(token)
-            case _ if report.token in self._checkpoints:
-                self._checkpointed(report.token, report)
+            case _ if report.token in self._errands:
+                self._came_back(report.token, report)
             case _ if report.token not in self._jobs:
                 self._ended_unasked(report.token)
             case Ended(token, False) if token in self._ran_ahead:
@@ -556,6 +582,10 @@ def make_job(
         context["metadata"] = driver.metadata
     if work.failures:
         context["failures"] = work.failures
+    if settings.deterministic and not work.undo:
+        context["deterministic"] = 1
+    if settings.writes and not work.undo:
+        context["writes"] = variables.SEPARATOR.join(settings.writes)
     return Job(
         token,
         function,
@@ -589,10 +619,10 @@ def give_refs(job: Job, given: GivenRefs, contents: Sequence[bytes | Place | Liv
 def deliver(driver: Driver, work: Work, report: Report) -> None:
     """Tell a driver what became of its work."""
     match report:
-        case Finished(_, parts, started, ended, worker, graph, annotations, held):
+        case Finished(_, parts, started, ended, worker, graph, annotations, held, writes):
             size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])
             driver.measurements.add(work, measuring.FINISHED, started, ended, worker, size)
-            driver.finished(work, parts, graph, annotations, held)
+            driver.finished(work, parts, graph, annotations, held, writes)
         case MetLost(_, lost, started, ended, worker):
             driver.measurements.add(work, measuring.LOST, started, ended, worker, 0)
             driver.met_lost(work, lost)

@@ -9,6 +9,7 @@ import msgspec
 from onceflow.authoring import storing
 from onceflow.core import events
 from onceflow.core.run import Run
+from onceflow.driver import entries
 from onceflow.driver.driver import Ending
 from onceflow.driver.driver import Status as DriverStatus
 from onceflow.driver.history import History, find_values
@@ -17,6 +18,7 @@ from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoOutput
 from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
+from onceflow.storage.schema import PLACES
 
 
 class Reading:
@@ -43,6 +45,13 @@ class Reading:
         if past.finished is None:
             return infos
         return [_after_the_end(info, past) for info in infos]
+
+    def variables(self, run: str) -> dict[str, bytes]:
+        """The task variables that are committed, packed."""
+        found: dict[str, bytes] = {}
+        for entry in self._home.journal.last_entries(run, (entries.WROTE,), among=PLACES):
+            found |= entries.variables(entry)
+        return found
 
     def output(self, run: str, task: str | None) -> Ending:
         """With a task's output, if it is saved and can never change any more; of the whole run's by default.

@@ -40,6 +40,8 @@ def judge(plan: Plan, lines: list[Line], outcome: Outcome) -> list[str]:
     """Everything that is wrong; nothing if all is well."""
     effects = _replay(lines)
     problems = effects.problems
+    nodes = [node for node, _ in outcome.written]
+    problems += [f"what {node} wrote is committed more than once" for node in sorted(set(nodes)) if nodes.count(node) > 1]
     if outcome.status == "succeeded":
         problems += _judge_success(plan, effects, outcome)
     elif outcome.status == "error":
@@ -106,6 +108,15 @@ def _judge_success(plan: Plan, effects: Effects, outcome: Outcome) -> Iterator[s
             yield from _judge_effect(node, effects.there.get(node), final, effects)
         elif core.options.effect == "irrevocable":
             yield from _judge_effect(node, effects.stays.get(node), final, effects)
+    written = dict(outcome.written)
+    for node, core in structure.nodes.items():
+        if core.options.writes and node not in written:
+            yield f"what {node} wrote is not committed"
+        elif node in written and written[node] != final.get(node, written[node]):
+            yield f"{node} wrote {written[node]}, which is not what it returned in the end"
+    for node in written:
+        if node not in structure.nodes:
+            yield f"what {node} wrote is left of a past that was dropped"
     for node in (*effects.there, *effects.stays):
         if node not in structure.nodes:
             yield f"the effect of {node} is left of a past that was dropped"

@@ -74,6 +74,8 @@ class Outcome(msgspec.Struct, frozen=True):
     failed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     uncertain: tuple[str, ...] = ()
+    written: tuple[tuple[str, str], ...] = ()
+    """What tasks have written to the task variable."""
     cause: str = ""
     """Class of the exception behind a failure; the traceback of an error."""
 
@@ -124,11 +126,16 @@ def _outcome(engine: Engine, node: object, plan: Plan, how: How) -> Outcome:
             failed=error.failed,
             kept=error.kept,
             uncertain=error.uncertain,
+            written=_written(engine),
             cause=type(error.__cause__).__name__,
         )
     assert isinstance(value, steps.Value)
     steps.tokens([value])  # it is as its makers made it, and so is what the refs in it refer to
-    return Outcome("succeeded", (value.node, value.token))
+    return Outcome("succeeded", (value.node, value.token), written=_written(engine))
+
+
+def _written(engine: Engine) -> tuple[tuple[str, str], ...]:
+    return tuple(engine.variables(NAME).get(steps.written.name, ()))
 
 
 def _value(engine: Engine, node: object, plan: Plan, how: How) -> object:

@@ -42,6 +42,8 @@ class Step(msgspec.Struct, frozen=True):
     pause: float = 0.0
     """Seconds that it takes."""
     way: Way = "plain"
+    writes: bool = False
+    """Whether it writes the value that it returns to a task variable."""
     alternatives: tuple[tuple[Step, ...] | None, ...] = ()
     """The graphs that it may return; None stands for a value."""
 
@@ -61,7 +63,7 @@ def graph_of(steps: tuple[Step, ...]) -> Graph:
             Node(
                 id=step.name,
                 task=step.name,
-                options=Options(step.checkpoint, step.deterministic, step.effect, step.retries),
+                options=Options(step.checkpoint, step.deterministic, step.effect, step.retries, step.writes),
                 edges=step.edges,
                 parts=step.parts,
                 call=tuple(None if nested is None else graph_of(nested) for nested in step.alternatives) or None,

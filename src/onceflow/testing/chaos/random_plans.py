@@ -57,5 +57,6 @@ def _step(random: Random, node: Node) -> Step:
         late=random.random() < 0.5,
         pause=random.choice((0.0, 0.0, 0.0, 0.005, 0.02)),
         way=random.choice(("plain",) * 8 + ("threads", "async")),
+        writes=node.options.writes,
         alternatives=tuple(None if nested is None else tuple(_steps(random, nested)) for nested in node.call or ()),
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from onceflow import Ref, Retry, current, put, task
+from onceflow import Ref, Retry, Variable, current, put, task
 from onceflow.backends.local.live import WORTH_IT
 from onceflow.testing.chaos import kills
 from onceflow.testing.chaos.ledger import Ledger
@@ -31,6 +31,9 @@ MOST_PASSED = 4
 
 Input = tuple[str, str]
 """(node, token)."""
+
+written: Variable[list[Input]] = Variable("written", [])
+"""What tasks have written: each the value that it returned."""
 
 
 class Trouble(Exception):
@@ -121,6 +124,7 @@ def _task(step: Step, functions: Functions) -> Any:
         num_returns=step.parts,
         retry=Retry(step.retries, delay=0.005),
         threads=step.way == "threads",
+        writes=[written] if step.writes else [],
     )(function)
 
 
@@ -163,6 +167,8 @@ def perform(step: Step, folder: str, inputs: list[Any], origin: Input | None, fu
             kills.explode(ledger, node, "apply")
         if raises:
             _raise(ledger, node, attempt, key)
+        if step.writes:
+            written.update(lambda before: [*before, (node, token)])
         choice = choose(step, token)
         if choice is not None:
             nested = step.alternatives[choice]

@@ -80,6 +80,9 @@ class _Link:
     def put(self, packed: Packed) -> Ref[Any]:
         return GivenRef(packed)
 
+    def variable(self, token: int, name: str) -> bytes | None:
+        return self.running[token][1].driver.variables.get(name)
+
     def is_told(self, token: int) -> bool:
         return token in self.running and self.running[token][1].told
 
@@ -324,7 +327,9 @@ class Crew:
             HeldRef(ref.holders, ref.origin, None if ref.content is None else _view(ref.content))
             for ref in outcome.refs
         ]
-        return Finished(job.token, parts, started, self._clock.now, 0, outcome.graph, outcome.annotations, held)
+        return Finished(
+            job.token, parts, started, self._clock.now, 0, outcome.graph, outcome.annotations, held, outcome.writes
+        )
 
     def _raise(self, assignment: Assignment, fault: Fault) -> Report:
         return self._raised(self._job(assignment), self._clock.now, fault.data)

@@ -19,6 +19,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import msgspec
+
 from onceflow.backends.local.reports import Report
 from onceflow.data.objects import Object
 from onceflow.driver import measuring
@@ -28,7 +30,7 @@ from onceflow.driver.work import Work
 from onceflow.engine.cancelling import Cancelling
 from onceflow.engine.driving.hub import Hub
 from onceflow.engine.driving.insight import Progress
-from onceflow.engine.driving.workers import Kept
+from onceflow.engine.driving.workers import Kept, Replied
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
 from onceflow.errors import RefLost, StorageFull
@@ -39,9 +41,10 @@ from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.crew import Assignment, Crew, sleep_in_task
 from onceflow.testing.kit.faults import Faults, When
 from onceflow.testing.kit.record import Record
-from onceflow.values import failures, packing
+from onceflow.values import failures, packing, variables
 from onceflow.values.context import running
 from onceflow.values.refs import kept_form
+from onceflow.values.variables import Updates
 
 
 class Death(BaseException):
@@ -162,6 +165,13 @@ class Stage(Hub):
             self._soon.append(lambda: self._tell(driver, lambda: then(None, failure)))
             return
         self._soon.append(lambda: self._tell(driver, lambda: then(kept, None)))
+
+    def update(self, driver: Driver, updates: Updates, then: Replied) -> None:
+        parts = tuple([part.packed for part in variables.apply(msgspec.msgpack.encode(updates))])
+        self._soon.append(lambda: self._tell(driver, lambda: then(parts, None)))
+
+    def changed_variables(self, driver: Driver) -> None:
+        """Whoever reads them here asks."""
 
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         assert isinstance(value, bytes)

@@ -13,7 +13,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from onceflow.core import commands, records
-from onceflow.core.definitions import Facts, each, kept, quiet, rerun, saga, undone_by, why_not_start, worst_case
+from onceflow.core.definitions import (
+    Facts,
+    each,
+    for_good,
+    kept,
+    quiet,
+    rerun,
+    saga,
+    settled,
+    undone_by,
+    why_not_start,
+    worst_case,
+)
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.world import Violation
 
@@ -83,6 +95,11 @@ class Checker:
         for ancestor in driver.structure.effectful_ancestors[node]:
             if not driver.world.has_effect_of(ancestor):
                 raise Violation(f"{attempt!r} runs in a world without the effect of {ancestor}")
+        shape = driver.structure.shape
+        if attempt.kind == "run":
+            for writer in shape.names(shape.ancestors[shape.position[node]] & shape.writers):
+                if writer not in driver.durable.wrote:
+                    raise Violation(f"{attempt!r} does not see what {writer} wrote")
         if attempt.task.options.effect == "irrevocable":
             for other in driver.of_node[node]:
                 if other.launched and other.task is attempt.task and other.inputs != attempt.inputs:
@@ -137,6 +154,9 @@ class Checker:
             case records.Saved():
                 assert attempt is not None
                 self._judge_save(driver, record, attempt)
+            case records.Wrote():
+                assert attempt is not None
+                self._judge_commit(driver, record, attempt)
             case records.Done():
                 if attempt is None:
                     raise Violation(f"{record}, but it is not done")
@@ -155,6 +175,9 @@ class Checker:
                 standing = [node for node in record.nodes if node in driver.world.undoable]
                 if standing:
                     raise Violation(f"{record}, but the effects of {standing} are in the world")
+                written = [node for node in record.nodes if node in driver.appended.wrote]
+                if written:
+                    raise Violation(f"{record}, but what {written} wrote is committed")
 
     def _judge_failure(self, driver: Driver, record: records.Failed) -> None:
         """2.8: a task fails for good when its retries are used up, and not before."""
@@ -187,6 +210,17 @@ class Checker:
         expander = driver.structure.member(node).expander
         if expander is not None and not driver.facts().is_saved(driver.structure.shape.position[expander]):
             raise Violation(f"{record}, but the graph that {expander} returned is not saved")
+
+    def _judge_commit(self, driver: Driver, record: records.Wrote, attempt: Attempt) -> None:
+        """2.11: what a task wrote is committed once, with its save, and can never be rolled back."""
+        facts = driver.facts()
+        x = facts.shape.position[record.node]
+        if not facts.shape.writers >> x & 1 or driver.rows[record.node].version is not attempt:
+            raise Violation(f"{record} of what it has not written")
+        if record.node in driver.appended.wrote:
+            raise Violation(f"{record}, but {driver.appended.wrote[record.node]!r} has written before")
+        if not settled(facts) >> x & 1:
+            raise Violation(f"{record}, but it may still be dropped")
 
     def _judge_recovery(self, driver: Driver, nodes: set[str]) -> None:
         """2.5 and 2.8: R takes nothing back that stands above something irrevocable, and not more than the law says."""
@@ -348,6 +382,8 @@ class Checker:
         self._values_belong_together(driver, facts)
         for node, row in driver.rows.items():
             assert row.version is not None
+            if row.version.task.options.writes and node not in driver.durable.wrote:
+                raise Violation(f"the run has succeeded, but what {node} wrote is not committed")
             if row.version.task.options.effect == "undoable":
                 applied = driver.world.undoable.get(node)
                 if applied is not row.version:
@@ -377,7 +413,7 @@ def _is_begun(begun: Attempt | None, attempt: Attempt) -> bool:
 def _taken_back(facts: Facts, again: int) -> str | None:
     """Why this set must not be undone and dropped."""
     shape = facts.shape
-    begun = facts.begun & shape.irrevocable
+    begun = for_good(facts)
     for x in each(begun & again):
         changing = shape.ancestors[x] & again & ~shape.repeatable
         if changing:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Literal
 
 from onceflow.core import commands, events, records
@@ -100,7 +101,9 @@ class Driver:
         raise Violation(f"{event} was accepted")
 
     def commit(self, count: int) -> None:
-        """The journal commits the next entries."""
+        """The journal commits the next entries. What a task wrote stands or falls with its last save."""
+        following = [record for record, _ in self.journal[self.committed + count :]]
+        count += len(list(takewhile(lambda record: isinstance(record, records.Wrote), following)))
         self.story.tell("commit", count)
         for entry in self.journal[self.committed : self.committed + count]:
             self.durable.read(entry)
@@ -278,7 +281,7 @@ class Driver:
         match record:
             case records.Begun():
                 attempt = self._make(record.node, record.attempt, "run", frozenset(record.carried))
-            case records.Saved():
+            case records.Saved() | records.Wrote():
                 attempt = self.attempts.get((record.node, record.attempt))
                 if attempt is None:
                     raise Violation(f"{record} is about an attempt that never was")

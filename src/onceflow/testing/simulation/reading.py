@@ -26,6 +26,8 @@ class Reading:
         """Node → the refs in its saved output."""
         self.told: dict[str, Attempt] = {}
         """Node → the attempt whose save was read last. The first one told the refs."""
+        self.wrote: dict[str, Attempt] = {}
+        """Node → the attempt whose writes to task variables are committed."""
         self.recorded: dict[str, Attempt] = {}
         self.begun: dict[str, Attempt] = {}
         """The last begun attempt; of an undoable task only until it is undone, of an irrevocable one for ever."""
@@ -43,6 +45,7 @@ class Reading:
         other = Reading()
         other.saved = {node: dict(parts) for node, parts in self.saved.items()}
         other.refs, other.told = dict(self.refs), dict(self.told)
+        other.wrote = dict(self.wrote)
         other.recorded = dict(self.recorded)
         other.begun = dict(self.begun)
         other.recovering = self.recovering
@@ -59,6 +62,9 @@ class Reading:
             case records.Saved():
                 assert attempt is not None
                 self._save(record, attempt)
+            case records.Wrote():
+                assert attempt is not None
+                self.wrote[record.node] = attempt
             case records.Begun():
                 assert attempt is not None
                 self.begun[record.node] = attempt

@@ -148,11 +148,13 @@ def _edge(random: Random, nodes: list[Node], parent: int) -> Edge:
 
 def _node(random: Random, position: int, edges: tuple[Edge, ...], plain: bool, depth: int, last: bool) -> Node:
     effect: Effect = "none" if plain else EFFECTS[random.randrange(len(EFFECTS))]
+    writes = not plain and effect != "undoable" and random.random() < 0.15
     options = Options(
-        checkpoint=not plain and random.random() < 0.5,
+        checkpoint=writes or (not plain and random.random() < 0.5),
         deterministic=random.random() < 0.5,
         effect=effect,
         retries=random.choice((0, 1, 1, 2)),
+        writes=writes,
     )
     expands = depth < DEEPEST and random.random() < (0.12 if depth == 0 else 0.2)
     parts = 1 if expands or last or random.random() < 0.75 else 2

@@ -51,11 +51,14 @@ def _edges(nodes: list[Node], parent: int) -> st.SearchStrategy[Edge]:
 
 @st.composite
 def _nodes(draw: st.DrawFn, position: int, edges: tuple[Edge, ...], depth: int, plain: bool, last: bool) -> Node:
+    effect: Effect = "none" if plain else draw(st.sampled_from(EFFECTS))
+    writes = not plain and effect != "undoable" and draw(st.sampled_from((False, False, False, True)))
     options = Options(
-        checkpoint=not plain and draw(st.booleans()),
+        checkpoint=writes or (not plain and draw(st.booleans())),
         deterministic=draw(st.booleans()),
-        effect="none" if plain else draw(st.sampled_from(EFFECTS)),
+        effect=effect,
         retries=draw(st.integers(0, 1)),
+        writes=writes,
     )
     expands = depth < 2 and draw(st.sampled_from((False, False, False, False, True)))
     alternatives = None

@@ -55,6 +55,7 @@ class Structure:
                     node.parts,
                     place.expander if place else None,
                     {readable[node.edges[edge][0]]: parts for edge, parts in node.takes},
+                    node.options.writes,
                 )
             )
             nested = self.graphs.get(id)

@@ -1,0 +1,35 @@
+"""Task variables, as far as the law goes (design 2.11): when what a task wrote counts, and who sees it.
+
+A task that writes starts when it is quiet, and what it wrote is committed with the save that completes its output. From
+then on it is settled, so nothing that is committed is ever rolled back: to a saga it is like something irrevocable that
+has begun. Nobody may settle such a task by being settled themselves: unsaved, it would never be committed.
+
+What the graph orders after a writer sees what it wrote: its consumers start when that is durable.
+"""
+
+from __future__ import annotations
+
+from onceflow.core import records
+from onceflow.core.retiring import Retiring
+from onceflow.core.rows import Row
+
+
+class Committing(Retiring):
+    """Says when writes count. What was written, whoever drives the run knows."""
+
+    def _commit_writes(self, row: Row) -> None:
+        """The last part of its output is saved."""
+        self._append(records.Wrote(row.id, row.attempt))
+        self._cover_above(row)
+        self._show_writes(row)
+
+    def _show_writes(self, row: Row) -> None:
+        """Those that come after it see what it wrote."""
+        for consumer, _, _ in row.consumers:
+            consumer.uncommitted -= 1
+            if consumer.uncommitted == 0 and consumer.missing == 0:
+                self._ready.append(consumer)
+
+    def _cover_above(self, row: Row) -> None:
+        """Something is done that cannot be taken back."""
+        self._retirable += self._cover([parent for parent, _ in row.parents])
