@@ -45,7 +45,8 @@ def test_a_writer_is_not_settled_by_those_who_read_it() -> None:
     run.begin()
     run.finish("w")
     row = run.run.rows["w"]
-    assert row.quiet and not row.settled
+    assert row.quiet
+    assert not row.settled
     run.save("w")
     assert row.settled
 

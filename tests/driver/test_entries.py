@@ -44,7 +44,7 @@ def test_a_record_without_a_value_comes_back(record):
 
 
 def test_every_record_without_a_value_is_among_those():
-    kinds = {records.Begun, records.Saved, records.Failed, records.Finished}
+    kinds = {records.Begun, records.Saved, records.Wrote, records.Failed, records.Finished}
     made = {type(record) for record in (records.Expanded("n"), records.Done("n"), records.Resumed())}
     made |= {records.Recovering, records.Undone, records.Dropped, records.Parked, records.Cancelled, records.Limited}
     assert set(records.Record.__args__) == kinds | made

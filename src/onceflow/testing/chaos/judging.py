@@ -41,7 +41,9 @@ def judge(plan: Plan, lines: list[Line], outcome: Outcome) -> list[str]:
     effects = _replay(lines)
     problems = effects.problems
     nodes = [node for node, _ in outcome.written]
-    problems += [f"what {node} wrote is committed more than once" for node in sorted(set(nodes)) if nodes.count(node) > 1]
+    problems += [
+        f"what {node} wrote is committed more than once" for node in sorted(set(nodes)) if nodes.count(node) > 1
+    ]
     if outcome.status == "succeeded":
         problems += _judge_success(plan, effects, outcome)
     elif outcome.status == "error":
