@@ -260,7 +260,11 @@ def why_not_start(facts: Facts, node: str) -> str | None:
             if not calm >> parent & 1:
                 return f"{shape.members[parent].id} is not quiet"
     expander = member.expander
-    if (member.effect != "none" or member.writes) and expander is not None and not facts.is_saved(shape.position[expander]):
+    if (
+        (member.effect != "none" or member.writes)
+        and expander is not None
+        and not facts.is_saved(shape.position[expander])
+    ):
         return f"the graph that {expander} returned is not saved"
     return None
 
