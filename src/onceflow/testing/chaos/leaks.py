@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from onceflow import Engine
+from onceflow.engine import settings
 from onceflow.engine.deaths import WORKERS
 from onceflow.engine.driving.local import SPILL
 from onceflow.storage.home import BLOBS, ENGINES, Home
@@ -71,14 +72,14 @@ def files(home: Path) -> list[str]:
     with Engine(home):
         pass
     problems = [f"{path} was left behind" for name in (ENGINES, WORKERS, SPILL) for path in _below(home / name)]
-    with Home(home) as opened:
+    with Home(home, blobs=settings.find(home=home).blobs) as opened:
         opened.collect_orphans()
         there = {file.reference for run in opened.blobs.folders() for file in opened.blobs.files(run)}
         named: set[str] = set()
         for run in opened.journal.list_runs():
             named |= opened.journal.blobs(run.id)[1]
         on_disk = [path for path in _below(home / BLOBS) if path.is_file()]
-        if len(on_disk) != len(there):
+        if len(on_disk) != len([blob for blob in there if opened.blobs.is_near(blob)]):
             problems.append(f"there are files among the blobs that are none: {on_disk}, but {there}")
     problems += [f"the blob {blob} is an orphan" for blob in sorted(there - named)]
     return problems
