@@ -89,6 +89,8 @@ class Retiring(Settling):
             consumer.unretired -= 1
             if consumer.unretired == 0:
                 self._retirable.append(consumer)
+                if consumer.effect == "none" and consumer.settled and consumer.fully_saved:
+                    consumer.parents = []  # it never runs again, and may have read very many
         row.parents = []
         row.consumers = []
         row.expander = row.nested = row.settling = row.quieting = None  # its refs stay: an undo below may read them
