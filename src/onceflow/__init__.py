@@ -43,6 +43,7 @@ from onceflow.errors import (
     RunActive,
     RunCancelled,
     RunInterrupted,
+    RunNotActive,
     RunPaused,
     RunTimedOut,
     SecretUnavailable,
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     from onceflow.authoring.fibers.ops import Op
     from onceflow.authoring.fibers.running import Fiber
     from onceflow.authoring.loops.failing import Failed
-    from onceflow.authoring.loops.looping import for_each, parallel
+    from onceflow.authoring.loops.looping import for_each, parallel, reduce
     from onceflow.engine.default import (
         cancel,
         configure,
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
         find,
         get_output,
         info,
+        limit,
         list_attempts,
         list_runs,
         list_tasks,
@@ -172,6 +174,7 @@ __all__ = [
     "RunHandle",
     "RunInfo",
     "RunInterrupted",
+    "RunNotActive",
     "RunPaused",
     "RunTimedOut",
     "Secret",
@@ -214,6 +217,7 @@ __all__ = [
     "for_each",
     "get_output",
     "info",
+    "limit",
     "list_attempts",
     "list_runs",
     "list_tasks",
@@ -221,6 +225,7 @@ __all__ = [
     "parallel",
     "pause",
     "put",
+    "reduce",
     "ref",
     "rerun",
     "rerun_async",
@@ -244,6 +249,7 @@ _IN_LOOPS = {
     "Failed": "failing",
     "for_each": "looping",
     "parallel": "looping",
+    "reduce": "looping",
 }
 """Name → module. Imported when first used: not every program has loops."""
 
@@ -277,6 +283,7 @@ _IN_ENGINE = {
     "find": "default",
     "get_output": "default",
     "info": "default",
+    "limit": "default",
     "list_attempts": "default",
     "list_runs": "default",
     "list_tasks": "default",

@@ -554,6 +554,16 @@ class RunActive(OnceflowError):
         super().__init__(f"run {run} is still going on: {problem}")
 
 
+class RunNotActive(OnceflowError):
+    """Raised when something is asked for that makes sense only while a run goes on. `run` is its name or id, and
+    `status` how it stands."""
+
+    def __init__(self, run: str, status: str) -> None:
+        self.run = run
+        self.status = status
+        super().__init__(f"run {run} is {status}: nobody drives it at the moment. Go on with it first: resume({run!r})")
+
+
 class NoOutput(OnceflowError, LookupError):
     """Raised by `get_output` when there is nothing (yet) that could be handed out. `run` and `task` are ids."""
 

@@ -14,19 +14,21 @@ from onceflow import (
     InvalidOption,
     Ref,
     Retry,
+    RunNotActive,
     TaskFailed,
     WrongArguments,
     current,
     for_each,
     parallel,
     put,
+    reduce,
     ref,
     task,
     workflow,
 )
 from onceflow.authoring.loops import splitting
 from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
-from tests.engine.common import note, traces
+from tests.engine.common import Door, knock, note, traces
 
 broken: set[int] = set()
 """Items that fail."""
@@ -185,6 +187,99 @@ def test_parallel_gives_what_several_nodes_give(memory: MemoryEngine) -> None:
     assert memory.run(parallel(square.bind(2), numbers.bind(2))) == [4, [0, 1]]
     assert memory.run(parallel([square.bind(n) for n in range(3)])) == [0, 1, 4]
     assert memory.run(parallel([])) == []
+
+
+# -- results as they come ----------------------------------------------------------------------------------------------
+
+
+@task.pure
+def add(before: int, value: int, weight: int = 1) -> int:
+    return before + weight * value
+
+
+@task.pure
+def join(before: str, value: int) -> str:
+    return f"{before}{value}"
+
+
+def test_results_are_reduced_in_order(memory: MemoryEngine) -> None:
+    assert memory.run(reduce(join, for_each(square, range(5), chunk=2), ">")) == ">014916"
+    memory.assert_ran("reduce_join", times=1 + 3)
+    memory.assert_not_ran("gather")
+
+
+def test_results_are_reduced_as_they_come(memory: MemoryEngine) -> None:
+    memory.run(reduce(join, for_each(square, range(6), chunk=2, spawn_limit=1), ""))
+    ran = [attempt.task.rpartition("/")[2] for attempt in memory.ran]
+    assert ran.index("reduce_join_1") < ran.index("square_chunk_2")
+
+
+def test_a_list_can_be_reduced_as_well(memory: MemoryEngine) -> None:
+    assert memory.run(reduce(add, [1, 2, 3], 10)) == 16
+    assert memory.run(reduce(add, numbers.bind(4), 0)) == 6
+    assert memory.run(reduce(add, [], 7)) == 7
+    assert memory.run(reduce(add, for_each(square, []), 7)) == 7
+
+
+def test_shared_arguments_of_what_reduces_may_be_nodes(memory: MemoryEngine) -> None:
+    assert memory.run(reduce(add.partial(weight=square.bind(3)), for_each(square, range(4)), 0)) == 9 * 14
+
+
+def test_what_begins_a_reduction_may_be_a_node(memory: MemoryEngine) -> None:
+    assert memory.run(reduce(add, for_each(square, range(4)), square.bind(10))) == 114
+
+
+def test_a_loop_over_the_results_of_a_loop_takes_them_as_they_come(memory: MemoryEngine) -> None:
+    inner = for_each(order, range(4), chunk=2, spawn_limit=1)
+    assert memory.run(for_each(first_word, inner)) == ["0", "1", "2", "3"]
+    ran = [attempt.task.rpartition("/")[2] for attempt in memory.ran]
+    assert ran.index("first_word_chunk") < ran.index("order_chunk_1")
+
+
+@task.pure
+def first_word(text: str) -> str:
+    return text.split()[0]
+
+
+def test_three_loops_in_a_row(memory: MemoryEngine) -> None:
+    words = for_each(first_word, for_each(order, range(5), chunk=2))
+    assert memory.run(reduce(join_words, for_each(word_length, words), "")) == "11111"
+
+
+@task
+def word_length(word: str) -> int:
+    return len(word)
+
+
+@task
+def join_words(before: str, length: int) -> str:
+    return before + str(length)
+
+
+def test_what_others_read_too_runs_once(memory: MemoryEngine) -> None:
+    inner = for_each(order, range(3))
+    assert memory.run(parallel(inner, for_each(first_word, inner))) == [
+        ["0 ordered", "1 ordered", "2 ordered"],
+        ["0", "1", "2"],
+    ]
+    assert sorted(calls) == [0, 1, 2]
+
+
+def test_items_with_results_that_can_be_taken_back(memory: MemoryEngine) -> None:
+    global world
+    world = Ledger()
+    assert memory.run(for_each(book, for_each(square, range(3), chunk=2))) == [0, 1, 4]
+    world.assert_holds("room 0", "room 1", "room 4")
+
+
+def test_loops_in_a_row_survive_every_crash() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        global world
+        world = Ledger()
+        assert engine.run(reduce(add, for_each(enter, for_each(square, range(4), chunk=2)), 0)) == 14
+        world.assert_holds(*[f"item {n * n}" for n in range(4)])
+
+    crash_everywhere(scenario)
 
 
 # -- chunks ------------------------------------------------------------------------------------------------------------
@@ -463,6 +558,41 @@ def test_workers_run_each_item_once(engine: Engine, tmp_path: Path, chunk: Any) 
     found = engine.run(total.bind(for_each(append, paths.bind(str(trace), 300), chunk=chunk)))
     assert found == sum(range(300))
     assert sorted(map(int, traces(trace))) == list(range(300))
+
+
+@task
+def pass_door(item: tuple[str, int]) -> int:
+    knock(item[0])
+    return item[1]
+
+
+def test_a_limit_can_be_raised_while_the_run_goes_on(engine: Engine, door: Door) -> None:
+    handle = engine.run_async(for_each(pass_door, [(door.path, n) for n in range(4)], chunk=1, spawn_limit=1))
+    door.wait()
+    reasons = [found.reason for found in engine.list_tasks(handle.id) if found.state == "ready"]
+    assert reasons == ["1 of each_pass_door may be in flight at a time, and so many are"] * 3
+    handle.limit("each_pass_door", 2)
+    door.wait()
+    door.open(4)
+    assert handle.result() == [0, 1, 2, 3]
+
+
+def test_another_engine_may_raise_it(engine: Engine, home: Path, door: Door) -> None:
+    handle = engine.run_async(for_each(pass_door, [(door.path, n) for n in range(4)], chunk=1, spawn_limit=1))
+    door.wait()
+    with Engine(home) as other:
+        other.limit(handle.id, "each_pass_door", 2)
+        door.wait()
+    door.open(4)
+    assert handle.result() == [0, 1, 2, 3]
+
+
+def test_only_a_run_that_goes_on_can_be_limited(engine: Engine) -> None:
+    engine.run(for_each(square, [1]), name="over")
+    with pytest.raises(RunNotActive, match="run over is succeeded"):
+        engine.limit("over", "each_square", 3)
+    with pytest.raises(InvalidOption, match="at least 1"):
+        engine.limit("over", "each_square", 0)
 
 
 def test_workers_run_three_levels_of_loops(engine: Engine) -> None:

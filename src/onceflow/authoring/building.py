@@ -47,7 +47,12 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
     returns the graph, and whose refs the nodes read from its output."""
     result = as_handle(node, "a graph")
     sink = result if isinstance(result, TaskNode) else owner_of(as_handle(_pick.bind(result), "a graph"))
-    readings = _read_all(sink, hold)
+    replaced: Mapping[TaskNode, TaskNode] = {}
+    if TaskNode.has_chains:
+        from onceflow.authoring.loops.fusing import fused
+
+        replaced = fused(sink, _arguments)
+    readings = _read_all(replaced.get(sink, sink), hold, replaced)
     positions = {reading.node: position for position, reading in enumerate(readings)}
     ids = number_ids([reading.node._task.name for reading in readings])
     buffers: dict[Any, pickle.PickleBuffer] = {}
@@ -80,11 +85,15 @@ def _pick(part: Any) -> Any:
 class _Reading:
     """What a node reads: its parents, and where in its arguments they stand."""
 
-    __slots__ = ("_encoded", "_handles", "_hold", "node", "parents")
+    __slots__ = ("_encoded", "_handles", "_hold", "_replaced", "node", "parents")
 
-    def __init__(self, node: TaskNode, contents: Contents, hold: Hold | None) -> None:
+    def __init__(
+        self, node: TaskNode, contents: Contents, hold: Hold | None, replaced: Mapping[TaskNode, TaskNode]
+    ) -> None:
         self.node = node
         self._hold = hold
+        self._replaced = replaced
+        """Nodes in whose place others go."""
         walk = Walk(contents)
         args, kwargs = _arguments(node)
         self._encoded = [
@@ -106,7 +115,7 @@ class _Reading:
             mask = 1 << part if part is not None else (1 << parent._task.settings.num_returns) - 1
             self.parents[parent] = self.parents.get(parent, 0) | mask
         for parent in node._after:
-            self.parents.setdefault(parent, 0)
+            self.parents.setdefault(replaced.get(parent, parent), 0)
 
     def edges(self, positions: Mapping[TaskNode, int]) -> tuple[Edge, ...]:
         return tuple([(positions[parent], mask) for parent, mask in self.parents.items()])
@@ -151,6 +160,10 @@ class _Reading:
     def _source(self, handle: Handle) -> tuple[TaskNode | None, int | None]:
         """The node that a handle reads, and the part, or None for the whole output. The node is None for a ref in a
         graph that a task returns: it is a part of that task's output."""
+        node, part = self._named(handle)
+        return (node, part) if node is None or not self._replaced else (self._replaced.get(node, node), part)
+
+    def _named(self, handle: Handle) -> tuple[TaskNode | None, int | None]:
         match handle:
             case PartNode():
                 return handle._node, handle._part
@@ -180,19 +193,19 @@ def _by_ref(handles: Sequence[Handle]) -> tuple[int, ...]:
     return tuple([number for number, handle in enumerate(handles) if isinstance(handle, Ref | RefNode)])
 
 
-def _read_all(sink: TaskNode, hold: Hold | None) -> list[_Reading]:
+def _read_all(sink: TaskNode, hold: Hold | None, replaced: Mapping[TaskNode, TaskNode]) -> list[_Reading]:
     """Every node that leads to the sink, each after its parents."""
     contents = Contents()
     finished: list[_Reading] = []
     seen = {sink}
-    first = _Reading(sink, contents, hold)
+    first = _Reading(sink, contents, hold, replaced)
     stack: list[tuple[_Reading, Iterator[TaskNode]]] = [(first, iter(first.parents))]
     while stack:
         reading, parents = stack[-1]
         for parent in parents:
             if parent not in seen:
                 seen.add(parent)
-                further = _Reading(parent, contents, hold)
+                further = _Reading(parent, contents, hold, replaced)
                 stack.append((further, iter(further.parents)))
                 break
         else:

@@ -87,7 +87,10 @@ class NodeHandle(Handle):
 class TaskNode(NodeHandle):
     """One call of a task in a graph to be. Used twice, it is still one node."""
 
-    __slots__ = ("_after", "_args", "_kwargs", "_number", "_parts", "_snapshot", "_task", "_turn")
+    has_chains = False
+    """Whether any node of this process goes through the results of a loop."""
+
+    __slots__ = ("_after", "_args", "_kwargs", "_number", "_over", "_parts", "_snapshot", "_task", "_turn")
 
     def __init__(
         self,
@@ -106,6 +109,8 @@ class TaskNode(NodeHandle):
         self._number = next(_count)
         self._parts: tuple[PartNode, ...] | None = None
         """Made when first asked for, so that `node[0] is node[0]`."""
+        self._over: TaskNode | None = None
+        """The loop whose results it goes through, if it does nothing else with them."""
         self._turn: Turn | None = None
         """When it may start among those of its loop."""
         self._workflow = None

@@ -31,6 +31,7 @@ VERBS = {
     "resume": ("acting", "Go on with runs that were interrupted, failed or cancelled."),
     "retry": ("acting", "Go on with runs that failed."),
     "pause": ("acting", "Let runs rest, wherever they are driven."),
+    "limit": ("limiting", "Say how many chunks of a loop may be in flight."),
     "cancel": ("acting", "Stop runs, wherever they are driven."),
     "delete": ("deleting", "Forget runs, with everything they saved."),
     "prune": ("deleting", "Forget ended runs by age, count and bytes."),

@@ -228,12 +228,21 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
             )
     if expander.checkpoint and expander.unquiet == 0:
         # It is settled once it is saved, whatever happens below: the nested graph stands for itself.
+        if is_plainly_safe(graph):
+            return None
         dry = DryRun(graph)
         return describe(graph, dry, prefix) if dry.blocked else None
+    if expander.repeatable and all(_keeps_nobody_waiting(node) for node in graph.nodes):
+        return None
     whole = _with_nested(run, expander, graph)
     behind_us = [row.id for row in run.rows.values() if (row.settled or row.foreign) and row.id in whole.index]
     dry = DryRun(whole, settled=behind_us)
     return describe(whole, dry) if dry.blocked else None
+
+
+def _keeps_nobody_waiting(node: Node) -> bool:
+    """Whether it can stand in the place of a repeatable task, and nobody waits for it who would not wait for that."""
+    return node.options.repeatable and node.options.effect == "none" and not node.takes
 
 
 def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:

@@ -272,6 +272,14 @@ def pause(run: str) -> Status:
     return _engine_for_runs().pause(run)
 
 
+def limit(run: str, loop: str, spawn_limit: int) -> None:
+    """Says how many chunks of a loop may be in flight from now on, while the run goes on and wherever it is driven.
+    `loop` is the id of the loop's node (`each_fetch`; one that is not there yet is limited when it comes). What is in
+    flight is not stopped. The limit is kept with the run. Raises `RunNotActive` if nobody drives the run.
+    """
+    _engine_for_runs().limit(run, loop, spawn_limit)
+
+
 def get_output(run: str, task: str | None = None) -> Any:
     """The output of a run, or of one of its tasks (by its id in the graph). Does not wait.
 

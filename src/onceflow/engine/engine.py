@@ -20,6 +20,7 @@ from onceflow.engine.driving.collecting import Collecting
 from onceflow.engine.driving.hub import Hub, Redirected
 from onceflow.engine.driving.local import LocalHub
 from onceflow.engine.handles import Completion, Feed, RunHandle
+from onceflow.engine.limiting import Limiting, limit
 from onceflow.engine.logs import lines
 from onceflow.engine.logs.lines import Level, LogLine, LogStream
 from onceflow.engine.looking import overviews
@@ -295,6 +296,11 @@ class Engine:
         """Lets a run rest, wherever it is driven, and returns how it stands then. See `onceflow.pause`."""
         self._check_usable()
         return pause(self._listing.row(run), self._home, self._hub, self._attaching)
+
+    def limit(self, run: str, loop: str, spawn_limit: int) -> None:
+        """Says how many chunks of a loop may be in flight, wherever the run is driven. See `onceflow.limit`."""
+        self._check_usable()
+        limit(self._listing.row(run), Limiting(loop, spawn_limit), self._home, self._hub)
 
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""

@@ -301,6 +301,10 @@ class RunHandle(Generic[R]):
         """Stops the run; see `onceflow.cancel`."""
         return self._engine.cancel(self.id, undo=undo)
 
+    def limit(self, loop: str, spawn_limit: int) -> None:
+        """Says how many chunks of a loop may be in flight from now on; see `onceflow.limit`."""
+        self._engine.limit(self.id, loop, spawn_limit)
+
     def __await__(self) -> Generator[Any, None, R]:
         if not self._completion.done:
             wake, woken = _alarm()

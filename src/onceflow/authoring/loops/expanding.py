@@ -151,9 +151,9 @@ def staged(parts: list[Any], size: int, stages: Sequence[Stage], place: Place) -
         here = place._replace(loop=f"{place.loop}+{number}", by_ref=stage.by_ref, least=1)
         after = []
         for first, part in zip(range(place.first, place.first + size * len(parts), size), parts, strict=True):
-            if splitting.is_single(subject):
+            if splitting.is_single(subject) or role.chunk:
                 block = in_role(subject, msgspec.structs.replace(role, kind="block", name=f"{subject.name}_block"))
-                node: Any = block.bind(part, stage.given, here._replace(first=first), 1)
+                node: Any = block.bind(part, stage.given, here._replace(first=first), role.chunk or 1)
             else:
                 node = chunk_of(subject, role).bind(part, stage.given, here._replace(first=first))
             node._turn = Turn(first)

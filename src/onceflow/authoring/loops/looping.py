@@ -9,12 +9,13 @@ from onceflow.authoring.loops.building import Building
 from onceflow.authoring.loops.partials import Partial
 from onceflow.authoring.loops.roles import OnError, Role, in_role
 from onceflow.authoring.loops.splitting import is_single
-from onceflow.authoring.nodes import NodeHandle, as_handle
+from onceflow.authoring.nodes import NodeHandle, TaskNode, as_handle
 from onceflow.authoring.refs import ref
 from onceflow.authoring.tasks import AnyTask, Task, task
 from onceflow.authoring.workflows import Workflow
 from onceflow.errors import InvalidOption, WrongArguments
 
+A = TypeVar("A")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -63,14 +64,49 @@ def for_each(
         pages = for_each(fetch, ["a.html", "b.html"])
         run(index.bind(pages))
     """
-    subject, given = _called(fn)
+    subject, given = _called(fn, "for_each")
     options = _Options(subject, chunk, spawn_limit, on_error, name)
     if not subject._shape.fits((None,), given):
         raise WrongArguments(subject.name, str(subject._shape), subject._shape.problem((None,), given))
-    by_ref = tuple([key for key, value in given.items() if isinstance(value, NodeHandle)])
-    shared = {key: ref(value) if key in by_ref else value for key, value in given.items()}
+    by_ref, shared = _shared(given)
     loop = in_role(subject, options.role())
-    return loop.bind(_kept(items), shared, by_ref)
+    return _over(items, loop.bind(_kept(items), shared, by_ref))
+
+
+def reduce(fn: Callable[[A, T], A], values: Iterable[T], initial: A) -> A:
+    """Makes a node that calls `fn(value, item)` for one item after the other, in their order, with what it returned
+    for the one before, and gives what it returned last. It begins with `initial`.
+
+    `fn` is a task or `task.partial(k=v)`. The results of a loop are taken as they come, chunk by chunk: a loop whose
+    results are read by nobody else is never gathered as a whole.
+
+        run(reduce(add, for_each(fetch_size, urls), 0))
+    """
+    subject, given = _called(fn, "reduce")
+    if not subject._shape.fits((None, None), given):
+        raise WrongArguments(subject.name, str(subject._shape), subject._shape.problem((None, None), given))
+    if isinstance(subject.function, Building) or subject._base.is_async or subject.settings.rollback is not None:
+        raise InvalidOption(
+            subject.name, "reduce calls a task that is neither a workflow nor async, and has no rollback", kind="loop"
+        )
+    by_ref, shared = _shared(given)
+    fold = in_role(subject, Role("fold", f"reduce_{subject.name}"))
+    node: A = _over(values, fold.bind(initial, _kept(values), shared, by_ref))
+    return node
+
+
+def _over(items: Any, node: Any) -> Any:
+    """Marks a node that goes through the results of a loop."""
+    if isinstance(items, TaskNode) and "role" in items._task._given and items._task._given["role"].kind == "loop":
+        node._over = items
+        TaskNode.has_chains = True
+    return node
+
+
+def _shared(given: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The names of those arguments that are nodes; and all of them, with refs to the nodes."""
+    by_ref = tuple([key for key, value in given.items() if isinstance(value, NodeHandle)])
+    return by_ref, {key: ref(value) if key in by_ref else value for key, value in given.items()}
 
 
 def parallel(*nodes: Any) -> list[Any]:
@@ -120,7 +156,7 @@ class _Options:
         return Role("loop", self._name, self._chunk, self._limit, self._on_error)
 
 
-def _called(fn: Any) -> tuple[AnyTask[..., Any], dict[str, Any]]:
+def _called(fn: Any, by: str) -> tuple[AnyTask[..., Any], dict[str, Any]]:
     """The task that a loop calls, and the arguments that are the same for all items."""
     match fn:
         case Partial():
@@ -132,7 +168,7 @@ def _called(fn: Any) -> tuple[AnyTask[..., Any], dict[str, Any]]:
         case _:
             raise InvalidOption(
                 getattr(fn, "__name__", "?"),
-                f"for_each calls a task, `task.partial(k=v)` or a workflow, not {fn!r}. Decorate it with @task",
+                f"{by} calls a task, `task.partial(k=v)` or a workflow, not {fn!r}. Decorate it with @task",
                 kind="loop",
             )
 
@@ -159,6 +195,3 @@ def _kept(items: Any) -> Any:
         raise TypeError(
             f"for_each needs items: a list, something to iterate, or a node, not {items!r} ({type(items).__name__})"
         ) from None
-
-
-__all__ = ["for_each", "parallel"]

@@ -33,6 +33,7 @@ from onceflow.engine.driving import workers
 from onceflow.engine.driving.insight import Insight, Progress
 from onceflow.engine.driving.loop import Posting
 from onceflow.engine.handles import Completion, Kind, Latch, Listening
+from onceflow.engine.limiting import LIMIT, Limiting
 from onceflow.engine.looking import describing, overviews
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.overviews import Overview
@@ -168,6 +169,10 @@ class Hub(ABC):
     def pause(self, run: str) -> None:
         """Let a run rest, if it is driven here, as soon as what runs has ended."""
         self._loop.post(lambda: self._with_driver(run, Driver.pause))
+
+    def limit(self, run: str, how: Limiting) -> None:
+        """Limit a loop of a run, if it is driven here."""
+        self._loop.post(lambda: self._with_driver(run, how.carry_out))
 
     def drain(self, run: str, reason: OnceflowError) -> None:
         """Let a run go, if it is driven here, as soon as what has an effect has ended."""
@@ -342,6 +347,8 @@ class Hub(ABC):
         elif command.kind == PAUSE:
             if msgspec.msgpack.decode(command.body) == epoch:
                 self._with_driver(command.run, Driver.pause)
+        elif command.kind == LIMIT:
+            self._with_driver(command.run, msgspec.msgpack.decode(command.body, type=Limiting).carry_out)
         else:
             logger.warning("run %s was sent %r, which this onceflow does not know", command.run, command.kind)
 

@@ -35,6 +35,8 @@ def of_waiting(row: Row, run: Run) -> str:
             return "does not start: the run is being stopped"
         case "undoing" | "parked":
             return "waits until others have been taken back"
+    if row.queued and row.group is not None:
+        return f"{row.group.limit} of {row.group.id} may be in flight at a time, and so many are"
     if row.effect != "none":
         return _of_effectful(row)
     return ""
