@@ -6,6 +6,7 @@
     python -m travel --reserve-only             # nothing but trips
     python -m travel --failures 0.1             # one attempt in ten raises, or its worker is killed
     python -m travel --database postgresql://…  # default: a server of its own, for this once
+    python -m travel --journal database         # runs are kept in PostgreSQL, too
 
 At the end the books are checked: places that are taken are places that were ordered, each transaction that committed
 has one order, and no lock is left. The requests have names, so if the program is killed and started again on the same

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from onceflow import task, workflow
+from onceflow import Secret, task, workflow
 from travel.luck import PATIENT, unlucky
 from travel.world import database, hashed
 
@@ -13,8 +13,8 @@ By = Literal["price", "rating", "distance"]
 
 @task(can_rollback=True, checkpoint=False, retry=PATIENT)
 @unlucky
-def nearby(url: str, city: str, distance: int) -> list[str]:
-    with database(url) as db:
+def nearby(city: str, distance: int) -> list[str]:
+    with database() as db:
         rows = db.execute(
             "SELECT id FROM item WHERE kind = 'hotel' AND city = %s AND distance <= %s ORDER BY distance LIMIT 20",
             (city, distance),
@@ -24,9 +24,9 @@ def nearby(url: str, city: str, distance: int) -> list[str]:
 
 @task(can_rollback=True, checkpoint=False, retry=PATIENT)
 @unlucky
-def best(url: str, city: str, by: By) -> list[str]:
+def best(city: str, by: By) -> list[str]:
     order = {"price": "price", "rating": "rating DESC", "distance": "distance"}[by]
-    with database(url) as db:
+    with database() as db:
         rows = db.execute(
             f"SELECT id FROM item WHERE kind = 'hotel' AND city = %s ORDER BY {order} LIMIT 5".encode(), (city,)
         )
@@ -35,8 +35,8 @@ def best(url: str, city: str, by: By) -> list[str]:
 
 @task(can_rollback=True, checkpoint=False, retry=PATIENT)
 @unlucky
-def profiles(url: str, hotels: list[str]) -> list[tuple[str, int, int]]:
-    with database(url) as db:
+def profiles(hotels: list[str]) -> list[tuple[str, int, int]]:
+    with database() as db:
         return db.execute(
             "SELECT id, price, rating FROM item WHERE id = ANY (%s) AND capacity > 0 ORDER BY price", (hotels,)
         ).fetchall()
@@ -44,22 +44,22 @@ def profiles(url: str, hotels: list[str]) -> list[tuple[str, int, int]]:
 
 @task(can_rollback=True, checkpoint=False, retry=PATIENT)
 @unlucky
-def is_customer(url: str, name: str, password: str) -> bool:
-    with database(url) as db:
+def is_customer(name: str, password: Secret[str]) -> bool:
+    with database() as db:
         row = db.execute("SELECT password FROM customer WHERE name = %s", (name,)).fetchone()
-    return row is not None and row[0] == hashed(password)
+    return row is not None and row[0] == hashed(password.get())
 
 
 @workflow
-def search(url: str, city: str, distance: int) -> list[tuple[str, int, int]]:
-    return profiles.bind(url, nearby.bind(url, city, distance))
+def search(city: str, distance: int) -> list[tuple[str, int, int]]:
+    return profiles.bind(nearby.bind(city, distance))
 
 
 @workflow
-def recommend(url: str, city: str, by: By) -> list[tuple[str, int, int]]:
-    return profiles.bind(url, best.bind(url, city, by))
+def recommend(city: str, by: By) -> list[tuple[str, int, int]]:
+    return profiles.bind(best.bind(city, by))
 
 
 @workflow
-def user(url: str, name: str, password: str) -> bool:
-    return is_customer.bind(url, name, password)
+def user(name: str, password: Secret[str]) -> bool:
+    return is_customer.bind(name, password)

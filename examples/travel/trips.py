@@ -30,30 +30,30 @@ def begin() -> str:
     return uuid.uuid4().hex
 
 
-def release(url: str, txn: str, item: str) -> None:
-    with database(url) as db:
+def release(txn: str, item: str) -> None:
+    with database() as db:
         db.execute("DELETE FROM lock WHERE item = %s AND txn = %s", (item, txn))
 
 
 @task(rollback=release, retry=PATIENT)
 @unlucky
-def acquire(url: str, txn: str, item: str) -> bool:
-    with database(url) as db:
+def acquire(txn: str, item: str) -> bool:
+    with database() as db:
         return lock(db, txn, item)
 
 
 @task(deterministic=True, can_rollback=True, checkpoint=False, retry=PATIENT)
 @unlucky
-def reserve(url: str, txn: str, item: str, locked: bool) -> bool:
-    with database(url) as db:
+def reserve(txn: str, item: str, locked: bool) -> bool:
+    with database() as db:
         return locked and note(db, txn, item)
 
 
 @task(retry=PATIENT)
 @unlucky
-def finish(url: str, txn: str, customer: str, hotel: str, flight: str, has_hotel: bool, has_flight: bool) -> bool:
+def finish(txn: str, customer: str, hotel: str, flight: str, has_hotel: bool, has_flight: bool) -> bool:
     """Whether the trip is ordered. It happens once for a transaction, however often it is called."""
-    with database(url) as db:
+    with database() as db:
         committed = has_hotel and has_flight
         first = db.execute(
             "INSERT INTO txn VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING id", (txn, committed)
@@ -70,11 +70,11 @@ def finish(url: str, txn: str, customer: str, hotel: str, flight: str, has_hotel
 
 
 @workflow
-def trip(url: str, customer: str, hotel: str, flight: str) -> bool:
+def trip(customer: str, hotel: str, flight: str) -> bool:
     txn = begin.bind()
-    has_hotel = reserve.bind(url, txn, hotel, acquire.bind(url, txn, hotel))
-    has_flight = reserve.bind(url, txn, flight, acquire.bind(url, txn, flight))
-    return finish.bind(url, txn, customer, hotel, flight, has_hotel, has_flight)
+    has_hotel = reserve.bind(txn, hotel, acquire.bind(txn, hotel))
+    has_flight = reserve.bind(txn, flight, acquire.bind(txn, flight))
+    return finish.bind(txn, customer, hotel, flight, has_hotel, has_flight)
 
 
 # -- the same, as one would have written it before ---------------------------------------------------------------------
@@ -82,43 +82,43 @@ def trip(url: str, customer: str, hotel: str, flight: str) -> bool:
 
 @task(rollback=release, retry=PATIENT)
 @unlucky
-def take(url: str, txn: str, item: str) -> bool:
+def take(txn: str, item: str) -> bool:
     """Locks, then reserves."""
-    with database(url) as db:
+    with database() as db:
         locked = lock(db, txn, item)
-    with database(url) as db:
+    with database() as db:
         return locked and note(db, txn, item)
 
 
 @workflow
-def serial_trip(url: str, customer: str, hotel: str, flight: str) -> bool:
+def serial_trip(customer: str, hotel: str, flight: str) -> bool:
     txn = begin.bind()
-    has_hotel = take.bind(url, txn, hotel)
-    has_flight = take.options(after=[has_hotel]).bind(url, txn, flight)
-    return finish.bind(url, txn, customer, hotel, flight, has_hotel, has_flight)
+    has_hotel = take.bind(txn, hotel)
+    has_flight = take.options(after=[has_hotel]).bind(txn, flight)
+    return finish.bind(txn, customer, hotel, flight, has_hotel, has_flight)
 
 
 @workflow
-def parallel_trip(url: str, customer: str, hotel: str, flight: str) -> bool:
+def parallel_trip(customer: str, hotel: str, flight: str) -> bool:
     txn = begin.bind()
-    return finish.bind(url, txn, customer, hotel, flight, take.bind(url, txn, hotel), take.bind(url, txn, flight))
+    return finish.bind(txn, customer, hotel, flight, take.bind(txn, hotel), take.bind(txn, flight))
 
 
 @task(retry=PATIENT)
 @unlucky
-def reserve_cautiously(url: str, txn: str, item: str, locked: bool) -> bool:
+def reserve_cautiously(txn: str, item: str, locked: bool) -> bool:
     """Says nothing of what it does. So it counts as irrevocable: what it reads is saved before it starts, and what it
     returns before anything else goes on."""
-    with database(url) as db:
+    with database() as db:
         return locked and note(db, txn, item)
 
 
 @workflow
-def synchronous_trip(url: str, customer: str, hotel: str, flight: str) -> bool:
+def synchronous_trip(customer: str, hotel: str, flight: str) -> bool:
     txn = begin.bind()
-    has_hotel = reserve_cautiously.bind(url, txn, hotel, acquire.bind(url, txn, hotel))
-    has_flight = reserve_cautiously.bind(url, txn, flight, acquire.bind(url, txn, flight))
-    return finish.bind(url, txn, customer, hotel, flight, has_hotel, has_flight)
+    has_hotel = reserve_cautiously.bind(txn, hotel, acquire.bind(txn, hotel))
+    has_flight = reserve_cautiously.bind(txn, flight, acquire.bind(txn, flight))
+    return finish.bind(txn, customer, hotel, flight, has_hotel, has_flight)
 
 
 VARIANTS = {"serial": serial_trip, "parallel": parallel_trip, "synchronous": synchronous_trip, "overlapped": trip}

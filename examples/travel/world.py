@@ -24,6 +24,10 @@ HOTELS = FLIGHTS = 40
 CAPACITY = 5
 CUSTOMERS = 50
 
+DATABASE = "TRAVEL_DATABASE"
+"""The variable with the URL of the database. Workers have the environment of the engine. So the password in it is
+neither an argument, which would be saved, nor in the code."""
+
 DISTANCE = "TRAVEL_DISTANCE"
 """The variable that says how many seconds away the database is, if it is to be further than it is."""
 
@@ -41,32 +45,33 @@ SCHEMA = """
     )
 """
 
-_connections: dict[str, Database] = {}
+_connection: Database | None = None
 """One for each process: a worker runs one task after the other."""
 
 
 @contextmanager
-def database(url: str) -> Iterator[Database]:
+def database() -> Iterator[Database]:
     """A transaction."""
+    global _connection
     time.sleep(float(os.environ.get(DISTANCE, "0")))
-    connection = _connections.get(url)
-    if connection is None or connection.closed:
-        connection = _connections[url] = psycopg.connect(url, autocommit=True)
-    with connection.transaction():
-        yield connection
+    if _connection is None or _connection.closed:
+        _connection = psycopg.connect(os.environ[DATABASE], autocommit=True)
+    with _connection.transaction():
+        yield _connection
 
 
-def close(url: str) -> None:
+def close() -> None:
     """The connection of this process."""
-    connection = _connections.pop(url, None)
-    if connection is not None:
-        connection.close()
+    global _connection
+    if _connection is not None:
+        _connection.close()
+        _connection = None
 
 
-def create(url: str) -> None:
+def create() -> None:
     """The tables, if they are not there, with hotels, flights and customers."""
     chance = random.Random(1)
-    with database(url) as db:
+    with database() as db:
         db.execute(SCHEMA)
         for kind, count in (("hotel", HOTELS), ("flight", FLIGHTS)):
             for city in CITIES:
@@ -85,10 +90,10 @@ def hashed(password: str) -> str:
     return hashlib.sha256(password.encode()).hexdigest()
 
 
-def problems(url: str) -> list[str]:
+def problems() -> list[str]:
     """What is wrong with the books; nothing, if all is well."""
     found = []
-    with database(url) as db:
+    with database() as db:
         wrong = db.execute(
             """
             SELECT id, %s - capacity, count(trip.txn) FROM item LEFT JOIN trip ON id IN (hotel, flight)

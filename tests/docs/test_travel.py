@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from onceflow import Engine, Secret
 from tests.docs.test_examples import ENVIRONMENT, EXAMPLES
 
 MOST_SECONDS = 300
@@ -63,6 +64,27 @@ def test_one_attempt_in_ten_fails_and_each_trip_is_ordered_once(
     _, ordered = serve(tmp_path, *arguments, "--failures", "0.1")
 
     assert 0 < ordered == orders(postgres_url)
+
+
+def test_the_journal_may_be_in_the_same_database(tmp_path: Path, postgres_url: str) -> None:
+    arguments = ["--database", postgres_url, "--journal", "database", "--requests", "20", "--reserve-only"]
+
+    _, ordered = serve(tmp_path, *arguments, "--failures", "0.1")
+
+    assert 0 < ordered == orders(postgres_url)
+    assert not (tmp_path / ".onceflow" / "journal.db").exists()
+
+
+def test_a_customer_is_known_by_the_password(tmp_path: Path, postgres_url: str) -> None:
+    from travel import looking, world
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(world.DATABASE, postgres_url)
+        world.create()
+        with Engine(tmp_path / "home", workers=1) as engine:
+            given = ["password 1", "password 2"]
+            assert [engine.run(looking.user.bind("customer 1", Secret(each))) for each in given] == [True, False]
+        world.close()
 
 
 def test_an_agency_that_is_killed_goes_on_with_its_trips(tmp_path: Path, postgres_url: str) -> None:

@@ -239,7 +239,7 @@ def test_two_homes_share_a_bucket_without_meeting(tmp_path: Path, s3: S3Server) 
         ("s3:///prefix", "it names no bucket"),
         ("s3://me:mine@bucket", "credentials belong into the environment"),
         ("s3://bucket?secret_access_key=x", "secret_access_key looks like a credential"),
-        ("az://account/container?sas_token=x", "sas_token looks like a credential"),
+        ("az://container?sas_token=x", "sas_token looks like a credential"),
         ("file:relative", "file:///its/path"),
         ("memory:///", "must outlive the process"),
     ],

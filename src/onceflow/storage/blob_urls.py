@@ -2,7 +2,7 @@
 
     s3://bucket/prefix?region=eu-central-1        S3, or what speaks its protocol (`endpoint=https://…`)
     gs://bucket/prefix                            Google Cloud Storage
-    az://account/container/prefix                 Azure Blob Storage
+    az://container/prefix?account_name=account    Azure Blob Storage
     file:///mnt/shared/blobs                      a folder
     memory:///                                    memory of this process, for tests
 
