@@ -9,8 +9,8 @@ and there is little to overlap. *PostgreSQL*: the same, but the journal is in a 
 of the database, and each commit of the journal, takes 20 ms longer, as if they were reached through a network. The
 database with the trips is there to be locked, and does not sync; the journal does.
 
-If everything far takes as long, a trip whose saves overlap takes six times that, one whose saves do not takes seven: that
-`finish` has begun must be durable before it does, and nothing overlaps with that.
+If all that is far takes as long, a trip whose saves overlap takes six times that, one whose saves do not takes seven:
+that `finish` has begun must be durable before it does, and nothing overlaps with that.
 """
 
 from __future__ import annotations
