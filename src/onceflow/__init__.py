@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from onceflow.authoring.actors import Exclusive, actor, actor_statistics, const, create, later
 from onceflow.authoring.checking import check
 from onceflow.authoring.refs import ref
 from onceflow.authoring.retries import Retry
@@ -9,6 +10,8 @@ from onceflow.authoring.tasks import AsyncTask, Task, task
 from onceflow.authoring.workflows import Workflow, workflow
 from onceflow.core.graph import Graph
 from onceflow.errors import (
+    ActorLost,
+    ActorNotReturned,
     AmbiguousRun,
     BadSnapshot,
     BrokenPromise,
@@ -20,6 +23,7 @@ from onceflow.errors import (
     IllegalEvent,
     InputNotSent,
     InsideTask,
+    InvalidActor,
     InvalidGraph,
     InvalidOption,
     InvalidRef,
@@ -47,6 +51,7 @@ from onceflow.errors import (
     RunPaused,
     RunTimedOut,
     SecretUnavailable,
+    SharedActor,
     Stopped,
     StorageClosed,
     StorageDamaged,
@@ -57,6 +62,7 @@ from onceflow.errors import (
     TaskFailed,
     TaskNotFound,
     TaskTimedOut,
+    UnfinishedCalls,
     UnpicklableArgument,
     UnpicklableOutput,
     UnpicklableTask,
@@ -67,6 +73,7 @@ from onceflow.errors import (
     WrongArguments,
     WrongParts,
 )
+from onceflow.values.actors import ActorRef, ActorStatistics
 from onceflow.values.context import current
 from onceflow.values.putting import put
 from onceflow.values.refs import Ref
@@ -123,6 +130,10 @@ if TYPE_CHECKING:
     from onceflow.planning.tasks import TaskStatistics
 
 __all__ = [
+    "ActorLost",
+    "ActorNotReturned",
+    "ActorRef",
+    "ActorStatistics",
     "AmbiguousRun",
     "AsyncTask",
     "AttemptInfo",
@@ -135,6 +146,7 @@ __all__ = [
     "Estimate",
     "Event",
     "ExceptionLost",
+    "Exclusive",
     "Failed",
     "Fiber",
     "FrameInfo",
@@ -143,6 +155,7 @@ __all__ = [
     "IllegalEvent",
     "InputNotSent",
     "InsideTask",
+    "InvalidActor",
     "InvalidGraph",
     "InvalidOption",
     "InvalidRef",
@@ -179,6 +192,7 @@ __all__ = [
     "RunTimedOut",
     "Secret",
     "SecretUnavailable",
+    "SharedActor",
     "Statistics",
     "Status",
     "Stopped",
@@ -194,6 +208,7 @@ __all__ = [
     "TaskNotFound",
     "TaskStatistics",
     "TaskTimedOut",
+    "UnfinishedCalls",
     "UnpicklableArgument",
     "UnpicklableOutput",
     "UnpicklableTask",
@@ -206,9 +221,13 @@ __all__ = [
     "Workflow",
     "WrongArguments",
     "WrongParts",
+    "actor",
+    "actor_statistics",
     "cancel",
     "check",
     "configure",
+    "const",
+    "create",
     "current",
     "delete",
     "estimate",
@@ -217,6 +236,7 @@ __all__ = [
     "for_each",
     "get_output",
     "info",
+    "later",
     "limit",
     "list_attempts",
     "list_runs",

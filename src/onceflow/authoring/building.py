@@ -52,7 +52,8 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
         from onceflow.authoring.loops.fusing import fused
 
         replaced = fused(sink, _arguments)
-    readings = _read_all(replaced.get(sink, sink), hold, replaced)
+    contents = Contents()
+    readings = _read_all(replaced.get(sink, sink), contents, hold, replaced)
     positions = {reading.node: position for position, reading in enumerate(readings)}
     ids = number_ids([reading.node._task.name for reading in readings])
     buffers: dict[Any, pickle.PickleBuffer] = {}
@@ -64,6 +65,7 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
                 options=reading.node._task.core_options,
                 edges=reading.edges(positions),
                 parts=reading.node._task.settings.num_returns,
+                takes=reading.takes(contents) if reading.node._task._shape.takes else (),
                 fingerprint=reading.fingerprint(),
                 call=Call(reading.node._task, reading.template(buffers)),
                 turn=reading.node._turn,
@@ -119,6 +121,22 @@ class _Reading:
 
     def edges(self, positions: Mapping[TaskNode, int]) -> tuple[Edge, ...]:
         return tuple([(positions[parent], mask) for parent, mask in self.parents.items()])
+
+    def takes(self, contents: Contents) -> tuple[Edge, ...]:
+        """What is read by parameters that are declared `Exclusive`, by the numbers of the edges."""
+        shape = self.node._task._shape
+        taken: dict[TaskNode, int] = {}
+        for name, value in shape.items(*_arguments(self.node)):
+            if name in shape.takes or (name.startswith("**") and "**" in shape.takes):
+                walk = Walk(contents)
+                walk.encode(value)
+                for handle in walk.handles:
+                    if isinstance(handle, NodeHandle):
+                        parent, part = self._source(handle)
+                        assert parent is not None
+                        every = (1 << parent._task.settings.num_returns) - 1
+                        taken[parent] = taken.get(parent, 0) | (every if part is None else 1 << part)
+        return tuple([(number, taken[parent]) for number, parent in enumerate(self.parents) if parent in taken])
 
     def fingerprint(self) -> str:
         if not self._encoded:
@@ -193,9 +211,10 @@ def _by_ref(handles: Sequence[Handle]) -> tuple[int, ...]:
     return tuple([number for number, handle in enumerate(handles) if isinstance(handle, Ref | RefNode)])
 
 
-def _read_all(sink: TaskNode, hold: Hold | None, replaced: Mapping[TaskNode, TaskNode]) -> list[_Reading]:
+def _read_all(
+    sink: TaskNode, contents: Contents, hold: Hold | None, replaced: Mapping[TaskNode, TaskNode]
+) -> list[_Reading]:
     """Every node that leads to the sink, each after its parents."""
-    contents = Contents()
     finished: list[_Reading] = []
     seen = {sink}
     first = _Reading(sink, contents, hold, replaced)

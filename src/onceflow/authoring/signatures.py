@@ -9,6 +9,9 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from onceflow.authoring.actors import is_exclusive
+
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -26,6 +29,7 @@ class Shape:
         "required",
         "required_keywords",
         "signature",
+        "takes",
     )
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -49,6 +53,9 @@ class Shape:
         """Positional arguments that are enough if there are no keywords."""
         self.most: float = float("inf") if self.any_position else len(self.positional)
         self.named = frozenset(p.name for p in parameters)
+        self.takes = frozenset(_STARS.get(p.kind, p.name) for p in parameters if is_exclusive(p.annotation))
+        """Parameters whose actors are for the function alone, by the names that `items` gives them; `*` and `**` for
+        further positions and keywords."""
 
     def fits(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Whether the function could be called like this."""

@@ -20,6 +20,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -77,7 +78,9 @@ class HeldRef(msgspec.Struct, frozen=True, gc=False):
     origin: int
     """Its place among the refs that the attempt was given; -1 if it has made it."""
     content: bytes | Object | None
-    """What it refers to, if the attempt has made it."""
+    """What it refers to, if the attempt has made it. Of an actor: the snapshot that was taken, if one was."""
+    actor: Any = None
+    """The actor that lives, if it is one."""
 
 
 class Segment:

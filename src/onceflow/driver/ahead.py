@@ -77,4 +77,5 @@ def _prepare(row: Row, before: Row, attempt: int, inputs: Inputs, key: str) -> A
             values.append(value[0])
         else:
             return None
-    return Ahead(Work(row.id, row.node.task, attempt, call, values, row.node.parts, key), fed)
+    work = Work(row.id, row.node.task, attempt, call, values, row.node.parts, key, keep=row.checkpoint)
+    return Ahead(work, fed)

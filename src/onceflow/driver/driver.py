@@ -26,6 +26,7 @@ from onceflow.core.rows import Row
 from onceflow.core.run import Run
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import ahead, entries
+from onceflow.driver.actors import Instance, Version
 from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
 from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
@@ -238,10 +239,14 @@ class Driver:
         refs: list[RefPart] = []
         for ref in held:
             came = work.refs if ref.origin >= 0 else None
+            holders = sum([1 << part for part in ref.holders])
+            if ref.actor is not None:
+                contents.append(Version(ref.actor, ref.content))
+                refs.append(RefPart(holders, actor=True))
+                continue
             content = ref.content if came is None else came.contents[ref.origin]
             assert content is not None
             contents.append(content)
-            holders = sum([1 << part for part in ref.holders])
             refs.append(RefPart(holders, None if came is None else came.sources[ref.origin]))
         unused: list[Part] = [b""] * (work.parts - len(parts))  # a graph is one part, whatever was declared
         return [*parts, *unused, *contents], tuple(refs)
@@ -269,15 +274,16 @@ class Driver:
         too often, what was saved of a ref is good for nothing, and that is a failure of the task."""
         if not self._take(work):
             return
-        assert work.refs is not None
         what = (work.node, work.undo)
         met = self._deaths[what] = self._deaths.get(what, 0) + 1
         if met >= MOST_DEATHS:
             del self._deaths[what]
-            ids = ", ".join([work.refs.ids[place] for place in refs])
+            named = [] if work.refs is None else work.refs.ids
+            ids = ", ".join([named[place] if place >= 0 else "an actor that it made" for place in refs])
             self._note_raised(work, dump(LostForGood(work.node, ids), "the engine"), permanent=False)
             return
-        self._saving.lose([work.refs.contents[place] for place in refs], (work.node, work.attempt))
+        contents = [] if work.refs is None else [work.refs.contents[place] for place in refs if place >= 0]
+        self._saving.lose(contents, (work.node, work.attempt))
         self.tell(events.Ended(work.node, work.attempt))
 
     def ended(self, work: Work) -> None:
@@ -304,6 +310,11 @@ class Driver:
             self._events.append(events.Ended(held.command.node, held.command.attempt))
         if self._events and not self._busy:
             self._work_off(())
+
+    def lost_actor(self, actor: Instance) -> None:
+        """It lives no more. Attempts that use it are answered as ever."""
+        if not self.over and (gone := self._outputs.lose_actor(actor)):
+            self.tell(events.Lost(tuple(gone)))
 
     def forget(self, node: str, part: int | None = None) -> bool:
         """What is in memory of a node's output is no more: one part, or all of it. Whoever shares it has lost it, too.
@@ -473,7 +484,7 @@ class Driver:
                 row = self.run.rows[command.node]
                 if command.private:
                     self._private.add(command.attempt)
-                needs = self._inputs.of_attempt(row)
+                needs = self._inputs.of_attempt(row, private=command.private)
                 if command.durable or needs.in_journal:
                     self._hold(command, needs)
                 else:
@@ -573,6 +584,7 @@ class Driver:
             read.spans,
             read.refs,
             failures=row.failures,
+            keep=row.checkpoint or command.private,
         )
         self._launch(work)
         if row.effect == "none" and row.consumers:

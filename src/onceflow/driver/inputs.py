@@ -13,6 +13,8 @@ import msgspec
 
 from onceflow.core.graph import narrow, widen
 from onceflow.core.rows import Row
+from onceflow.core.taking import taken_by
+from onceflow.driver.actors import Use, Version
 from onceflow.driver.outputs import Outputs, Part
 from onceflow.driver.work import GivenRefs, Store
 
@@ -29,7 +31,7 @@ Value = list[Part | Key]
 class FoundRefs:
     """The refs in what is read. As in `GivenRefs`, but that some contents have yet to be read from the journal."""
 
-    __slots__ = ("contents", "ids", "inner", "instead", "places", "sources", "tables")
+    __slots__ = ("actors", "contents", "ids", "inner", "instead", "places", "sources", "tables")
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -37,6 +39,7 @@ class FoundRefs:
         self.contents: Value = []
         self.inner: dict[int, list[int]] = {}
         self.tables: dict[int, list[int]] = {}
+        self.actors: dict[int, Use] = {}
         self.instead: list[int] = []
         """Places among the inputs where a ref itself is read."""
         self.places: dict[Key, int] = {}
@@ -87,20 +90,43 @@ class Inputs:
         self._swept = 0
         """How many were left of `_carried` when it was last swept."""
 
-    def of_attempt(self, row: Row) -> Needs:
-        """What the slots of its arguments read."""
+    def of_attempt(self, row: Row, *, private: bool = False) -> Needs:
+        """What the slots of its arguments read. `private`: it is run for an undo."""
         slots = row.node.call.slots
         if not slots:
             return NOTHING
         values = [self._find(row.parents[edge][0], part) for edge, part in slots]
-        return Needs(values, self._refs_of(row, {}))
+        refs = self._refs_of(row, {})
+        if refs is not None and refs.actors:
+            self._use_actors(row, refs, private=private)
+        return Needs(values, refs)
+
+    def _use_actors(self, row: Row, refs: FoundRefs, *, private: bool) -> None:
+        """Takes those that are for this attempt alone: from now on others do not find them."""
+        taken = {(parent.id, part) for parent, part in taken_by(row)}
+        for place in refs.actors:
+            if refs.sources[place] in taken:
+                node, part = refs.sources[place]
+                version = refs.contents[place]
+                if private and isinstance(rebuilt := self._outputs.get_privately(node, part), Version):
+                    refs.actors[place] = "copy"
+                    refs.contents[place] = rebuilt.use("copy")
+                elif isinstance(version, Version):
+                    refs.actors[place] = "take"
+                    refs.contents[place] = version.use("take")
 
     def of_undo(self, row: Row, *, with_output: bool) -> Needs:
         """The same for its undo, which sees what the attempt saw, and perhaps what it returned."""
         carried = self._carried.get(row.id, {})
         values = [self._find(row.parents[edge][0], part, carried) for edge, part in row.node.call.slots]
         output = self._find(row, None) if with_output else None
-        return Needs(values, self._refs_of(row, carried, output=with_output), output)
+        refs = self._refs_of(row, carried, output=with_output)
+        if refs is not None:
+            for place in refs.actors:
+                refs.actors[place] = "copy"
+                if isinstance(version := refs.contents[place], Version):
+                    refs.contents[place] = version.use("copy")
+        return Needs(values, refs, output)
 
     def output(self, row: Row) -> Needs:
         """Its own output, as a whole."""
@@ -123,7 +149,10 @@ class Inputs:
         if refs is not None:
             # Of an output that an undo cannot see any more, the refs may be gone as well: nobody asks for them.
             contents = [stored.get(part, b"") if isinstance(part, tuple) else part for part in refs.contents]
-            given = GivenRefs(refs.ids, refs.sources, contents, refs.inner, refs.tables)
+            for place, use in refs.actors.items():
+                if not isinstance(found := contents[place], Version):  # only the journal had it
+                    contents[place] = self._version(*refs.sources[place], found).use(use)
+            given = GivenRefs(refs.ids, refs.sources, contents, refs.inner, refs.tables, refs.actors)
             for place in refs.instead:
                 parts[place] = b""
         return Read(parts, spans, given, len(values) > len(needs.values))
@@ -211,8 +240,17 @@ class Inputs:
             found.places[source] = len(found.ids)
             found.ids.append(self._maker_of(row.id, part))
             found.sources.append(source)
-            found.contents += self._find(row, part, carried)
+            content = self._find(row, part, carried)
+            if row.refs is not None and part >= row.node.parts and row.refs.parts[part - row.node.parts].actor:
+                found.actors[found.places[source]] = "share"
+                if not isinstance(content[0], tuple):
+                    content = [self._version(row.id, part, content[0])]
+            found.contents += content
         return found.places[source]
+
+    def _version(self, node: str, part: int, found: Part) -> Version:
+        row = self._rows.get(node)
+        return self._outputs.version(node, 0 if row is None else row.attempt, part, found)
 
     def _maker_of(self, node: str, part: int) -> str:
         row = self._rows.get(node)

@@ -12,6 +12,7 @@ import msgspec
 
 from onceflow.core.refs import RefPart
 from onceflow.data.objects import Object
+from onceflow.driver.actors import Instance, Version
 from onceflow.values.packing import SMALL
 
 
@@ -29,7 +30,7 @@ class SavedBlob(msgspec.Struct, frozen=True, gc=False):
     reference: str
 
 
-Part = bytes | Object | Blob
+Part = bytes | Object | Blob | Version
 
 
 class Outputs:
@@ -80,6 +81,27 @@ class Outputs:
                         gone.append((node, number))
         return gone
 
+    def version(self, node: str, attempt: int, part: int, found: Part) -> Version:
+        """A version of an actor, which everybody who asks for it shares from now on."""
+        if isinstance(found, Version):
+            return found
+        version = Version(None, found)
+        held = self._parts.get(node)
+        if held is None or held[0] == attempt:
+            self.put_part(node, attempt, part, version)
+        return version
+
+    def lose_actor(self, actor: Instance) -> list[tuple[str, int]]:
+        """It lives no more. Returns the parts that cannot be read any more."""
+        gone: list[tuple[str, int]] = []
+        for node, parts in [*((node, held[1]) for node, held in self._parts.items()), *self._private.items()]:
+            for number, part in enumerate(parts):
+                if isinstance(part, Version) and part.instance is actor:
+                    part.instance = None
+                    if not part.is_there:
+                        gone.append((node, number))
+        return gone
+
     def forget(self, node: str, part: int | None) -> list[tuple[str, int]]:
         """Lose what is in memory of this part, or of all, and what others have of it. Returns all that is lost."""
         parts = self._parts.get(node, (0, []))[1]
@@ -114,7 +136,11 @@ class Outputs:
         replaced: dict[Object, Blob] = {}
         for node, (attempt, parts) in self._parts.items():
             for number, part in enumerate(parts):
-                if isinstance(part, Object) and part in objects:
+                if isinstance(part, Version) and isinstance(part.snapshot, Object) and part.snapshot in objects:
+                    part.snapshot = saved(node, number, attempt)
+                    if not part.is_there:
+                        gone.append((node, number))
+                elif isinstance(part, Object) and part in objects:
                     blob = parts[number] = saved(node, number, attempt)
                     if blob is None:
                         gone.append((node, number))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from onceflow.core import events
 from onceflow.core.rows import Row
 from onceflow.data.objects import Object
+from onceflow.driver.actors import Version
 from onceflow.driver.inputs import Inputs
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
 from onceflow.driver.work import Host, Store
@@ -84,6 +85,12 @@ class Saving:
         value = self._inputs.resolve(save.node, save.part)
         if isinstance(value, tuple):  # a ref that came in, is saved with who had it before, and not in memory
             value = self._store.values({value})[value]
+        if isinstance(value, Version):
+            assert value.snapshot is not None
+            value = value.snapshot
+            if isinstance(value, bytes) and is_small(value):
+                self._answer(save, value)
+                return
         if isinstance(value, Blob):
             self._answer(save, value.reference)
         elif _is_live(value):
@@ -171,6 +178,9 @@ class Saving:
 
     def _answer(self, save: Save, form: Form) -> None:
         self._note(save, form)
+        version = self._outputs.get(save.node, save.part)
+        if isinstance(version, Version) and isinstance(form, str):
+            version.snapshot = Blob(form)  # the memory is not needed any more
         self._driver.saved(save)
 
     def _note(self, save: Save, form: Form) -> None:
@@ -194,7 +204,11 @@ class Saving:
 
     def lose(self, forms: Sequence[Part], *attempts: tuple[str, int]) -> None:
         """What refs of users refer to, in their live forms, is gone, and these attempts have met it."""
-        lost = self._outputs.lose_live(forms, self._form)
+        lost = self._outputs.lose_live([form for form in forms if not isinstance(form, Version)], self._form)
+        for version in forms:
+            if isinstance(version, Version) and version.instance is not None:
+                lost += self._outputs.lose_actor(version.instance)
+                version.instance = None
         self._driver.tell(events.Lost(tuple(lost), attempts))
 
     def release(self, node: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from onceflow.data.objects import Object
+from onceflow.driver.actors import Use
 from onceflow.driver.outputs import Part
 from onceflow.storage.journal import Request
 from onceflow.values.variables import Updates
@@ -30,6 +31,8 @@ class GivenRefs(msgspec.Struct, frozen=True, gc=False):
     tables: dict[int, list[int]]
     """Place among `Work.inputs` → for each number of a ref in it, its place here, or -1. An empty input stands for the
     first of them itself."""
+    actors: dict[int, Use] = {}
+    """Places of those that are actors → how the attempt uses them."""
 
 
 class Work(msgspec.Struct, frozen=True, gc=False):
@@ -56,6 +59,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     if no attempt finished, or if it has been forgotten."""
     failures: int = 0
     """How often it has raised before."""
+    keep: bool = False
+    """Whether snapshots are to be taken of the actors that it returns."""
 
 
 class Ahead(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,7 @@ from typing import Any
 from onceflow.driver.driver import Ending
 from onceflow.driver.outputs import Blob, Part
 from onceflow.errors import OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
-from onceflow.values import failures, packing
+from onceflow.values import actors, failures, packing
 from onceflow.values.refs import Ref, ValueRef, is_own, restore
 
 Map = Callable[[str], memoryview]
@@ -28,10 +28,12 @@ def value_of(ending: Ending, run: str, name: str | None, map: Map) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _ref(part: Part, id: str, map: Map) -> Ref[Any]:
+def _ref(part: Part, id: str, map: Map) -> Any:
     content = _content(part, map)
     if is_own(content):
         return restore(content)
+    if actors.is_snapshot(content):
+        return actors.restore(content)  # outside of tasks an actor is an ordinary object
     return ValueRef(id, lambda: _load(part, map, ()), "a run, whose result it is in")
 
 

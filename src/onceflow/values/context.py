@@ -41,6 +41,9 @@ class Link(Protocol):
     def variable(self, token: int, name: str) -> bytes | None:
         """The packed value of a task variable that is committed in the run of a job, if there is one."""
 
+    def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """An actor that belongs to the job that runs here (`values.actors`)."""
+
 
 _links: list[Link] = []
 """At most one."""
@@ -60,6 +63,15 @@ def _note_lost(id: str) -> None:
 
 
 RefLost.noticed.append(_note_lost)
+
+MADE = -1
+"""Stands for the place of something that a job has made itself, among what it lost."""
+
+
+def note_lost(token: int, place: int = MADE) -> None:
+    """Something is gone that a job needs: it does not count."""
+    came.setdefault(token, {})
+    _lost.setdefault(token, set()).add(place)
 
 
 def take_lost(token: int) -> list[int]:

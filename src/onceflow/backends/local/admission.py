@@ -106,7 +106,7 @@ class Admission:
                 shared = _sum(shared, self.needs(job))
         one = self._counted(Needs(1.0, 0))
         for worker in workers:
-            if len(worker.queue) > known.get(worker.pid, 0):
+            if not worker.host and len(worker.queue) > known.get(worker.pid, 0):
                 lanes[worker.pid] = _larger(lanes.get(worker.pid, NOTHING), one)
         return Room(self, lanes, shared)
 

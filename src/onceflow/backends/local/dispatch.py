@@ -165,6 +165,16 @@ class Dispatcher:
         """Gives a job to this worker, whatever is queued. False if the worker lags behind."""
         return self._give(worker, [(job, self.estimates.expected(job.function))], now)
 
+    def give_alone(self, worker: Worker, job: Job, now: float) -> bool:
+        """Gives a job that was never queued to the worker that is for it. False if the worker is gone."""
+        if not worker.give([(job, 0.0)], self.shipped, self.path, self._shelf):
+            return False
+        worker.heard = now
+        self.dispatched += 1
+        self.holders[job.token] = worker
+        self._admission.note_given([job])
+        return True
+
     def _give(self, worker: Worker, given: list[tuple[Job, float]], now: float) -> bool:
         was_empty = not worker.queue
         if not worker.give(

@@ -30,6 +30,7 @@ import time
 import traceback
 
 from onceflow.backends.local import leash, output, process
+from onceflow.backends.local.actors import hosting
 from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, send
 from onceflow.backends.local.reports import STANDARD
 from onceflow.data import memory
@@ -49,7 +50,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 
-WORKER, PORTER = "onceflow-worker", "onceflow-porter"
+WORKER, PORTER, ACTOR = "onceflow-worker", "onceflow-porter", "onceflow-actor"
 """What the processes call themselves, for those who look at a list of them."""
 
 
@@ -144,7 +145,7 @@ class _Server:
             elif isinstance(received[0], Start):
                 self._fork_porter(received[0], received[1])
             else:
-                self._fork(received[0])
+                self._fork(received[0], received[1])
         return True
 
     def _fork_porter(self, start: Start, descriptors: tuple[int, ...]) -> None:
@@ -170,7 +171,8 @@ class _Server:
         self._porters[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)
 
-    def _fork(self, wish: Spawn) -> None:
+    def _fork(self, wish: Spawn, listeners: tuple[int, ...]) -> None:
+        """`listeners`: the socket of the actor that the worker is for, if it is for one."""
         lane, workers_lane = pair()
         side, workers_side = pair()
         channel, workers_channel = pair()
@@ -184,7 +186,9 @@ class _Server:
         pid = os.fork()
         if pid == 0:
             try:
-                self._become_worker(parent, (lane, side, channel))
+                self._become_worker(parent, (lane, side, channel), ACTOR if wish.host else WORKER)
+                for listener in listeners:
+                    hosting.adopt(listener)
                 output.take_over([writing for _, writing in pipes])
                 streams = dict(zip(readers, STANDARD, strict=False))
                 process.run(workers_lane, workers_side, workers_channel, page, streams, wish)
@@ -196,18 +200,22 @@ class _Server:
         pidfd = os.pidfd_open(pid)
         self._workers[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)
-        send(self._connection, Born(pid), (lane.fileno(), side.fileno(), channel.fileno(), pidfd, page, *readers))
+        send(
+            self._connection,
+            Born(pid, wish.host),
+            (lane.fileno(), side.fileno(), channel.fileno(), pidfd, page, *readers),
+        )
         for connection in (lane, workers_lane, side, workers_side, channel, workers_channel):
             connection.close()
-        for descriptor in (page, *[end for ends in pipes for end in ends]):
+        for descriptor in (page, *listeners, *[end for ends in pipes for end in ends]):
             os.close(descriptor)
 
-    def _become_worker(self, parent: int, not_mine: tuple[socket.socket, ...]) -> None:
+    def _become_worker(self, parent: int, not_mine: tuple[socket.socket, ...], name: str) -> None:
         os.setpgid(0, 0)
         library = ctypes.CDLL(None)
         library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         library.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        _call_oneself(WORKER)
+        _call_oneself(name)
         memory.raise_descriptor_limit()  # each large object may need one
         if os.getppid() != parent:
             os._exit(0)

@@ -31,6 +31,14 @@ DESCRIPTORS = 120
 """How many a packet may carry. The kernel takes 253."""
 
 
+class ActorIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An actor that a job is given."""
+
+    address: str
+    exclusive: bool
+    """Whether it is the job's alone."""
+
+
 class RefIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A ref that a job is given."""
 
@@ -39,6 +47,8 @@ class RefIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What it refers to."""
     inner: list[int] = []
     """For each number of a ref in that, its place among `Job.refs`, or -1."""
+    actor: ActorIn | None = None
+    """If it is an actor. There is no content then."""
 
 
 class RefOut(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -49,7 +59,10 @@ class RefOut(msgspec.Struct, frozen=True, array_like=True, gc=False):
     origin: int
     """Its place among `Job.refs`, if it came in with them; else -1."""
     content: bytes | Place | Live | None
-    """What it refers to, if the job has made it."""
+    """What it refers to, if the job has made it. Of an actor: the snapshot that was taken, if the job is to be
+    saved."""
+    actor: str | None = None
+    """The address, if it is an actor."""
 
 
 class Job(msgspec.Struct, array_like=True, gc=False):
@@ -99,6 +112,8 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     for the first of them itself."""
     spans: list[int] = []
     """How many of `inputs` make up each value: several are a tuple. Empty if each is a value by itself."""
+    keep: bool = False
+    """Whether snapshots are to be taken of the actors in its output."""
 
     @property
     def shares(self) -> bool:
@@ -218,6 +233,8 @@ class Spawn(msgspec.Struct, tag=8, array_like=True):
     capture: bool = False
     log_level: int = 0
     progress: bool = False
+    host: str = ""
+    """The actor that it is for, if it is for one. The packet carries the socket where it listens."""
 
 
 class Ready(msgspec.Struct, tag=9, array_like=True):
@@ -228,9 +245,10 @@ class Ready(msgspec.Struct, tag=9, array_like=True):
 
 class Born(msgspec.Struct, tag=10, array_like=True):
     """From the fork server: a worker. The packet carries its lane, side, channel, pidfd and page, and the reading ends
-    of its standard output and standard error if they are captured."""
+    of its standard output and standard error if they are captured. `host` is as in `Spawn`."""
 
     pid: int
+    host: str = ""
 
 
 class Gone(msgspec.Struct, tag=11, array_like=True):
@@ -304,8 +322,20 @@ class Told(msgspec.Struct, tag=19, array_like=True):
     known: bool = True
 
 
+class Host(msgspec.Struct, tag=20, array_like=True):
+    """From a worker: this job makes an actor, which needs a process. The packet carries the socket where it listens."""
+
+    name: str
+    token: int
+    kind: str
+    """The name of its class."""
+    cpus: float
+    memory: int
+    idle: float
+
+
 ToWorker = Batch | Recall | Cancel | Definition | Interrupt | Publish | Told | Unused
-FromWorker = Outcomes | Read | Returned | Wanted
+FromWorker = Outcomes | Read | Returned | Wanted | Host
 FromServer = Ready | Born | Gone
 Beside = Output | Progress | Hidden
 

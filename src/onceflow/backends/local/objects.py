@@ -20,7 +20,7 @@ from typing import Any
 
 from onceflow.backends.local.live import LiveValues
 from onceflow.backends.local.messages import DESCRIPTORS, Batch, Job, Outcome, Outcomes, Unused, send
-from onceflow.backends.local.refs import MadeRef
+from onceflow.backends.local.refs import JobActors, MadeRef
 from onceflow.backends.local.running import failed
 from onceflow.data.arena import Arena
 from onceflow.data.mapping import Segments
@@ -29,6 +29,8 @@ from onceflow.errors import OutputNotSent
 from onceflow.values import culprits
 from onceflow.values.packing import SMALL, Packed, unpack
 from onceflow.values.refs import Ref
+
+_adopted_numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # nobody else's
 
 TRIM = 1.0
 """Seconds between two looks at memory that is not used any more."""
@@ -46,6 +48,37 @@ class Objects:
         self._messages = itertools.count(1)
         self._trimmed = time.monotonic()
         self.live = LiveValues(self._put)
+        self._adopted: set[int] = set()
+        """Segments that others have filled, each with one object."""
+        self._dropped: list[int] = []
+        """Those of them that are no more, since somebody was told."""
+
+    def open_actors(self, job: Job) -> JobActors:
+        """For a job that has actors."""
+        from onceflow.backends.local.actors.lines import SocketActors  # most workers never need it
+
+        return SocketActors(job.task, str(job.context.get("attempt", "")), job.token, self.adopt)
+
+    def adopt(self, descriptor: int, size: int) -> Place:
+        """Memory that another process has filled is this one's from now on."""
+        with self._lock:
+            segment = next(_adopted_numbers)
+            self._own[segment] = descriptor
+            self._adopted.add(segment)
+            self._segments.add(segment, os.dup(descriptor))
+        return Place(segment, 0, size)
+
+    def _free_place(self, place: Place) -> None:
+        if place.segment not in self._adopted:
+            self._arena.free(place)
+            return
+        with self._lock:
+            self._adopted.discard(place.segment)
+            self._dropped.append(place.segment)
+            self._segments.forget([place.segment])
+            os.close(self._own.pop(place.segment))
+            for told in self._told.values():
+                told.discard(place.segment)
 
     def leave(self, packed: Packed) -> bytes | Place:
         """Puts a value where others find it. Raises `OSError` if there is no room for it."""
@@ -99,7 +132,7 @@ class Objects:
         if isinstance(part, Live):
             self.live.drop(part)
         elif isinstance(part, Place):
-            self._arena.free(part)
+            self._free_place(part)
 
     @property
     def has_spare(self) -> bool:
@@ -114,7 +147,7 @@ class Objects:
             if isinstance(freed, Live):
                 self.live.drop(freed)
             else:
-                self._arena.free(freed)
+                self._free_place(freed)
         if message.forgotten:
             self._segments.forget(message.forgotten)
 
@@ -133,7 +166,8 @@ class Objects:
             new = list(mentioned - told)
             message.number = next(self._messages)
             message.lingering = list(self._segments.lingering())
-            message.closed = message.closed + self._trim()  # it may be tried for the second time
+            message.closed = message.closed + self._trim() + self._dropped  # it may be tried for the second time
+            self._dropped = []
             for first in range(0, max(0, len(new) - DESCRIPTORS), DESCRIPTORS):
                 some = new[first : first + DESCRIPTORS]
                 send(way, Outcomes([], some), self._descriptors(some))

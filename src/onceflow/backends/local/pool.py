@@ -25,7 +25,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from onceflow.backends.local import capacity
+from onceflow.backends.local.actors.hosts import Hosts
 from onceflow.backends.local.admission import Admission, Needs
 from onceflow.backends.local.dispatch import Dispatcher
 from onceflow.backends.local.homes import Homes
@@ -36,6 +39,7 @@ from onceflow.backends.local.messages import (
     Definition,
     FromWorker,
     Gone,
+    Host,
     Interrupt,
     Job,
     Outcome,
@@ -109,8 +113,9 @@ class Pool:
     `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
     are; `died` gets process id and exit status of each worker that dies without having been asked to. All are called
     where `report` is. `lost` gets the large values that are no more because their worker died, before anything else
-    that follows from it. `variable` says what a task variable holds that a job asks for. Without `printed`, or with
-    `capture=False`, workers write to where this process does.
+    that follows from it. `variable` says what a task variable holds that a job asks for; `asked_for_host` is told that a
+    job makes an actor, and the socket where that will listen. Without `printed`, or with `capture=False`, workers write
+    to where this process does.
     """
 
     def __init__(
@@ -129,6 +134,7 @@ class Pool:
         died: Callable[[int, int | None], None] | None = None,
         lost: Callable[[list[Object]], None] | None = None,
         variable: Callable[[int, str], bytes | None] | None = None,
+        asked_for_host: Callable[[Host, int], None] | None = None,
         capture: bool = True,
         log_level: int = logging.INFO,
         environment: Mapping[str, str] | None = None,
@@ -143,6 +149,7 @@ class Pool:
         self._died = died
         self._lost = lost
         self._variable = variable
+        self._asked_for_host = asked_for_host
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
         there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
@@ -157,6 +164,7 @@ class Pool:
         self._homes = Homes(
             self._publishing, self._dispatcher, self._workers, fail=self._cannot_read, end=self._cannot_start
         )
+        self._hosts = Hosts(self._dispatcher, self._spawn_host, lambda report: self._due.append(report))
         self._due: list[Report] = []
         """Reports to be delivered with the next turn."""
         self._failure: WorkersUnavailable | None = None
@@ -194,6 +202,13 @@ class Pool:
             self._homes.add(job, live)
         else:
             self._dispatcher.add(job)
+
+    def host(self, name: str, job: Job, listener: int) -> None:
+        """Starts a job that an actor lives in, in a process of its own, which listens at this descriptor."""
+        self._hosts.start(name, job, listener)
+
+    def _spawn_host(self, name: str, listener: int) -> None:
+        self._servers[-1].spawn_host(msgspec.structs.replace(self._wish, host=name), listener)
 
     def publish(self, object: Object, then: Then) -> None:
         """Has a live value written to shared memory. `then` is called later."""
@@ -264,6 +279,8 @@ class Pool:
         others still run there, the worker gets no more jobs and ends when they have ended. It goes on if the stopped
         job was async and there are no child processes.
         """
+        if self._hosts.stop(token):
+            return
         if self._homes.remove(token):
             self._dispatcher.leave_followers(token)
             self._due += [Ended(token, started=False), *self._unfollowed()]
@@ -448,6 +465,9 @@ class Pool:
                     log.exception("%r of __main__ cannot be sent to a worker", name)
                     payload = None
                 worker.tell(Definition(name, payload))
+            case Host():
+                assert self._asked_for_host is not None
+                self._asked_for_host(message, descriptors[0])
 
     def _ended(self, worker: Worker, outcome: Outcome) -> None:
         token = outcome.token
@@ -483,7 +503,10 @@ class Pool:
                     worker.pid,
                     outcome.graph,
                     outcome.annotations,
-                    [HeldRef(ref.holders, ref.origin, self._content(ref.content, worker)) for ref in outcome.refs],
+                    [
+                        HeldRef(ref.holders, ref.origin, self._content(ref.content, worker), ref.actor)
+                        for ref in outcome.refs
+                    ],
                     outcome.writes,
                 )
             )
@@ -615,13 +638,13 @@ class Pool:
             case Ready(missing):
                 for module, problem in missing:
                     log.warning("%s could not be preloaded: %s", module, problem)
-            case Born(pid):
-                self._born(Worker(pid, server, descriptors))
+            case Born(pid, host):
+                self._born(Worker(pid, server, descriptors, host))
             case Gone(pid, status):
                 self._gone(self._workers[pid], status)
 
     def _born(self, worker: Worker) -> None:
-        worker.server.starting -= 1
+        worker.server.starting -= not worker.host
         worker.server.fruitful = True
         worker.retired = worker.server is not self._servers[-1]
         if worker.pid in self._workers:  # its fork server died, so others may have reaped it and its id is in use again
@@ -630,6 +653,8 @@ class Pool:
         self._listening.add(worker)
         for way in (worker.lane, worker.side):
             self._selector.register(way.connection, selectors.EVENT_READ, lambda way=way: self._heard_from(worker, way))
+        if worker.host:
+            self._hosts.born(worker)
 
     def _server_gone(self, server: Server) -> None:
         """Somebody killed it. Its workers die with it, and nobody can tell their exit status any more."""
@@ -644,6 +669,7 @@ class Pool:
                 self._selector.register(
                     worker.pidfd, selectors.EVENT_READ, lambda worker=worker: self._gone(worker, None)
                 )
+        self._hosts.lose()
         self._fruitless = 0 if server.fruitful else self._fruitless + 1
         if is_last and self._fruitless < FRUITLESS:
             self._open_server()

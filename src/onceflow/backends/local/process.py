@@ -18,12 +18,14 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from onceflow.backends.local.messages import (
     Batch,
     Cancel,
     Definition,
+    Host,
     Interrupt,
     Job,
     Outcome,
@@ -44,12 +46,14 @@ from onceflow.backends.local.messages import (
 from onceflow.backends.local.objects import Objects
 from onceflow.backends.local.output import Channel, Streams
 from onceflow.backends.local.progress import Reporter
+from onceflow.backends.local.refs import actors
 from onceflow.backends.local.reports import Stream
 from onceflow.backends.local.running import Functions, feed, large, skipped, without_output
 from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
 from onceflow.backends.local.variables import CHANGES, Variables
 from onceflow.values import context, masking, sealing
+from onceflow.values.actors import options_of
 from onceflow.values.functions import Main
 from onceflow.values.packing import Packed
 from onceflow.values.refs import Ref
@@ -185,6 +189,27 @@ class _Worker:
     def variable(self, token: int, name: str) -> bytes | None:
         """As `Link` has it."""
         return self._variables.read(token, name, self._mark[CHANGES])
+
+    def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """As `Link` has it."""
+        token = context.job_token.get()
+        if token not in actors:
+            running = context.running.get() or {}
+            job = Job(token, "", str(running.get("task", "")), b"", context=dict(running))
+            actors[token] = self._objects.open_actors(job)
+        return actors[token].create(kind, args, kwargs)
+
+    def ask_for_host(self, name: str, token: int, kind: type, listener: socket.socket) -> None:
+        """As `AsksForHosts` has it."""
+        cpus, memory, idle = options_of(kind)
+        try:
+            send(
+                self._side.connection,
+                Host(name, token, kind.__qualname__, cpus, memory, idle),
+                (listener.fileno(),),
+            )
+        except (BrokenPipeError, ConnectionResetError):
+            _leave()
 
     def is_told(self, token: int) -> bool:
         """As `Link` has it."""

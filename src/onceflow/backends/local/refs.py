@@ -7,13 +7,14 @@ variable, it is good for nothing any more, and says so.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from onceflow.backends.local.messages import Job, RefIn, RefOut
+from onceflow.backends.local.messages import ActorIn, Job, RefIn, RefOut
 from onceflow.data.places import Live, Place
 from onceflow.errors import InvalidRef, RefLost
 from onceflow.values import packing
+from onceflow.values.actors import ActorRef, belongs_elsewhere, is_snapshot
 from onceflow.values.context import came
 from onceflow.values.packing import Packed, Ready
 from onceflow.values.putting import GivenRef
@@ -21,7 +22,46 @@ from onceflow.values.refs import Ref, ValueRef, is_own, kept_form, live_form, re
 
 Content = bytes | Place | Live
 
+actors: dict[int, JobActors] = {}
+"""Job → its actors. Most jobs have none."""
+
 _numbers = itertools.count(1)
+
+
+class JobActors(Protocol):
+    """The actors of one job."""
+
+    def give(self, place: int, given: ActorIn) -> ActorRef[Any]:
+        """One that it is given."""
+
+    def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ActorRef[Any]:
+        """One that it makes."""
+
+    def check(self) -> None:
+        """Raises `UnfinishedCalls`, or what making one raised."""
+
+    def hand_over(self, ref: ActorRef[Any]) -> None:
+        """It is returned. Raises `InvalidRef`."""
+
+    def check_returned(self) -> None:
+        """Raises `ActorNotReturned`."""
+
+    def snapshot(self, ref: ActorRef[Any]) -> Content: ...
+
+    def close(self) -> None: ...
+
+
+class Frozen(Ref[Any]):
+    """The snapshot of an actor that is to be restored."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: bytes | memoryview) -> None:
+        self.content = content
+
+    @property
+    def _id(self) -> str:
+        return ""
 
 
 class Load(Protocol):
@@ -62,9 +102,16 @@ class MadeRef(ValueRef[Any]):
 class JobRefs:
     """The refs of one job. `load` gives the value of a content, `view` its bytes."""
 
-    __slots__ = ("_came", "_holding", "_nested", "_over", "_places", "given", "view")
+    __slots__ = ("_came", "_holding", "_job", "_nested", "_over", "_places", "given", "view")
 
-    def __init__(self, job: Job, load: Load, view: Callable[[Content], bytes | memoryview]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        load: Load,
+        view: Callable[[Content], bytes | memoryview],
+        open_actors: Callable[[Job], JobActors],
+    ) -> None:
+        self._job = job
         self._over = False
         self.view = view
         """Gives the bytes of something that the job is given."""
@@ -78,15 +125,23 @@ class JobRefs:
         self._holding: list[tuple[set[int], int, Ref[Any] | None]] = []
         """For each of those: the parts that hold it, its place in `given` or -1, and the ref itself if it was made."""
         if job.refs:
-            self.given = [self._give(ref, job, load, view) for ref in job.refs]
+            if any(ref.actor is not None for ref in job.refs):
+                actors[job.token] = open_actors(job)
+            self.given = [self._give(place, ref, job, load, view) for place, ref in enumerate(job.refs)]
             self._nested = {place for place, ref in enumerate(job.refs) if ref.inner}
             self._came = {ref._id: place for place, ref in enumerate(self.given)}
             came[job.token] = self._came
 
-    def _give(self, given: RefIn, job: Job, load: Load, view: Callable[[Content], bytes | memoryview]) -> Ref[Any]:
+    def _give(
+        self, place: int, given: RefIn, job: Job, load: Load, view: Callable[[Content], bytes | memoryview]
+    ) -> Ref[Any]:
+        if given.actor is not None:
+            return actors[job.token].give(place, given.actor)
         seen = view(given.content)
         if is_own(seen):
             return restore(seen)
+        if is_snapshot(seen):
+            return Frozen(seen)
 
         def load_now() -> Any:
             if self._over:
@@ -107,12 +162,29 @@ class JobRefs:
             if number is None:
                 number = self._places[id] = len(self._holding)
                 self._holding.append((set(), *self._find(id, ref)))
-            self._holding[number][0].add(part)
+            holders = self._holding[number][0]
+            holders.add(part)
+            if len(holders) > 1 and isinstance(ref, ActorRef):
+                raise InvalidRef(f"{ref!r} is in two parts of what {self._job.task} returned. Return it in one of them")
             return number
 
         return set_aside
 
+    def hold_in_graph(self, ref: Ref[Any]) -> int:
+        """For packing a graph: the part of the output that a ref in its arguments is."""
+        if isinstance(ref, ActorRef):
+            raise InvalidRef(
+                f"{ref!r} cannot be bound into the graph that {self._job.task} returned. Bind it where the graph is "
+                "built that the task belongs to, or make it in a task of the graph that is returned"
+            )
+        return self._job.parts + self.set_aside_for(0)(ref)
+
     def _find(self, id: str, ref: Ref[Any]) -> tuple[int, Ref[Any] | None]:
+        if isinstance(ref, ActorRef):
+            if self._job.token not in actors:
+                raise belongs_elsewhere(ref)
+            actors[self._job.token].hand_over(ref)
+            return -1, ref
         place = self._came.get(id)
         if place is not None:
             if place in self._nested:
@@ -128,11 +200,25 @@ class JobRefs:
         """What the output holds, once all its parts are packed."""
         if not self._holding:
             return []
-        return [RefOut(sorted(parts), place, _content(made, leave)) for parts, place, made in self._holding]
+        return [
+            RefOut(sorted(parts), place, self._snapshot(made), made._id)
+            if isinstance(made, ActorRef)
+            else RefOut(sorted(parts), place, _content(made, leave))
+            for parts, place, made in self._holding
+        ]
+
+    def _snapshot(self, ref: ActorRef[Any]) -> Content | None:
+        return actors[self._job.token].snapshot(ref) if self._job.keep else None
 
     def end(self) -> None:
         """What the job was given is not its own any more."""
         self._over = True
+
+
+def close_actors(token: int) -> None:
+    """The job has ended."""
+    if actors and (found := actors.pop(token, None)) is not None:
+        found.close()
 
 
 def _content(made: Ref[Any] | None, leave: Callable[[Packed], Content]) -> Content | None:

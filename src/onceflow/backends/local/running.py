@@ -12,15 +12,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onceflow.backends.local.messages import PACKET, Batch, Job, Outcome
-from onceflow.backends.local.refs import JobRefs, Load
+from onceflow.backends.local.refs import JobRefs, Load, actors, close_actors
 from onceflow.data.places import Live, Place
 from onceflow.errors import (
+    ActorNotReturned,
     FunctionNotLoaded,
     InvalidGraph,
     InvalidRef,
     InvalidVariable,
     OutputNotSent,
     SecretUnavailable,
+    SharedActor,
+    UnfinishedCalls,
     UnpicklableArgument,
     UnpicklableOutput,
     WrongParts,
@@ -36,11 +39,14 @@ if TYPE_CHECKING:
     from onceflow.backends.local.objects import Objects
 
 PERMANENT = (
+    ActorNotReturned,
     FunctionNotLoaded,
     InvalidGraph,
     InvalidRef,
     InvalidVariable,
     SecretUnavailable,
+    SharedActor,
+    UnfinishedCalls,
     UnpicklableArgument,
     UnpicklableOutput,
     WrongParts,
@@ -172,7 +178,7 @@ def execute(job: Job, known: Functions, objects: Objects, leave: Leave) -> Outco
     try:
         function = function_of(job, known)
         started = time.time()  # the first call imports a module, which says nothing about how long calls take
-        refs = JobRefs(job, objects.load, objects.view)
+        refs = JobRefs(job, objects.load, objects.view, objects.open_actors)
         args, kwargs = arguments_of(job, objects.load, refs)
         before = running.set(job.context)
         try:
@@ -191,27 +197,37 @@ def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs)
     refs.end()
     told = annotated.pop(job.token, None) if annotated else None
     wrote = variables.take(job.token)
+    held_actors = actors.get(job.token) if actors else None
+    if held_actors is not None and not job.undo:
+        held_actors.check()
     if lost := take_lost(job.token):
+        close_actors(job.token)
         return Outcome(job.token, started, ended, [], lost=lost)
     if job.undo:
+        close_actors(job.token)
         return Outcome(job.token, started, ended, [])
-    if isinstance(result, Handle) and not isinstance(result, Ref):  # a node: the function returned a graph (design 2.9)
+    is_graph = isinstance(result, Handle) and not isinstance(result, Ref)
+    if is_graph:  # a node: the function returned a graph (design 2.9)
         from onceflow.authoring.building import build_graph  # most workers never need it
 
-        aside = refs.set_aside_for(0)
-        graph = _pack_part(job, 0, build_graph(result, lambda ref: job.parts + aside(ref))).joined()
+        graph = _pack_part(job, 0, build_graph(result, refs.hold_in_graph)).joined()
         if len(graph) > PACKET:
             large[job.token] = job.task
-        held = refs.held(leave)
-        return Outcome(job.token, started, ended, [graph], graph=True, annotations=told, refs=held, writes=wrote)
-    parts = _leave_parts(job, result, leave, refs)
-    return Outcome(job.token, started, ended, parts, annotations=told, refs=refs.held(leave), writes=wrote)
+        parts: list[bytes | Place | Live] = [graph]
+    else:
+        parts = _leave_parts(job, result, leave, refs)
+    if held_actors is not None:
+        held_actors.check_returned()
+    held = refs.held(leave)
+    close_actors(job.token)
+    return Outcome(job.token, started, ended, parts, graph=is_graph, annotations=told, refs=held, writes=wrote)
 
 
 def failed(job: Job, started: float, error: BaseException) -> Outcome:
     annotated.pop(job.token, None)
     variables.take(job.token)
     failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
+    close_actors(job.token)
     lost = take_lost(job.token)
     return Outcome(job.token, started, time.time(), [], failure, _is_permanent(job, error), lost=lost)
 

@@ -69,6 +69,11 @@ class Server:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is about to be noticed
             send(self.connection, wish)
 
+    def spawn_host(self, wish: Spawn, listener: int) -> None:
+        """A worker for an actor. It does not count among those that are asked for."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            send(self.connection, wish, (listener,))
+
     def start_porter(self, start: Start, connection: socket.socket) -> None:
         """A porter at this end of a socket. If it does not come to life, the other end is closed."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

@@ -90,7 +90,7 @@ class Shared:
         job_token.set(job.token)  # each task of the loop has a context of its own
         try:
             function = function_of(job, self._known)
-            refs = JobRefs(job, self._objects.load, self._objects.view)
+            refs = JobRefs(job, self._objects.load, self._objects.view, self._objects.open_actors)
             args, kwargs = arguments_of(job, self._objects.load, refs)
             running.set(job.context)
             result = await function(*args, **kwargs)

@@ -57,9 +57,11 @@ class Given:
 class Worker:
     """A worker as the pool sees it. Sending to one that has died does nothing: its death is about to be noticed."""
 
-    def __init__(self, pid: int, server: Server, descriptors: Sequence[int]) -> None:
+    def __init__(self, pid: int, server: Server, descriptors: Sequence[int], host: str = "") -> None:
         lane, side, channel, self.pidfd, page, *pipes = descriptors
         self.pid = pid
+        self.host = host
+        """The actor that it is for, if it is for one: then it gets no other job."""
         self.server = server
         self.lane: Receiver[FromWorker] = Receiver(socket.socket(fileno=lane), FromWorker)
         self.side: Receiver[FromWorker] = Receiver(socket.socket(fileno=side), FromWorker)
@@ -113,12 +115,12 @@ class Worker:
     @property
     def usable(self) -> bool:
         """Whether it may be given jobs that share it."""
-        return not self.killed and not self.retired
+        return not self.killed and not self.retired and not self.host
 
     @property
     def open(self) -> bool:
         """Whether it may be given jobs for its lane."""
-        return self.recalled is None and not self.killed and not self.retired
+        return self.recalled is None and not self.killed and not self.retired and not self.host
 
     @property
     def mark(self) -> int:

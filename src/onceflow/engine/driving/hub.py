@@ -25,6 +25,7 @@ from onceflow.core.commands import Command
 from onceflow.core.run import Run, attempt_name
 from onceflow.data.objects import Object
 from onceflow.driver import history
+from onceflow.driver.actors import Instance
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Ahead, Work
@@ -302,6 +303,10 @@ class Hub(ABC):
         if completion is not None and completion.feeds:
             _tell_report(completion, work, report)
         self._tell(driver, lambda: workers.deliver(driver, work, report))
+
+    def _lost_actor(self, actor: Instance) -> None:
+        for driver, _ in list(self._active.values()):
+            self._tell(driver, lambda driver=driver: driver.lost_actor(actor))  # type: ignore[misc]
 
     def _lost(self, objects: Set[Object]) -> None:
         """These are no more, whoever holds them."""

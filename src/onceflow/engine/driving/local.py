@@ -100,6 +100,7 @@ class LocalHub(Hub):
             answer=self._answered,
             tell_progress=self._tell_progress,
             lost=self._lost,
+            lost_actor=self._lost_actor,
             printing=self._printing,
             log_level=level_number(self._settings.log_level),
             recording=self._recording,

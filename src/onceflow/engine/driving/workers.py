@@ -17,7 +17,8 @@ import msgspec
 from onceflow.authoring.building import WorkflowGraph
 from onceflow.authoring.calls import Call
 from onceflow.backends.local import refs
-from onceflow.backends.local.messages import Job, RefIn
+from onceflow.backends.local.actors.instances import Instances
+from onceflow.backends.local.messages import ActorIn, Job, RefIn
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.publishing import Then
 from onceflow.backends.local.reports import (
@@ -35,6 +36,7 @@ from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
 from onceflow.data.places import Live, Place
 from onceflow.driver import measuring
+from onceflow.driver.actors import Instance, Version
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Blob, Part
 from onceflow.driver.work import Ahead, GivenRefs, Work
@@ -113,7 +115,8 @@ class Workers:
     """The pool of an engine, started with the first job. `answer` is called for everything that was started, once.
 
     Without `printing`, workers write to where this process does. Else it gets what they print, and what they log from
-    `log_level` on. `recording` is told what happens to attempts, and `lost` which objects are no more.
+    `log_level` on. `recording` is told what happens to attempts, `lost` which objects are no more, and `lost_actor`
+    which actors.
     """
 
     def __init__(
@@ -128,6 +131,7 @@ class Workers:
         answer: Answer,
         tell_progress: TellProgress,
         lost: Callable[[Set[Object]], None],
+        lost_actor: Callable[[Instance], None],
         printing: Printing | None,
         log_level: int,
         recording: Recording,
@@ -178,7 +182,9 @@ class Workers:
             log_level=log_level,
             preload=preload,
             environment=environment,
+            asked_for_host=lambda wish, listener: self._actors.make(wish, listener),
         )
+        self._actors = Instances(self._pool, self._tokens.__next__, self._ship_function, lost_actor)
 
     def start(self, driver: Driver, work: Work) -> None:
         ahead = self._foresight.take(driver, work)
@@ -376,7 +382,10 @@ class Workers:
         self._foresight.when_free(driver, then)
 
     def turn(self) -> float | None:
+        look = self._actors.turn()
         timeout = self._pool.turn()
+        if look is not None:
+            timeout = look if timeout is None else min(timeout, look)
         if not self._recording.on or not self._jobs:
             return timeout
         if time.monotonic() >= self._next_look:
@@ -403,13 +412,31 @@ class Workers:
         self._foresight.close()
 
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
-        inputs = [part if isinstance(part, bytes) else self._place(token, part) for part in work.inputs]
+        inputs = [part if isinstance(part, bytes) else self._place(token, part) for part in _values(work)]
         buffers = self._find_buffers(driver, work.call.template) if work.call.template.buffers else ()
         job = make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs, buffers)
         if work.refs is not None:
-            contents = [part if isinstance(part, bytes) else self._place(token, part) for part in work.refs.contents]
-            give_refs(job, work.refs, contents)
+            contents = [
+                part if isinstance(part, bytes) else b"" if isinstance(part, Version) else self._place(token, part)
+                for part in work.refs.contents
+            ]
+            give_refs(job, work.refs, contents, self._give_actors(token, work.refs))
         return job
+
+    def _give_actors(self, token: int, given: GivenRefs) -> dict[int, ActorIn]:
+        """Those that a job is given, each where it lives. What does not live is restored."""
+        found: dict[int, ActorIn] = {}
+        for place, use in given.actors.items():
+            version = given.contents[place]
+            assert isinstance(version, Version)
+            instance = self._actors.use(token, version, lambda version=version: self._frozen(token, version))  # type: ignore[misc]
+            found[place] = ActorIn(instance.id, use == "take")
+        return found
+
+    def _frozen(self, token: int, version: Version) -> bytes | Place | Live:
+        if version.snapshot is None:
+            raise _Lost
+        return version.snapshot if isinstance(version.snapshot, bytes) else self._place(token, version.snapshot)
 
     def _find_buffers(self, driver: Driver, template: Template) -> list[bytes | Place]:
         """Where the large buffers of arguments are: they were stored when the run was submitted. Those of a graph that
@@ -483,13 +510,18 @@ class Workers:
         match report:
             case Died(tokens, worker, status):
                 for token in tokens:
-                    if token in self._errands:
+                    if self._actors.is_host(token):
+                        self._actors.host_ended(token)
+                    elif token in self._errands:
                         self._came_back(token, report)
                     elif token in self._jobs:
                         driver, work = self._take(token)
                         self._pass_on(driver, work, Died((token,), worker, status))
+                        self._actors.job_ended(token)
                     else:
                         self._ended_unasked(token)
+            case _ if self._actors.is_host(report.token):
+                self._actors.host_ended(report.token)
             case _ if report.token in self._errands:
                 self._came_back(report.token, report)
             case _ if report.token not in self._jobs:
@@ -501,19 +533,34 @@ class Workers:
                 driver, work = self._take(token)
                 failure = failures.dump(TaskTimedOut(work.node, timeout), "the engine")
                 self._pass_on(driver, work, Raised(token, failure, False, 0.0, 0.0, 0))
+                self._actors.job_ended(token)
             case _:
                 self._pass_on_asked(report)
 
     def _pass_on_asked(self, report: Finished | Raised | MetLost | Ended) -> None:
         driver, work = self._take(report.token)
         self._pass_on(driver, work, report)
+        self._actors.job_ended(report.token)
         if self._foresight.expects(driver, work.attempt + 1):
             self._stop_ahead(driver)
 
     def _pass_on(self, driver: Driver, work: Work, report: Report) -> None:
         if self._recording.on:
             self._recording.tell_end(driver.id, work, report)
-        self._answer(driver, work, report)
+        if type(report) is Finished and any(ref.actor is not None for ref in report.refs):
+            self._return_actors(driver, work, report)
+        else:
+            self._answer(driver, work, report)
+
+    def _return_actors(self, driver: Driver, work: Work, report: Finished) -> None:
+        held = [
+            ref if ref.actor is None else msgspec.structs.replace(ref, actor=self._actors.returned(ref.actor))
+            for ref in report.refs
+        ]
+        self._answer(driver, work, msgspec.structs.replace(report, refs=held))
+        for ref in held:
+            if ref.actor is not None and ref.actor.dead:
+                driver.lost_actor(ref.actor)
 
     def _ended_unasked(self, token: int) -> None:
         self._opened.pop(token, None)
@@ -604,13 +651,16 @@ def make_job(
         cpus=None if work.undo else settings.cpus,
         memory=0 if work.undo else settings.memory,
         spans=list(work.spans),
+        keep=work.keep,
     )
 
 
-def give_refs(job: Job, given: GivenRefs, contents: Sequence[bytes | Place | Live]) -> None:
-    """`contents` are where those of the refs are found."""
+def give_refs(
+    job: Job, given: GivenRefs, contents: Sequence[bytes | Place | Live], actors: Mapping[int, ActorIn]
+) -> None:
+    """`contents` are where those of the refs are found, and `actors` those that are actors, by their places."""
     job.refs = [
-        RefIn(id, content, given.inner.get(place, []))
+        RefIn(id, content, given.inner.get(place, []), actors.get(place))
         for place, (id, content) in enumerate(zip(given.ids, contents, strict=True))
     ]
     job.tables = given.tables
@@ -639,6 +689,13 @@ def deliver(driver: Driver, work: Work, report: Report) -> None:
 
 def _copy(content: memoryview, target: memoryview) -> None:
     target[:] = content
+
+
+def _values(work: Work) -> Iterable[bytes | Object | Blob]:
+    """Its inputs. An actor is never one by itself."""
+    for part in work.inputs:
+        assert not isinstance(part, Version)
+        yield part
 
 
 def _read_by(work: Work) -> Iterable[Part]:

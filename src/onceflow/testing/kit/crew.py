@@ -9,24 +9,26 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from onceflow.authoring.calls import Call, Undo
 from onceflow.backends.local import messages, running
-from onceflow.backends.local.messages import Job
-from onceflow.backends.local.refs import JobRefs
+from onceflow.backends.local.messages import ActorIn, Job
+from onceflow.backends.local.refs import JobRefs, actors
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import HeldRef
 from onceflow.data.places import Live, Place
+from onceflow.driver.actors import Version
 from onceflow.driver.driver import Driver
-from onceflow.driver.work import Ahead, Work
+from onceflow.driver.work import Ahead, GivenRefs, Work
 from onceflow.engine.default import use
 from onceflow.engine.driving.insight import Look, Progress
 from onceflow.engine.driving.workers import give_refs, make_job
 from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
+from onceflow.testing.kit.actors import KitActors
 from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.faults import Fault, Faults, When
 from onceflow.testing.kit.record import Attempt, Outcome, Record
@@ -82,6 +84,13 @@ class _Link:
 
     def variable(self, token: int, name: str) -> bytes | None:
         return self.running[token][1].driver.variables.get(name)
+
+    def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        token = context.job_token.get()
+        stage, assignment = self.running[token]
+        if token not in actors:
+            actors[token] = KitActors(Job(token, "", assignment.work.node, b""), stage.cast)
+        return actors[token].create(kind, args, kwargs)
 
     def is_told(self, token: int) -> bool:
         return token in self.running and self.running[token][1].told
@@ -155,6 +164,7 @@ class Crew:
         for assignment in list(self._assignments.values()):
             self._note(assignment, "crashed")
         self._assignments.clear()
+        self._stage.cast.die()
         self.ready.clear()
         self.reports.clear()
         self.current = None
@@ -176,6 +186,7 @@ class Crew:
         assignment, report = self.reports.pop(number)
         self._drop(assignment)
         self._stage.answered(assignment.driver, assignment.work, report)
+        self._stage.cast.job_ended(assignment.token)
 
     def run(self, number: int) -> None:
         """Let something be done."""
@@ -307,7 +318,7 @@ class Crew:
         job: Job | None = None
         try:
             job = self._job(assignment)
-            refs = JobRefs(job, _load, _view)
+            refs = JobRefs(job, _load, _view, lambda job: KitActors(job, self._stage.cast))
             args, kwargs = running.arguments_of(job, _load, refs)
             result = self._inside(assignment, job, args, kwargs)
             return self._finished(job, started, running.finished(job, started, result, Packed.joined, refs))
@@ -324,7 +335,12 @@ class Crew:
             return MetLost(job.token, outcome.lost, started, self._clock.now, 0)
         parts = [_view(part) for part in outcome.parts]
         held = [
-            HeldRef(ref.holders, ref.origin, None if ref.content is None else _view(ref.content))
+            HeldRef(
+                ref.holders,
+                ref.origin,
+                None if ref.content is None else _view(ref.content),
+                None if ref.actor is None else self._stage.cast.returned(job.token, ref.actor),
+            )
             for ref in outcome.refs
         ]
         return Finished(
@@ -347,10 +363,26 @@ class Crew:
             inputs = [self._stage.read(part) for part in work.inputs]
             job = make_job(assignment.token, "", assignment.driver, work, inputs)
             if work.refs is not None:
-                give_refs(job, work.refs, [self._stage.read(part) for part in work.refs.contents])
+                contents = [b"" if isinstance(part, Version) else self._stage.read(part) for part in work.refs.contents]
+                give_refs(job, work.refs, contents, self._give_actors(assignment.token, work.refs))
             return job
         except Exception as error:
             raise UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}") from error
+
+    def _give_actors(self, token: int, given: GivenRefs) -> dict[int, ActorIn]:
+        found: dict[int, ActorIn] = {}
+        for place, how in given.actors.items():
+            version = given.contents[place]
+            assert isinstance(version, Version)
+
+            def content(version: Version = version) -> bytes:
+                assert version.snapshot is not None
+                return self._stage.read(version.snapshot)
+
+            instance = self._stage.cast.use(token, version, content)
+            self._stage.cast.note(token, instance)
+            found[place] = ActorIn(instance.id, how == "take")
+        return found
 
     def _inside(self, assignment: Assignment, job: Job, args: Any, kwargs: Any) -> Any:
         """Calls the function as an attempt: `current()` tells of it, and waiting takes virtual time."""

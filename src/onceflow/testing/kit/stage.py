@@ -24,6 +24,7 @@ import msgspec
 from onceflow.backends.local.reports import Report
 from onceflow.data.objects import Object
 from onceflow.driver import measuring
+from onceflow.driver.actors import Version
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Work
@@ -37,6 +38,7 @@ from onceflow.errors import RefLost, StorageFull
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, SetStatus
 from onceflow.storage.memory import MemoryHome
+from onceflow.testing.kit.actors import Cast
 from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.crew import Assignment, Crew, sleep_in_task
 from onceflow.testing.kit.faults import Faults, When
@@ -121,6 +123,8 @@ class Stage(Hub):
         self._commits_left: int | None = None
         """Until the disk is full."""
         self._lock = threading.RLock()
+        self.cast = Cast()
+        """The actors that live."""
         self._crew = Crew(self, clock, faults, record)
         super().__init__(home)
         self._random.seed(seed or 0)
@@ -152,7 +156,7 @@ class Stage(Hub):
 
     def read(self, part: Part) -> bytes:
         """For the crew: an input."""
-        assert not isinstance(part, Object)  # nothing is shared here
+        assert not isinstance(part, Object | Version)  # nothing is shared here
         return part if isinstance(part, bytes) else self._kept.blobs.read(part.reference)
 
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:

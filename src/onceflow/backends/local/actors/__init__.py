@@ -1,0 +1,7 @@
+"""Actors on this host: each lives in a worker process of its own, which runs one job for as long as the actor lives.
+
+- `wire`: what an attempt and an actor say to each other, through a socket between their two processes.
+- `hosting`: the job in the actor's process, which calls its methods.
+- `lines`: the other end, in the process of the attempt.
+- `instances`: what the engine knows of actors that live: who needs them, and since when nobody does.
+"""

@@ -1,0 +1,68 @@
+"""Actors in outputs (design 2.7): what a driver knows of a version of one.
+
+A version is an actor that lives somewhere, or a snapshot of it, or both. Who takes it for itself gets the one that
+lives, and leaves the snapshot, if there is one. As with other objects, an actor lives as long as something in this
+process refers to it: the output that it is a part of, an attempt that reads it.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from onceflow.data.objects import Object
+    from onceflow.driver.outputs import Blob
+
+Use = Literal["share", "take", "copy"]
+"""How an attempt uses an actor that it is given. `copy`: what it reads is for an undo, and nobody else notices."""
+
+
+class Instance:
+    """An actor that lives. `end` is called when nobody needs it any more, from any thread."""
+
+    __slots__ = ("__weakref__", "_end", "dead", "id", "idle", "used", "version")
+
+    def __init__(self, id: str, idle: float, end: Callable[[str], None]) -> None:
+        self.id = id
+        """Where it is found."""
+        self.idle = idle
+        """Seconds for which it may stand idle if it is saved."""
+        self.used = time.monotonic()
+        """When an attempt that uses it last began or ended."""
+        self.dead = False
+        self.version: weakref.ref[Version] | None = None
+        """The version that it is now."""
+        self._end = end
+
+    def __del__(self) -> None:
+        self._end(self.id)
+
+
+class Version:
+    """One version of an actor. At least one of both is there, as long as it can be read."""
+
+    __slots__ = ("__weakref__", "instance", "snapshot")
+
+    def __init__(self, instance: Instance | None, snapshot: bytes | Object | Blob | None) -> None:
+        self.instance = instance
+        self.snapshot = snapshot
+        if instance is not None:
+            instance.version = weakref.ref(self)
+
+    @property
+    def is_there(self) -> bool:
+        return self.instance is not None or self.snapshot is not None
+
+    def use(self, how: Use) -> Version:
+        """What an attempt is given. From now on what was taken is not part of this version."""
+        if how == "share":
+            return self
+        given = Version(self.instance, self.snapshot)
+        if how == "take":
+            self.instance = None
+        elif self.snapshot is not None:
+            given.instance = None  # a copy of its own
+        return given
