@@ -1,0 +1,94 @@
+"""Actors in the memory engine: as in a real one, but that they are objects of this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onceflow import ActorNotReturned, InvalidRef, SharedActor, TaskFailed, UnfinishedCalls
+from onceflow.testing import MemoryEngine, crash_everywhere
+from tests.engine import acting
+from tests.engine.acting import (
+    add,
+    add_and_raise_once,
+    add_and_save,
+    add_async,
+    add_many,
+    add_without_leave,
+    gather,
+    keep_for_oneself,
+    leave_calls_open,
+    look,
+    make,
+    make_saved,
+    pass_on,
+)
+from tests.engine.common import traces
+
+
+@pytest.fixture
+def engine():
+    with MemoryEngine() as made:
+        yield made
+
+
+def test_an_actor_moves_through_the_graph(engine):
+    first = make.bind(3)
+    second = add.bind(first, 4)
+    assert engine.run(gather.bind(look.bind(first), look.bind(second))) == [3, 7]
+
+
+def test_an_old_version_is_read_from_what_was_saved(engine):
+    counter = make_saved.bind(10)
+    one, two = add_and_save.bind(counter, 1), add_and_save.bind(counter, 2)
+    assert engine.run(gather.bind(look.bind(counter, wait=one), look.bind(one), look.bind(two))) == [10, 11, 12]
+
+
+def test_outside_of_tasks_an_actor_is_an_ordinary_object(engine):
+    assert type(engine.run(add_and_save.bind(make.bind(1), 2))) is acting.Counter
+
+
+def test_calls_are_answered_later(engine):
+    numbers, counter = engine.run(add_many.bind(make.bind(), 3))
+    assert (numbers, counter.value()) == ([1, 2, 3], 3)
+    assert engine.run(add_async.bind(make.bind())).value() == 5
+
+
+@pytest.mark.parametrize(
+    ("node", "error"),
+    [
+        (add_without_leave, SharedActor),
+        (keep_for_oneself, ActorNotReturned),
+        (pass_on, InvalidRef),
+        (leave_calls_open, UnfinishedCalls),
+    ],
+)
+def test_the_rules_are_those_of_a_real_engine(engine, node, error):
+    with pytest.raises(TaskFailed) as caught:
+        engine.run(node.bind(make.bind()))
+    assert isinstance(caught.value.__cause__, error)
+
+
+def test_an_attempt_that_does_not_finish_leaves_nothing_of_what_it_did(engine, tmp_path: Path):
+    assert engine.run(add_and_raise_once.bind(make.bind(1), str(tmp_path / "trace"))).value() == 101
+
+
+def test_a_lost_worker_takes_with_it_what_followed_the_last_saved_version(engine, tmp_path: Path):
+    trace = str(tmp_path / "trace")
+    engine.lose_worker("add_2")
+    saved = add_and_save.bind(make.bind(1, trace), 1, trace)
+    end = add.bind(add.bind(add.bind(saved, 2, trace), 3, trace), 4, trace)
+    assert engine.run(look.bind(end)) == 11
+    assert traces(trace) == ["made", "added 1", "added 2", "added 3", "added 4", "added 2", "added 3", "added 4"]
+
+
+def scenario(engine: MemoryEngine) -> None:
+    saved = add_and_save.bind(make.bind(1), 1)
+    unsaved = add.bind(saved, 2)
+    end = add_and_save.bind(unsaved, 3)
+    assert engine.run(gather.bind(look.bind(saved), look.bind(unsaved), look.bind(end))) == [2, 4, 7]
+
+
+def test_a_crash_at_any_moment_changes_nothing():
+    crash_everywhere(scenario)
