@@ -55,7 +55,7 @@ class Reader:
         job = self.job
         job.inputs = [self._where(part) for part in job.inputs]
         if job.refs:
-            job.refs = [RefIn(ref.id, self._where(ref.content), ref.inner) for ref in job.refs]
+            job.refs = [RefIn(ref.id, self._where(ref.content), ref.inner, ref.actor) for ref in job.refs]
 
     def _where(self, part: bytes | Place | Live) -> bytes | Place | Live:
         return self.inputs[part.number].where if isinstance(part, Live) else part

@@ -30,8 +30,6 @@ from onceflow.values import culprits
 from onceflow.values.packing import SMALL, Packed, unpack
 from onceflow.values.refs import Ref
 
-_adopted_numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # nobody else's
-
 TRIM = 1.0
 """Seconds between two looks at memory that is not used any more."""
 
@@ -48,6 +46,7 @@ class Objects:
         self._messages = itertools.count(1)
         self._trimmed = time.monotonic()
         self.live = LiveValues(self._put)
+        self._adopted_numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # nobody else's
         self._adopted: set[int] = set()
         """Segments that others have filled, each with one object."""
         self._dropped: list[int] = []
@@ -62,7 +61,7 @@ class Objects:
     def adopt(self, descriptor: int, size: int) -> Place:
         """Memory that another process has filled is this one's from now on."""
         with self._lock:
-            segment = next(_adopted_numbers)
+            segment = next(self._adopted_numbers)
             self._own[segment] = descriptor
             self._adopted.add(segment)
             self._segments.add(segment, os.dup(descriptor))

@@ -233,7 +233,7 @@ def _schedule(random: Random, plan: Plan, script: bool) -> tuple[list[Bomb], Ite
     def target() -> Target:
         nonlocal mild
         chosen: Target = random.choice(kills.TARGETS) if mild else random.choice(("engine", "all"))
-        mild -= chosen in ("worker", "server")
+        mild -= chosen in ("worker", "actor", "server")
         return chosen
 
     bombs = [

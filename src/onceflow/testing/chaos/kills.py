@@ -16,10 +16,10 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from onceflow.backends.local.forkserver import PORTER
+from onceflow.backends.local.forkserver import ACTOR, PORTER, WORKER
 from onceflow.testing.chaos.ledger import Ledger
 
-Target = Literal["worker", "porter", "server", "engine", "all"]
+Target = Literal["worker", "actor", "porter", "server", "engine", "all"]
 """`server` is the fork server, with which its workers die."""
 TARGETS: tuple[Target, ...] = get_args(Target)
 
@@ -62,8 +62,8 @@ def explode(ledger: Ledger, node: str, stage: Stage) -> None:
     if target is not None:
         server = os.getppid()
         ledger.write("bomb", node, detail=f"{target} at {stage}")
-        if target == "porter":
-            _kill_porters(server, lambda: os.getppid() == server)
+        if target in ("porter", "actor"):
+            _kill_named(PORTER if target == "porter" else ACTOR, server, lambda: os.getppid() == server)
             return
         if target in ("engine", "all"):
             engine = _parent(server)
@@ -144,21 +144,22 @@ def assassinate(engine: int, target: Target, is_engine: Callable[[], bool]) -> N
     if target in ("server", "all"):
         for server in servers:
             _kill(server, lambda: is_engine() and server in children(engine))  # noqa: B023
-    if target == "porter":
+    if target in ("porter", "actor"):
+        name = PORTER if target == "porter" else ACTOR
         for server in servers:
-            _kill_porters(server, lambda: is_engine() and server in children(engine))  # noqa: B023
+            _kill_named(name, server, lambda: is_engine() and server in children(engine))  # noqa: B023
     if target == "worker":
-        workers = [(server, worker) for server in servers for worker in children(server) if name_of(worker) != PORTER]
+        workers = [(server, worker) for server in servers for worker in children(server) if name_of(worker) == WORKER]
         for parent, worker in workers[:1]:
             _kill(worker, lambda: is_engine() and parent in children(engine) and worker in children(parent))  # noqa: B023
     if target in ("engine", "all"):
         _kill(engine, is_engine)
 
 
-def _kill_porters(server: int, is_server: Callable[[], bool]) -> None:
-    for porter in children(server):
-        if name_of(porter) == PORTER:
-            _kill(porter, lambda: is_server() and porter in children(server))  # noqa: B023
+def _kill_named(name: str, server: int, is_server: Callable[[], bool]) -> None:
+    for child in children(server):
+        if name_of(child) == name:
+            _kill(child, lambda: is_server() and child in children(server))  # noqa: B023
 
 
 def _kill(pid: int, is_right: Callable[[], bool]) -> None:

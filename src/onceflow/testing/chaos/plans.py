@@ -44,6 +44,10 @@ class Step(msgspec.Struct, frozen=True):
     way: Way = "plain"
     writes: bool = False
     """Whether it writes the value that it returns to a task variable."""
+    takes: tuple[Edge, ...] = ()
+    """The edges whose actors it takes for itself, by their numbers. None if it may return a graph."""
+    actors: int = 0
+    """How many actors it makes, if it returns a value."""
     alternatives: tuple[tuple[Step, ...] | None, ...] = ()
     """The graphs that it may return; None stands for a value."""
 
@@ -66,6 +70,7 @@ def graph_of(steps: tuple[Step, ...]) -> Graph:
                 options=Options(step.checkpoint, step.deterministic, step.effect, step.retries, step.writes),
                 edges=step.edges,
                 parts=step.parts,
+                takes=step.takes,
                 call=tuple(None if nested is None else graph_of(nested) for nested in step.alternatives) or None,
             )
             for step in steps

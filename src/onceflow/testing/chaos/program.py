@@ -4,11 +4,13 @@ python program.py FOLDER LIFE
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from onceflow import Exclusive
 from onceflow.testing.chaos import lives, steps
 from onceflow.testing.chaos.plans import Step
 
@@ -17,21 +19,41 @@ class OwnTrouble(Exception):
     """An exception that only this script has."""
 
 
-def play(step: Step, folder: str, inputs: list[Any], origin: tuple[str, str] | None, ballast: bytes) -> Any:
+def play(
+    step: Step,
+    folder: str,
+    inputs: list[Any],
+    origin: tuple[str, str] | None,
+    ballast: bytes,
+    taken: Exclusive[Sequence[Any]] = (),
+) -> Any:
     try:
-        return steps.perform(step, folder, inputs, origin, own())
+        return steps.perform(step, folder, inputs, origin, own(), taken)
     except steps.Trouble as trouble:
         raise OwnTrouble(str(trouble)) from trouble
 
 
-async def play_async(step: Step, folder: str, inputs: list[Any], origin: tuple[str, str] | None, ballast: bytes) -> Any:
-    return play(step, folder, inputs, origin, ballast)
+async def play_async(
+    step: Step,
+    folder: str,
+    inputs: list[Any],
+    origin: tuple[str, str] | None,
+    ballast: bytes,
+    taken: Exclusive[Sequence[Any]] = (),
+) -> Any:
+    return play(step, folder, inputs, origin, ballast, taken)
 
 
 def take_back(
-    step: Step, folder: str, inputs: list[Any], origin: tuple[str, str] | None, output: Any, key: str
+    step: Step,
+    folder: str,
+    inputs: list[Any],
+    origin: tuple[str, str] | None,
+    output: Any,
+    key: str,
+    taken: Sequence[Any],
 ) -> None:
-    steps.undo(step, folder, inputs, origin, output, key)
+    steps.undo(step, folder, inputs, origin, output, key, taken)
 
 
 def own() -> steps.Functions:

@@ -2,7 +2,7 @@
 
 The structure comes from the simulation's generator, which favours what is hard: shared consumers, unsaved
 nondeterministic tasks above effects, parts, control-only edges, nested graphs. Added here is what only real processes
-have: large values, errors, pauses, threads and coroutines.
+have: large values, errors, pauses, threads and coroutines, and processes of actors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onceflow.values.packing import SMALL
 
 def random_plan(random: Random) -> Plan:
     """A plan whose graph is safe."""
-    steps = _steps(random, random_graph(random))
+    steps = _steps(random, random_graph(random, actors=random.random() < 0.4))
     if random.random() < 0.3:
         doomed = random.randrange(len(steps))
         steps[doomed] = msgspec.structs.replace(steps[doomed], raises=FOREVER, late=random.random() < 0.5)
@@ -58,5 +58,7 @@ def _step(random: Random, node: Node) -> Step:
         pause=random.choice((0.0, 0.0, 0.0, 0.005, 0.02)),
         way=random.choice(("plain",) * 8 + ("threads", "async")),
         writes=node.options.writes,
+        takes=() if node.call else node.takes,
+        actors=random.choice((0, 0, 0, 1, 2)) if node.takes or random.random() < 0.3 else 0,
         alternatives=tuple(None if nested is None else tuple(_steps(random, nested)) for nested in node.call or ()),
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from onceflow import Ref, Retry, Variable, current, put, task
+from onceflow import Exclusive, Ref, Retry, Variable, actor, const, create, current, later, put, task
 from onceflow.backends.local.live import WORTH_IT
 from onceflow.testing.chaos import kills
 from onceflow.testing.chaos.ledger import Ledger
@@ -64,11 +64,29 @@ class Passed(msgspec.Struct, frozen=True):
     ref: Ref[Any]
 
 
+@actor
+class Log:
+    """An actor that knows what it has been through. The last entry is the value that it was returned in."""
+
+    def __init__(self, ballast: int) -> None:
+        self.entries: list[str] = []
+        self.ballast = bytes(ballast)
+
+    def enter(self, token: str) -> None:
+        self.entries.append(token)
+
+    @const
+    def last(self) -> str:
+        return self.entries[-1]
+
+
 class Value(msgspec.Struct, frozen=True):
     node: str
     token: str
     part: int
     filler: bytes | Memory | Ref[Any]
+    actors: tuple[Log, ...] = ()
+    """All in the first part."""
     passed: tuple[Passed, ...] = ()
     """Refs that the task was given, and passes on."""
 
@@ -97,19 +115,26 @@ def _bind(
     nodes: list[Any] = []
     for step in steps:
         inputs: list[Any] = list(refs) if not nodes else []
+        taken: list[Any] = []
         after: list[Any] = []
-        for parent, parts in step.edges:
+        takes = {edge for edge, _ in step.takes}
+        for edge, (parent, parts) in enumerate(step.edges):
             every = (1 << steps[parent].parts) - 1
+            into = taken if edge in takes else inputs
             if parts == 0:
                 after.append(nodes[parent])
             elif parts == every:
-                inputs.append(nodes[parent])
+                into.append(nodes[parent])
             else:
-                inputs += [nodes[parent][part] for part in range(steps[parent].parts) if parts >> part & 1]
+                into += [nodes[parent][part] for part in range(steps[parent].parts) if parts >> part & 1]
         made = _task(step, functions)
         if after:
             made = made.options(after=after)
-        nodes.append(made.bind(step, folder, inputs, origin, ballast if not nodes else b""))
+        first = ballast if not nodes else b""
+        if step.takes:
+            nodes.append(made.bind(step, folder, inputs, origin, first, taken))
+        else:
+            nodes.append(made.bind(step, folder, inputs, origin, first))
     return nodes[-1]
 
 
@@ -128,31 +153,57 @@ def _task(step: Step, functions: Functions) -> Any:
     )(function)
 
 
-def play(step: Step, folder: str, inputs: list[Any], origin: Input | None, ballast: bytes) -> Any:
+def play(
+    step: Step,
+    folder: str,
+    inputs: list[Any],
+    origin: Input | None,
+    ballast: bytes,
+    taken: Exclusive[Sequence[Any]] = (),
+) -> Any:
     """Runs a step whose tasks are those of this module."""
-    return perform(step, folder, inputs, origin, OWN)
+    return perform(step, folder, inputs, origin, OWN, taken)
 
 
-async def play_async(step: Step, folder: str, inputs: list[Any], origin: Input | None, ballast: bytes) -> Any:
+async def play_async(
+    step: Step,
+    folder: str,
+    inputs: list[Any],
+    origin: Input | None,
+    ballast: bytes,
+    taken: Exclusive[Sequence[Any]] = (),
+) -> Any:
     import asyncio  # few workers need it
 
     await asyncio.sleep(step.pause)
-    return perform(step, folder, inputs, origin, OWN)
+    return perform(step, folder, inputs, origin, OWN, taken)
 
 
-def take_back(step: Step, folder: str, inputs: list[Any], origin: Input | None, output: Any, key: str) -> None:
-    undo(step, folder, inputs, origin, output, key)
+def take_back(
+    step: Step,
+    folder: str,
+    inputs: list[Any],
+    origin: Input | None,
+    output: Any,
+    key: str,
+    taken: Sequence[Any],
+) -> None:
+    undo(step, folder, inputs, origin, output, key, taken)
 
 
 OWN = Functions(play, play_async, take_back)
 
 
-def perform(step: Step, folder: str, inputs: list[Any], origin: Input | None, functions: Functions) -> Any:
-    """Runs a step. `functions` are what the graph that it may return is made of."""
+def perform(
+    step: Step, folder: str, inputs: list[Any], origin: Input | None, functions: Functions, taken: Sequence[Any]
+) -> Any:
+    """Runs a step. `functions` are what the graph that it may return is made of, `taken` those of its inputs whose
+    actors are its alone."""
     ledger = Ledger(folder)
     context = current()
     node, attempt, key = context.task, context.attempt, context.key
     with ledger.alone(node, attempt) if step.effect == "undoable" else contextlib.nullcontext():
+        inputs = [*inputs, *taken]
         read = tokens(inputs, origin)
         ledger.write("begin", node, attempt, key, inputs=read)
         kills.explode(ledger, node, "begin")
@@ -176,18 +227,33 @@ def perform(step: Step, folder: str, inputs: list[Any], origin: Input | None, fu
             ledger.write("expand", node, attempt, key, inputs=read, token=token, detail=str(choice))
             kills.explode(ledger, node, "return")
             return _bind(nested, folder, (node, token), b"", functions, _refs_in(inputs))
+        actors = _write(step, token, taken)
         ledger.write("return", node, attempt, key, inputs=read, token=token)
         kills.explode(ledger, node, "return")
-        values = [Value(node, token, part, _filled(step, token, part), _refs_in(inputs)) for part in range(step.parts)]
+        values = [
+            Value(node, token, part, _filled(step, token, part), () if part else actors, _refs_in(inputs))
+            for part in range(step.parts)
+        ]
         return values[0] if step.parts == 1 else tuple(values)
 
 
-def undo(step: Step, folder: str, inputs: list[Any], origin: Input | None, output: Any, key: str) -> None:
+def _write(step: Step, token: str, taken: Sequence[Any]) -> tuple[Log, ...]:
+    """The actors that the step returns: those that it has taken, and those that it makes."""
+    made = [create(Log, step.size) for _ in range(step.actors)]
+    logs = [*[log for value in _flat(taken) if isinstance(value, Value) for log in value.actors], *made]
+    for answer in [later(log.enter, token) for log in logs]:
+        answer.result()
+    return tuple(logs)
+
+
+def undo(
+    step: Step, folder: str, inputs: list[Any], origin: Input | None, output: Any, key: str, taken: Sequence[Any]
+) -> None:
     ledger = Ledger(folder)
     context = current()
     node, attempt = context.task, context.attempt
     with ledger.alone(node, attempt):
-        read = tokens(inputs, origin)
+        read = tokens([*inputs, *taken], origin)
         token = ""
         if output is not None:
             # A graph has no token that could be looked at.
@@ -257,6 +323,9 @@ def tokens(inputs: list[Any], origin: Input | None = None) -> list[Input]:
         if isinstance(value, Value):
             _check(value.token, value.part, value.filler)
             found.append((value.node, value.token))
+            for log in value.actors:
+                if log.last() != value.token:
+                    raise AssertionError(f"an actor that {value.node} returned is at {log.last()}, not {value.token}")
         for passed in (value,) if isinstance(value, Passed) else value.passed:
             _check(passed.token, passed.part, passed.ref)
     return found
