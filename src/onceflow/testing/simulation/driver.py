@@ -377,7 +377,9 @@ class Driver:
         saved = self.appended.saved.get(command.node, {})
         for waiting in self.waiting:
             attempt = waiting.attempt
-            if attempt is None or attempt.kind == "undo":
+            if (
+                attempt is None or attempt.kind != "run"
+            ):  # what is rebuilt for an undo that is over is about to be stopped
                 continue
             if any(node == command.node and part not in saved for node, part in attempt.inputs):
                 raise Violation(f"{command}, but {attempt!r} has yet to read it")
