@@ -113,9 +113,9 @@ class Pool:
     `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
     are; `died` gets process id and exit status of each worker that dies without having been asked to. All are called
     where `report` is. `lost` gets the large values that are no more because their worker died, before anything else
-    that follows from it. `variable` says what a task variable holds that a job asks for; `asked_for_host` is told that a
-    job makes an actor, and the socket where that will listen. Without `printed`, or with `capture=False`, workers write
-    to where this process does.
+    that follows from it. `variable` says what a task variable holds that a job asks for; `asked_for_host` is told that
+    a job makes an actor, and the socket where that will listen. Without `printed`, or with `capture=False`, workers
+    write to where this process does.
     """
 
     def __init__(
