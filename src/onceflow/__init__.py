@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         info,
         limit,
         list_attempts,
+        list_engines,
         list_runs,
         list_tasks,
         logs,
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
         size,
         statistics,
         status,
+        submit,
         variables,
         why,
     )
@@ -121,6 +123,7 @@ if TYPE_CHECKING:
     from onceflow.engine.handles import Event, RunHandle
     from onceflow.engine.logs.lines import LogLine
     from onceflow.engine.looking.describing import TaskInfo
+    from onceflow.engine.looking.engines import EngineInfo
     from onceflow.engine.looking.listing import RunInfo
     from onceflow.engine.looking.past import AttemptInfo
     from onceflow.engine.looking.statistics import Statistics
@@ -143,6 +146,7 @@ __all__ = [
     "DurableSyntaxError",
     "Engine",
     "EngineClosed",
+    "EngineInfo",
     "Estimate",
     "Event",
     "ExceptionLost",
@@ -239,6 +243,7 @@ __all__ = [
     "later",
     "limit",
     "list_attempts",
+    "list_engines",
     "list_runs",
     "list_tasks",
     "logs",
@@ -258,6 +263,7 @@ __all__ = [
     "size",
     "statistics",
     "status",
+    "submit",
     "task",
     "track",
     "variables",
@@ -284,6 +290,7 @@ _IN_FIBERS = {
 _IN_ENGINE = {
     "AttemptInfo": "looking.past",
     "Engine": "engine",
+    "EngineInfo": "looking.engines",
     "Estimate": "looking.past",
     "Event": "handles",
     "LogLine": "logs.lines",
@@ -305,6 +312,7 @@ _IN_ENGINE = {
     "info": "default",
     "limit": "default",
     "list_attempts": "default",
+    "list_engines": "default",
     "list_runs": "default",
     "list_tasks": "default",
     "logs": "default",
@@ -320,6 +328,7 @@ _IN_ENGINE = {
     "size": "default",
     "statistics": "default",
     "status": "default",
+    "submit": "default",
     "variables": "default",
     "why": "default",
 }

@@ -20,6 +20,9 @@ from onceflow.version import VERSION
 VERBS = {
     "run": ("running", "Run a workflow or a task, and print its result."),
     "rerun": ("running", "Run a run again from a task on, and reuse the rest."),
+    "submit": ("serving", "Leave a workflow or a task to an engine that serves."),
+    "serve": ("serving", "Drive runs that nobody drives, until told to end."),
+    "engines": ("serving", "List the engines that share the journal."),
     "check": ("running", "Say whether a graph is safe, without running it."),
     "ls": ("looking", "List runs, newest first."),
     "show": ("looking", "Show a run, its tasks, and what waits for what."),

@@ -83,13 +83,43 @@ class Attaching:
                 completion.follow(driven)
                 return
             if self.can_be_driven(row):
-                if row.status not in AT_REST and row.owner is not None and row.owner != self._home.engine:
-                    deaths.wait_for_workers(self._home.path, row.owner)
+                self._wait_for_workers(row)
                 if self._go_on(row, completion, again, cancel):
                     return
             elif not self._hub.is_busy_with(run):
                 waited = True
                 following.begin(row)
+
+    def take(self, row: RunRow, completion: Completion) -> bool:
+        """Goes on with a run that has not come to rest, if nobody drives it and nobody is quicker. Does not wait."""
+        if not self.can_be_driven(row):
+            return False
+        self._wait_for_workers(row)
+        return self._go_on(row, completion, None, None)
+
+    def wait_for(self, run: str, completion: Completion) -> None:
+        """Returns when the run has come to rest, whoever drives it; `completion` then tells how."""
+        with contextlib.closing(Following(self._home, completion)) as following:
+            for _ in looks(following.rest):
+                row = self._home.journal.get_run(run)
+                if row is None:
+                    raise NoSuchRun(run)
+                if row.status in AT_REST:
+                    following.finish()
+                    completion.end(self._reading.ending(row))
+                    return
+                driven = self._hub.find(run)
+                if driven is not None:
+                    driven.wait_until_accepted()
+                    if not isinstance(driven.error, Redirected):
+                        completion.follow(driven)
+                        return
+                elif not self.can_be_driven(row):
+                    following.begin(row)
+
+    def _wait_for_workers(self, row: RunRow) -> None:
+        if row.status not in AT_REST and row.owner is not None and row.owner != self._home.engine:
+            deaths.wait_for_workers(self._home.path, row.owner)
 
     def can_be_driven(self, row: RunRow) -> bool:
         """Whether nobody drives it."""
@@ -172,7 +202,7 @@ class Attaching:
             past.finished is None and past.parked is None
         )  # else somebody resumes it, and it has all its time again
         left = settings.timeout
-        if left is not None and goes_on and not past.resumed:
+        if left is not None and goes_on and not past.resumed and row.status != "pending":
             left -= self._hub.now() - row.created
 
         def make(hub: Hub) -> Adopted:

@@ -17,6 +17,7 @@ from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.logs.lines import Level, LogLine, LogStream
 from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.engines import EngineInfo
 from onceflow.engine.looking.listing import RunInfo
 from onceflow.engine.looking.past import AttemptInfo
 from onceflow.engine.looking.statistics import Statistics
@@ -169,6 +170,25 @@ def run_async(
         handle.result(timeout=60)
     """
     return _engine_for_runs().run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
+
+
+def submit(
+    node: R,
+    *,
+    name: str | None = None,
+    on_failure: OnFailure = "keep",
+    timeout: float | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> RunHandle[R]:
+    """Leaves a run to an engine that serves (`onceflow serve`, `Engine.serve`), on whatever host, and returns as soon
+    as it is durable. It is *pending* until one takes it, however long that takes. The handle tells how it comes out.
+
+    The options are those of `run`. The code of its tasks must be found where it is served.
+
+        handle = submit(trip.bind("ann", "Rome"), name="trip-17")
+        print(handle.result())
+    """
+    return _engine_for_runs().submit(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
 
 
 def run_many(
@@ -353,6 +373,15 @@ def size(run: str) -> int:
     """How many bytes a run takes, by id or name: what it was given and what it has saved, without what database and
     file system add."""
     return default_engine().size(run)
+
+
+def list_engines() -> list[EngineInfo]:
+    """The engines that share the journal of this program, on all hosts, the oldest first.
+
+    for info in list_engines():
+        print(info.host, info.pid, info.alive, info.runs)
+    """
+    return default_engine().list_engines()
 
 
 def list_runs(

@@ -26,6 +26,7 @@ from onceflow.engine.logs.lines import Level, LogLine, LogStream
 from onceflow.engine.looking import overviews
 from onceflow.engine.looking.changes import changed_code
 from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.engines import EngineInfo, list_engines
 from onceflow.engine.looking.listing import Listing, RunInfo
 from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.looking.past import AttemptInfo, Past
@@ -33,9 +34,10 @@ from onceflow.engine.looking.reading import Reading
 from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.looking.why import Why, explain
 from onceflow.engine.pausing import pause
+from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import ACTIVE, AT_REST, Status
-from onceflow.engine.submission import Submission, decode_settings, new_id, prepare
+from onceflow.engine.submission import Submission, decode_settings, left_to_others, new_id, prepare
 from onceflow.engine.talking import asking
 from onceflow.errors import (
     EngineClosed,
@@ -50,7 +52,7 @@ from onceflow.planning.estimates import Estimate
 from onceflow.storage import failures
 from onceflow.storage import logs as stored_logs
 from onceflow.storage.home import Home
-from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, commit
+from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, Taken, commit
 from onceflow.storage.places import Place
 from onceflow.values import packing, sealing
 from onceflow.values.context import running
@@ -149,6 +151,7 @@ class Engine:
         self._listing = Listing(self._home, self._attaching)
         self._lock = threading.Lock()
         self._closed = False
+        self._serving: Serving | None = None
         self._adopters: set[threading.Thread] = set()
         """Threads that are about to hand over runs that are to be driven here."""
         self._process = os.getpid()
@@ -196,6 +199,73 @@ class Engine:
             completion = self._join(submission, feed)
             completion.wait_until_accepted()
         return self._handle(completion, feed)
+
+    def submit(
+        self,
+        node: R,
+        *,
+        name: str | None = None,
+        on_failure: OnFailure = "keep",
+        timeout: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> RunHandle[R]:
+        """Leaves a run to an engine that serves. See `onceflow.submit`."""
+        self._check_usable()
+        submission = self._prepare(node, name, on_failure, timeout, metadata)
+        outcome = commit(self._home.journal, left_to_others(submission))
+        run = submission.run
+        match outcome.refusal:
+            case Failed(error):
+                raise error
+            case Taken(row):
+                if row.digest != submission.graph.digest:
+                    raise NameTaken(str(submission.name), row.id)
+                run = row.id
+        self._home.engines.ring_all()
+        feed = Feed()
+        completion = self._hub.expect(run, name, [feed])
+        completion.accept()
+
+        def wait_for() -> None:
+            try:
+                self._attaching.wait_for(run, completion)
+            except Exception as error:  # whatever it is, somebody waits
+                completion.end(None, _as_ours(error, run))
+
+        return RunHandle(self, completion, feed, lambda: self._aside(wait_for, f"onceflow wait {run}", adopts=False))
+
+    def serve(self, *, capacity: int | None = None) -> None:
+        """From now on, takes runs that nobody drives: those that were submitted, and those whose engine is dead. Does
+        not wait. At most `capacity` of them at a time (default: 16 for each worker).
+
+            with Engine(journal="postgresql://…") as engine:
+                engine.serve()
+                threading.Event().wait()
+        """
+        self._check_usable()
+        if capacity is not None:
+            settings.check(workers=capacity)
+        with self._lock:
+            if self._serving is None:
+                self._hub.warm_up()
+                workers = self.settings.workers or len(os.sched_getaffinity(0))
+                capacity = capacity or workers * RUNS_PER_WORKER
+                if isinstance(self._home, Home):
+                    self._home.introduce(capacity)
+                self._serving = Serving(self._home, self._hub, self._attaching, capacity)
+
+    def drain(self, *, grace: float = 30.0) -> None:
+        """Takes no more runs, and lets go of those that it drives, so that others go on with them: tasks with an effect
+        have `grace` seconds to end. Returns when nothing runs here any more. Close the engine then."""
+        self._check_open()
+        if self._serving is not None:
+            self._serving.stop()
+        drain(self._hub, grace)
+
+    def list_engines(self) -> list[EngineInfo]:
+        """The engines that share this journal. See `onceflow.list_engines`."""
+        self._check_open()
+        return list_engines(self._home)
 
     def run_many(
         self,
@@ -453,10 +523,19 @@ class Engine:
         with self._lock:
             if not self._closed and self._process == os.getpid():
                 self._closed = True
+                if self._serving is not None:
+                    self._serving.stop()
                 self._hub.close()
                 if self._collecting is not None:
                     self._collecting.close()
                 self._home.close()
+                if self._serving is not None and isinstance(self._home, Home):
+                    self._home.call_others()
+
+    @property
+    def id(self) -> str:
+        """What tells it from other engines that share its journal."""
+        return self._home.engine
 
     @property
     def active(self) -> list[str]:

@@ -247,9 +247,18 @@ class RunHandle(Generic[R]):
         print(handle.result())
     """
 
-    def __init__(self, engine: Engine, completion: Completion, feed: Feed | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        completion: Completion,
+        feed: Feed | None = None,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        """`watch`, if given, begins to look after a run that others drive. It is called when first somebody wants to
+        know, because many may be submitted whom nobody asks for."""
         self._engine = engine
         self._completion = completion
+        self._watch = watch
         self._feed = feed or Feed()
         self._value: tuple[Any] | None = None
         completion.when_done(self._feed.close)
@@ -274,6 +283,7 @@ class RunHandle(Generic[R]):
 
     def done(self) -> bool:
         """Whether the run has come to an end, so that `result()` returns or raises at once."""
+        self._look_after()
         return self._completion.done
 
     def result(self, timeout: float | None = None) -> R:
@@ -282,6 +292,7 @@ class RunHandle(Generic[R]):
         Raises `TaskFailed` with the task's own exception as its cause, `RunCancelled`, `RunPaused`, or `RunInterrupted`
         if the engine was closed meanwhile.
         """
+        self._look_after()
         if not self._completion.done:
             with self._engine.show_progress():
                 self._completion.wait(timeout)
@@ -295,6 +306,7 @@ class RunHandle(Generic[R]):
     def wait(self) -> None:
         """Waits until the run has ended, however it does. Ctrl-C means what it means for `run`: it stops the run, which
         keeps what it has; tasks with an effect may finish, and a second Ctrl-C does not wait for them."""
+        self._look_after()
         self._engine.wait(self._completion)
 
     def cancel(self, *, undo: bool = False) -> Status:
@@ -305,7 +317,13 @@ class RunHandle(Generic[R]):
         """Says how many chunks of a loop may be in flight from now on; see `onceflow.limit`."""
         self._engine.limit(self.id, loop, spawn_limit)
 
+    def _look_after(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch()
+
     def __await__(self) -> Generator[Any, None, R]:
+        self._look_after()
         if not self._completion.done:
             wake, woken = _alarm()
             self._completion.when_done(wake)
@@ -313,10 +331,12 @@ class RunHandle(Generic[R]):
         return self.result()
 
     def __iter__(self) -> Iterator[Event]:
+        self._look_after()
         while (event := self._feed.next()) is not None:
             yield event
 
     async def __aiter__(self) -> AsyncIterator[Event]:
+        self._look_after()
         while True:
             wake, woken = _alarm()
             event, known = self._feed.next_or_wake(wake)

@@ -99,6 +99,13 @@ def prepare(
     return Submission(run, name, graph, settings, about, opening)
 
 
+def left_to_others(submission: Submission) -> list[Request]:
+    """What makes it a run that waits for an engine that takes it."""
+    first, *rest = submission.opening
+    assert isinstance(first, CreateRun)
+    return [msgspec.structs.replace(first, owner=None, status="pending"), *rest]
+
+
 def decode_settings(stored: bytes) -> Settings:
     return msgspec.msgpack.decode(stored, type=Settings)
 

@@ -16,20 +16,25 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from onceflow.errors import StorageError
 from onceflow.storage import bells, failures, leases, logs, orphans
 from onceflow.storage.bells import Bell
 from onceflow.storage.journal import Durability, Journal
 from onceflow.storage.locks import Engines
-from onceflow.storage.places import Members
+from onceflow.storage.places import Introduction, Members
 from onceflow.storage.sockets import Listener
 from onceflow.storage.sqlite import SqliteJournal
 from onceflow.storage.stores import Stores
+from onceflow.version import VERSION
 
 if TYPE_CHECKING:
     from onceflow.storage.postgres.attendance import Attendance
@@ -69,6 +74,8 @@ class Home:
             self.engines: Members = locks
             self.lock = locks.hold()
             opened.callback(self.lock.close)
+            self._about = Introduction(os.getpid(), socket.gethostname(), str(path), VERSION, time.time())
+            self.lock.introduce(self._about)
             self.bell = Bell(path / ENGINES, self.lock.id)
             opened.callback(self.bell.close)
             self.listener = Listener(path / ENGINES, self.lock.id)
@@ -79,7 +86,7 @@ class Home:
             else:
                 from onceflow.storage.postgres.fleet import Fleet  # seldom needed
 
-                fleet = Fleet(journal, path, self.lock.id, lease, locks)
+                fleet = Fleet(journal, path, self.lock.id, self._about, lease, locks)
                 self.engines, self.journal, self.attendance = fleet, fleet.journal, fleet.journal.attendance
                 self.attendance.heard = lambda: bells.ring(path / ENGINES, self.lock.id)
             opened.callback(self.journal.close)
@@ -91,6 +98,13 @@ class Home:
     def engine(self) -> str:
         """The id of the engine that opened it."""
         return self.lock.id
+
+    def introduce(self, capacity: int) -> None:
+        """Lets others know that this engine takes so many runs that nobody drives."""
+        self._about = msgspec.structs.replace(self._about, capacity=capacity)
+        self.lock.introduce(self._about)
+        if self.attendance is not None:
+            self.attendance.introduce(self._about)
 
     def ring(self, engine: str) -> None:
         """Tell another engine to look into the journal."""
@@ -104,6 +118,11 @@ class Home:
     def count_orphans(self) -> orphans.Collected:
         """What `collect_orphans` would delete now."""
         return orphans.count(self.blobs, self.journal, self.engines)
+
+    def call_others(self) -> None:
+        """After closing: somebody may go on with what this engine has left. Those that share a database have been
+        called already."""
+        Engines(self.path / ENGINES).ring_all()
 
     def close(self) -> None:
         """The lock goes last: whoever sees this engine dead finds everything it wrote."""

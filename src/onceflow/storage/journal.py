@@ -286,6 +286,13 @@ class Journal(Protocol):
     ) -> list[RunRow]:
         """Runs with one of these statuses, newest first, looked for among the last so many, however many there are."""
 
+    def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
+        """Who claimed runs with one of these statuses last, and how many each; None for those that nobody has claimed
+        yet."""
+
+    def owned(self, owner: str | None, statuses: Sequence[str], limit: int) -> list[RunRow]:
+        """Some of those, oldest first."""
+
     def size(self, run: str) -> int:
         """Bytes of its definition and its entries; 0 if there is no such run."""
 

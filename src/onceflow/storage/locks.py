@@ -19,7 +19,10 @@ import fcntl
 import os
 from pathlib import Path
 
+import msgspec
+
 from onceflow.storage import bells, failures, forks, sockets
+from onceflow.storage.places import EngineRow, Introduction
 
 
 class EngineLock(forks.OwnFile):
@@ -28,6 +31,13 @@ class EngineLock(forks.OwnFile):
     def __init__(self, id: str, path: Path, descriptor: int) -> None:
         super().__init__(path, descriptor)
         self.id = id
+
+    def introduce(self, about: Introduction) -> None:
+        """Says in the file who holds it."""
+        if self._descriptor is not None:
+            text = msgspec.json.encode(about)
+            os.pwrite(self._descriptor, text, 0)
+            os.ftruncate(self._descriptor, len(text))
 
 
 class Engines:
@@ -59,6 +69,23 @@ class Engines:
     def ring(self, id: str) -> None:
         """Tell an engine to look into the journal."""
         bells.ring(self._folder, id)
+
+    def ring_all(self) -> None:
+        for id in self._ids():
+            bells.ring(self._folder, id)
+
+    def members(self) -> list[EngineRow]:
+        return [EngineRow(id, self._introduction(id), self.is_alive(id)) for id in self._ids()]
+
+    def _ids(self) -> list[str]:
+        with failures.told(self._folder):
+            return sorted([name for name in os.listdir(self._folder) if "." not in name])
+
+    def _introduction(self, id: str) -> Introduction:
+        try:
+            return msgspec.json.decode((self._folder / id).read_bytes(), type=Introduction)
+        except (OSError, msgspec.DecodeError):  # it has ended, or is about to say who it is
+            return Introduction()
 
     def has(self, id: str) -> bool:
         """Whether there is a lock of this engine, held or not."""

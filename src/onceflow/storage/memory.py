@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from onceflow.storage.journal import (
     Statistics,
     WriteSchedule,
 )
+from onceflow.storage.places import EngineRow, Introduction
 from onceflow.values.buffers import Buffer
 from onceflow.values.metadata import decode as decode_metadata
 from onceflow.values.metadata import fits
@@ -141,6 +144,13 @@ class MemoryJournal:
     ) -> list[RunRow]:
         last = self._newest_first()[:among]
         return [row for row in last if row.status in statuses and workflow in (None, row.workflow)][:limit]
+
+    def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
+        return dict(Counter([row.owner for row in self._newest_first() if row.status in statuses]))
+
+    def owned(self, owner: str | None, statuses: Sequence[str], limit: int) -> list[RunRow]:
+        found = [row for row in self._newest_first() if row.owner == owner and row.status in statuses]
+        return found[::-1][:limit]
 
     def _newest_first(self, before: str | None = None) -> list[RunRow]:
         self._check_open()
@@ -282,6 +292,12 @@ class MemoryHome:
 
     def ring(self, engine: str) -> None:
         """There is nobody else."""
+
+    def ring_all(self) -> None:
+        """There is nobody."""
+
+    def members(self) -> list[EngineRow]:
+        return [EngineRow(self.engine, Introduction(os.getpid(), home=str(self.path)), alive=True)]
 
     def close(self) -> None:
         self.journal.close()

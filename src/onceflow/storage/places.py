@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from onceflow.storage.blobs import Author, File
 from onceflow.storage.journal import Journal
 from onceflow.values.buffers import Buffer
@@ -41,11 +43,40 @@ class Living(Protocol):
     def is_alive(self, engine: str) -> bool: ...
 
 
+class Introduction(msgspec.Struct, frozen=True):
+    """What an engine says about itself, for people and for those who share work with it."""
+
+    pid: int = 0
+    host: str = ""
+    home: str = ""
+    onceflow: str = ""
+    started: float = 0.0
+    """Seconds since 1970."""
+    capacity: int | None = None
+    """How many runs it takes that nobody else drives; None if it takes none."""
+
+
+class EngineRow(msgspec.Struct, frozen=True):
+    """An engine, as others see it."""
+
+    id: str
+    about: Introduction
+    alive: bool
+    left: float | None = None
+    """Seconds of its lease; None if it needs none, because its lock tells."""
+
+
 class Members(Living, Protocol):
-    """Those of them that can be called."""
+    """The same engines, where they can be called, and asked who they are."""
 
     def ring(self, engine: str) -> None:
         """Tell an engine to look into the journal."""
+
+    def ring_all(self) -> None:
+        """Tell all of them."""
+
+    def members(self) -> list[EngineRow]:
+        """Those that live, and those that are known to have died without a word."""
 
 
 class Place(Protocol):
@@ -59,7 +90,7 @@ class Place(Protocol):
     def blobs(self) -> Values: ...
 
     @property
-    def engines(self) -> Living: ...
+    def engines(self) -> Members: ...
 
     @property
     def engine(self) -> str:

@@ -161,6 +161,13 @@ LAST_RUNS = f"""
         AND status IN (SELECT value FROM json_each(:statuses)) AND (:workflow IS NULL OR workflow = :workflow)
     ORDER BY number DESC LIMIT :limit
 """
+OWNERS = """
+    SELECT owner, count(*) FROM run WHERE status IN (SELECT value FROM json_each(:statuses)) GROUP BY owner
+"""
+OWNED = f"""
+    SELECT {COLUMNS} FROM run WHERE status IN (SELECT value FROM json_each(:statuses)) AND owner IS :owner
+    ORDER BY number LIMIT :limit
+"""
 LOAD_RUN = f"""
     SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number) WHERE id = ?
 """

@@ -169,6 +169,14 @@ class SqliteJournal:
         wanted = {"statuses": json.dumps(list(statuses)), "workflow": workflow, "limit": limit, "among": among}
         return self._many(schema.LAST_RUNS, wanted)
 
+    def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
+        with self._reading() as connection, failures.told(self._path):
+            return dict(connection.execute(schema.OWNERS, {"statuses": json.dumps(list(statuses))}).fetchall())
+
+    def owned(self, owner: str | None, statuses: Sequence[str], limit: int) -> list[RunRow]:
+        wanted = {"owner": owner, "statuses": json.dumps(list(statuses)), "limit": limit}
+        return self._many(schema.OWNED, wanted)
+
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
         with self._reading() as connection, failures.told(self._path):
             connection.execute(schema.BEGIN_READING)

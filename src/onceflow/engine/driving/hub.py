@@ -85,6 +85,8 @@ class Hub(ABC):
         self._closed: OnceflowError | None = None
         """Why nothing can be submitted any more."""
         self.counts = Counts()
+        self.watchers: list[Callable[[], None]] = []
+        """Called when somebody has called this engine, and when a run has ended here. From the loop's thread."""
         self.broken = False
         """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
         self._loop = self._open_loop()
@@ -220,6 +222,10 @@ class Hub(ABC):
         self._loop.post(action)
 
     # -- what the loop does --------------------------------------------------------------------------------------------
+
+    def _tell_watchers(self) -> None:
+        for watcher in self.watchers:
+            watcher()
 
     def _turn(self) -> float | None:
         while self._answers or self._dirty:
@@ -506,6 +512,7 @@ class Hub(ABC):
             completion.end(ending, driver.interruption)
         else:
             self._workers.forget(driver, lambda: completion.end(ending, driver.interruption))
+        self._tell_watchers()
 
 
 class Store:

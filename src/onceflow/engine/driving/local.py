@@ -163,6 +163,7 @@ class LocalHub(Hub):
     def _heard_bell(self) -> None:
         self._directory.bell.hush()
         self._look_for_commands()
+        self._tell_watchers()
 
     def _title(self, run: str) -> str | None:
         """What a run is called where several are driven."""

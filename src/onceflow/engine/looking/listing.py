@@ -74,6 +74,8 @@ class Listing:
         status = cast("Status", row.status)
         if status in AT_REST or not self._attaching.can_be_driven(row):
             return status
+        if row.owner is None:  # it waits for an engine that takes it
+            return "pending"
         # It may have ended between the two questions.
         again = self._home.journal.get_run(row.id)
         return "interrupted" if again is None or again == row else self.status(again)

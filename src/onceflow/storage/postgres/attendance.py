@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from onceflow.errors import StorageError
-from onceflow.storage.leases import Holding
+from onceflow.storage.leases import SECONDS, Holding
+from onceflow.storage.places import Introduction
 from onceflow.storage.postgres import connecting, schema
 
 if TYPE_CHECKING:
@@ -42,12 +43,10 @@ class Member(msgspec.Struct, frozen=True):
     """How an engine introduces itself."""
 
     id: str
-    host: str
-    home: str
+    home: str = ""
     """Equal for engines that can prove each other's death by locks."""
-    about: str = "{}"
-    """A JSON object for people."""
-    seconds: float = 10.0
+    about: Introduction = Introduction()
+    seconds: float = SECONDS
     """Of its lease."""
 
 
@@ -68,6 +67,7 @@ class Attendance:
         self._url = url
         self._place = place
         self._member = member
+        self._about = member.about
         self.heard = heard
         self.renewed = renewed
         self.lost = lost
@@ -75,6 +75,8 @@ class Attendance:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._over = False
+        self._said = True
+        """Whether others can know what the engine says about itself."""
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     @property
@@ -98,6 +100,13 @@ class Attendance:
                 )
                 self._thread.start()
 
+    def introduce(self, about: Introduction) -> None:
+        """What the engine says about itself from now on. Makes it known, if it is not yet."""
+        self._about = about
+        self.enrol()
+        self._said = False
+        os.eventfd_write(self._wake, 1)
+
     def close(self) -> None:
         """Nobody needs to wait for the end of its lease. Not before everything is written and no worker is left."""
         with self._lock:
@@ -118,7 +127,9 @@ class Attendance:
         asked = now()
         connection = self._connect()
         connection.execute(schema.FORGET_DEAD, (KEPT,))
-        connection.execute(schema.ENROL, msgspec.structs.asdict(self._member))
+        about = msgspec.json.encode(self._about).decode()
+        wanted = {"id": self._member.id, "home": self._member.home, "about": about, "seconds": self._member.seconds}
+        connection.execute(schema.ENROL, wanted)
         if not connection.execute(schema.RENEW, (self._member.id,)).rowcount:
             raise StorageError(self._place, f"the lease of engine {self._member.id} has run out")
         self._granted(asked)
@@ -169,22 +180,28 @@ class Attendance:
         if not connection.execute(schema.RENEW, (self._member.id,)).rowcount:
             raise _Expired
         self._granted(asked)
+        if not self._said:
+            self._said = True
+            connection.execute(schema.INTRODUCE, (msgspec.json.encode(self._about).decode(), self._member.id))
 
     def _listen(self, connection: psycopg.Connection[Any]) -> None:
         """Until the lease is to be renewed, or all is over."""
-        while not self._over and (left := self._holding.renew_at - now()) > 0:
+        while not self._over and self._said and (left := self._holding.renew_at - now()) > 0:
             self._rest(left, connection.fileno())
             if list(connection.notifies(timeout=0)):
                 self.heard()
 
     def _rest(self, seconds: float, *descriptors: int) -> None:
         select.select([self._wake, *descriptors], [], [], seconds)
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
 
     def _leave(self, connection: psycopg.Connection[Any] | None) -> None:
         """If it cannot be said, others wait for the end of the lease."""
         if connection is not None:
             with contextlib.suppress(connecting.library().Error), connection:
                 connection.execute(schema.LEAVE, (self._member.id,))
+                connection.execute(schema.CALL, (CHANNEL, ""))  # somebody may go on with what it has left
 
 
 class _Expired(Exception):

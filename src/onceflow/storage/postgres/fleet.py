@@ -6,19 +6,16 @@ one only its lease does: it counts as alive until that has ended by the database
 
 from __future__ import annotations
 
-import os
-import socket
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from onceflow.storage.locks import Engines
+from onceflow.storage.places import EngineRow, Introduction
 from onceflow.storage.postgres import schema
 from onceflow.storage.postgres.attendance import CHANNEL, Member
 from onceflow.storage.postgres.journal import PostgresJournal
-from onceflow.version import VERSION
 
 RECENT = 0.1
 """Seconds for which an engine that was alive is not asked for again: a list of runs asks for each of them."""
@@ -26,29 +23,13 @@ RECENT = 0.1
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-class EngineRow(msgspec.Struct, frozen=True):
-    """What the database knows of an engine."""
-
-    id: str
-    host: str
-    home: str
-    about: str
-    started: float
-    left: float
-    """Seconds of its lease; below 0 if it has ended."""
-    lease: float
-    runs: int
-    """That it drives, or drove when it died."""
-
-
 class Fleet:
     """Opens the journal as well."""
 
-    def __init__(self, url: str, path: Path, engine: str, lease: float, locks: Engines) -> None:
+    def __init__(self, url: str, path: Path, engine: str, about: Introduction, lease: float, locks: Engines) -> None:
         self._locks = locks
         self._home = identity(path)
-        about = {"pid": os.getpid(), "path": str(path), "onceflow": VERSION}
-        member = Member(engine, socket.gethostname(), self._home, msgspec.json.encode(about).decode(), lease)
+        member = Member(engine, self._home, about, lease)
         self.journal = PostgresJournal(url, member)
         self._gone: set[str] = set()
         """Dead engines. Ids are not used again."""
@@ -83,10 +64,17 @@ class Fleet:
         """Tell all engines."""
         self.journal.ask(schema.CALL, (CHANNEL, ""))
 
-    def list(self, active: Sequence[str]) -> list[EngineRow]:
-        """All that are known, also those that have ended lately without saying so. `active` are the statuses of runs
-        that count."""
-        return [EngineRow(*row) for row in self.journal.ask(schema.LIST_ENGINES, (list(active),))]
+    def members(self) -> list[EngineRow]:
+        here = {row.id: row for row in self._locks.members()}
+        found = []
+        for id, home, about, left in self.journal.ask(schema.LIST_ENGINES):
+            row = here.pop(id, None)
+            if row is None:
+                said = msgspec.json.decode(about, type=Introduction)
+                found.append(EngineRow(id, said, alive=left > 0 and home != self._home, left=left))
+            else:
+                found.append(msgspec.structs.replace(row, left=left))
+        return [*found, *here.values()]
 
 
 def identity(path: Path) -> str:

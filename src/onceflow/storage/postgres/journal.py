@@ -46,7 +46,7 @@ class PostgresJournal:
     opened for; without one it makes one up."""
 
     def __init__(self, url: str, member: Member | None = None, *, clock: Callable[[], float] = time.time) -> None:
-        member = member or Member(os.urandom(8).hex(), "", "")
+        member = member or Member(os.urandom(8).hex())
         self.url = url
         self._place = connecting.redacted(url)
         self._idle: list[psycopg.Connection[Any]] = []
@@ -130,6 +130,12 @@ class PostgresJournal:
     ) -> list[RunRow]:
         wanted = {"statuses": list(statuses), "workflow": workflow, "limit": limit, "among": among}
         return [RunRow(*row) for row in self._rows(schema.LAST_RUNS, wanted)]
+
+    def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
+        return dict(self._rows(schema.OWNERS, (list(statuses),)))
+
+    def owned(self, owner: str | None, statuses: Sequence[str], limit: int) -> list[RunRow]:
+        return [RunRow(*row) for row in self._rows(schema.OWNED, (list(statuses), owner, limit))]
 
     def size(self, run: str) -> int:
         found = self._rows(schema.SIZE_OF_RUN, (run,))

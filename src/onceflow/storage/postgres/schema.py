@@ -82,7 +82,6 @@ TABLES = (
     """
     CREATE TABLE engine (
         id text PRIMARY KEY,
-        host text NOT NULL,
         home text NOT NULL,
         about text NOT NULL,
         started timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -238,6 +237,11 @@ LAST_RUNS = f"""
     WHERE status = ANY (%(statuses)s) AND (%(workflow)s::text IS NULL OR workflow = %(workflow)s)
     ORDER BY created DESC, number DESC LIMIT %(limit)s
 """
+OWNERS = "SELECT owner, count(*) FROM run WHERE status = ANY (%s) GROUP BY owner"
+OWNED = f"""
+    SELECT {COLUMNS} FROM run WHERE status = ANY (%s) AND owner IS NOT DISTINCT FROM %s
+    ORDER BY created, number LIMIT %s
+"""
 LOAD_RUN = f"""
     SELECT number, (SELECT coalesce(max(place) + 1, 0) FROM entry WHERE entry.run = run.number), graph, settings,
         {COLUMNS}
@@ -267,8 +271,8 @@ NAMED_BLOBS = f"""
 """
 
 ENROL = """
-    INSERT INTO engine (id, host, home, about, expires, seconds)
-    VALUES (%(id)s, %(host)s, %(home)s, %(about)s, clock_timestamp() + make_interval(secs => %(seconds)s), %(seconds)s)
+    INSERT INTO engine (id, home, about, expires, seconds)
+    VALUES (%(id)s, %(home)s, %(about)s, clock_timestamp() + make_interval(secs => %(seconds)s), %(seconds)s)
     ON CONFLICT (id) DO NOTHING
 """
 RENEW = """
@@ -279,11 +283,9 @@ LEAVE = "DELETE FROM engine WHERE id = %s"
 FORGET_DEAD = "DELETE FROM engine WHERE expires < clock_timestamp() - make_interval(secs => %s)"
 FIND_ENGINE = "SELECT home, expires > clock_timestamp() FROM engine WHERE id = %s"
 LIST_ENGINES = """
-    SELECT id, host, home, about, extract(epoch FROM started)::float8,
-        extract(epoch FROM expires - clock_timestamp())::float8, seconds,
-        (SELECT count(*) FROM run WHERE run.owner = engine.id AND status = ANY (%s))
-    FROM engine ORDER BY started, id
+    SELECT id, home, about, extract(epoch FROM expires - clock_timestamp())::float8 FROM engine ORDER BY started, id
 """
+INTRODUCE = "UPDATE engine SET about = %s WHERE id = %s"
 CHANGE_GENERATION = "UPDATE engine SET generation = generation + 1 WHERE id = %s RETURNING generation, sequence"
 CALL = "SELECT pg_notify(%s, %s)"
 
