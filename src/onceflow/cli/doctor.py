@@ -234,6 +234,9 @@ def _opened(found: settings.EngineSettings) -> Iterator[Finding]:
             if found.blobs is not None:
                 home.blobs.probe()
                 yield Finding("blobs", "ok", f"{without_options(home.blobs.target)} takes, gives and deletes objects")
+            elif found.journal is not None:
+                text = "large values stay on this host, where engines of others cannot read them: set `blobs`"
+                yield Finding("blobs", "note", text)
             statuses = Counter([_status(home, row) for row in home.journal.list_runs(limit=None)])
             told = ", ".join([f"{count} {status}" for status, count in statuses.most_common()])
             yield Finding("runs", "ok", told or "none")

@@ -90,9 +90,13 @@ class Home:
                 self.engines, self.journal, self.attendance = fleet, fleet.journal, fleet.journal.attendance
                 self.attendance.heard = lambda: bells.ring(path / ENGINES, self.lock.id)
             opened.callback(self.journal.close)
-            self.blobs = Stores(path / BLOBS, blobs, self.journal.identity() if blobs else "")
+            self.blobs = Stores(path / BLOBS, blobs, self.journal.identity() if blobs else "", self._appear)
             opened.callback(self.blobs.close)
             self._opened = opened.pop_all()
+
+    def _appear(self) -> None:
+        if self.attendance is not None:
+            self.attendance.enrol()
 
     @property
     def engine(self) -> str:

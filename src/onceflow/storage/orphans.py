@@ -7,6 +7,9 @@ questions matters: first the files are listed, then the engines are asked for, a
 entry that was committed by an engine found dead, or in an epoch found past, is among those read. Unfinished files go by
 the same rule, and are named by nobody.
 
+Where engines of several hosts keep their blobs in one place, an engine makes itself known before it writes the first
+one (`Stores.announce`): so one that is not known is dead.
+
 What a living engine wrote in the current epoch and gave up again is its own to delete; if it does not, this finds it
 when the engine has ended.
 """

@@ -31,19 +31,30 @@ logger = logging.getLogger(__name__)
 
 
 class Stores:
-    """Thread-safe. `chosen` is a URL without the folder of the journal, `journal` the identity of that."""
+    """Thread-safe. `chosen` is a URL without the folder of the journal, `journal` the identity of that. `appear` makes
+    sure that engines elsewhere, which use the same place, know that this one is alive."""
 
-    def __init__(self, folder: Path, chosen: str | None = None, journal: str = "") -> None:
+    def __init__(
+        self, folder: Path, chosen: str | None = None, journal: str = "", appear: Callable[[], None] = lambda: None
+    ) -> None:
         self.target = str(folder) if chosen is None else blob_urls.below(chosen, journal)
         """Where blobs are written, as `open_store` takes it."""
         self._own = Blobs(folder)
         self._chosen: Blobs | ObjectStoreBlobs | None = None if chosen is None else open_store(self.target)
         self._url = blob_urls.without_options(self.target) + "/"
+        self._appear = appear
         self._discarding = Discarding(self.delete)
 
     def write(self, author: Author, name: str, buffers: Sequence[Buffer]) -> str:
         """Writes the buffers one after the other. Returns the reference once the blob is durable."""
+        self.announce()
         return (self._chosen or self._own).write(author, name, buffers)
+
+    def announce(self) -> None:
+        """Something will be written. Nobody may take it for an orphan while its author lives, so that must be known
+        before."""
+        if self._chosen is not None:
+            self._appear()
 
     @property
     def any_far(self) -> bool:

@@ -226,6 +226,7 @@ class LocalHub(Hub):
             self._processes.publish(value, published)
             return
         author = Author(driver.id, driver.run.epoch, self._directory.engine)
+        self._directory.blobs.announce()
         if isinstance(value, Object):
             self._save_object(driver, author, name, value, then)
             return
