@@ -7,6 +7,7 @@ from onceflow.authoring.checking import check
 from onceflow.authoring.refs import ref
 from onceflow.authoring.retries import Retry
 from onceflow.authoring.tasks import AsyncTask, Task, task
+from onceflow.authoring.waiting import sleep, sleep_until, wait_event
 from onceflow.authoring.workflows import Workflow, workflow
 from onceflow.core.graph import Graph
 from onceflow.errors import (
@@ -18,6 +19,8 @@ from onceflow.errors import (
     CodeChanged,
     DurableSyntaxError,
     EngineClosed,
+    EventRefused,
+    EventTimedOut,
     ExceptionLost,
     FunctionNotLoaded,
     IllegalEvent,
@@ -111,6 +114,7 @@ if TYPE_CHECKING:
         run,
         run_async,
         run_many,
+        send_event,
         size,
         statistics,
         status,
@@ -149,6 +153,8 @@ __all__ = [
     "EngineInfo",
     "Estimate",
     "Event",
+    "EventRefused",
+    "EventTimedOut",
     "ExceptionLost",
     "Exclusive",
     "Failed",
@@ -260,13 +266,17 @@ __all__ = [
     "run",
     "run_async",
     "run_many",
+    "send_event",
     "size",
+    "sleep",
+    "sleep_until",
     "statistics",
     "status",
     "submit",
     "task",
     "track",
     "variables",
+    "wait_event",
     "why",
     "workflow",
 ]
@@ -325,6 +335,7 @@ _IN_ENGINE = {
     "run": "default",
     "run_async": "default",
     "run_many": "default",
+    "send_event": "default",
     "size": "default",
     "statistics": "default",
     "status": "default",

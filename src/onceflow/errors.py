@@ -453,6 +453,27 @@ class NotInTask(OnceflowError, RuntimeError):
         super().__init__(f"{what} is only known while a task runs as part of a run; {hint}")
 
 
+class EventTimedOut(OnceflowError, TimeoutError):
+    """Raised for a task that waited for an event which has not come in time. `task` is its id, `key` the event's, and
+    `seconds` how long it waited."""
+
+    def __init__(self, task: str, key: str, seconds: float) -> None:
+        self.task = task
+        self.key = key
+        self.seconds = seconds
+        super().__init__(f"{task}: no event {key!r} has come within {seconds:g} seconds")
+
+
+class EventRefused(OnceflowError):
+    """Raised by `send_event` if the run cannot take the event: it has ended, or waits under this key for something of
+    another type. `run` and `key` say which."""
+
+    def __init__(self, run: str, key: str, reason: str) -> None:
+        self.run = run
+        self.key = key
+        super().__init__(f"event {key!r} was not sent to run {run}: {reason}")
+
+
 class InvalidVariable(OnceflowError):
     """Raised when a task variable is used in a way that it does not allow: a task writes it without saying so, reads it
     although it is declared deterministic, or gives it a value that it cannot hold. `task` and `variable` are their

@@ -20,6 +20,7 @@ from onceflow.errors import InvalidOption
 from onceflow.values import metadata
 from onceflow.values.sizes import read_size
 from onceflow.values.variables import Variable
+from onceflow.values.waits import Wait
 
 
 class PureOptions(TypedDict, total=False):
@@ -77,6 +78,8 @@ class Settings:
     """Seconds from the start of the first attempt until the task must be done, with retries and delays."""
     metadata: str | None = None
     """What people say about it (`values.metadata`)."""
+    wait: Wait | None = None
+    """What it waits for, if no worker carries it out."""
     writes: tuple[str, ...] = ()
     """The names of the task variables that it writes."""
 
@@ -149,6 +152,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         total_timeout=_seconds(given.get("total_timeout"), "total_timeout", name),
         metadata=metadata.encode(given["metadata"], name, kind="task") if "metadata" in given else None,
         writes=writes,
+        wait=given.get("wait"),
     )
 
 

@@ -32,8 +32,9 @@ from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
 from onceflow.driver.saving import Save, Saving
 from onceflow.driver.variables import Variables
+from onceflow.driver.waiting import Waits
 from onceflow.driver.work import Host, Store, Work
-from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, TaskTimedOut
+from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted, TaskTimedOut
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
 from onceflow.values.failures import dump
 from onceflow.values.variables import Step
@@ -104,6 +105,8 @@ class Driver:
         since: dict[str, float] | None = None,
         annotations: dict[str, str] | None = None,
         variables: dict[str, bytes] | None = None,
+        deadlines: dict[str, float] | None = None,
+        taken: dict[str, int] | None = None,
         metadata: str | None = None,
         status: str = "running",
     ) -> None:
@@ -127,6 +130,7 @@ class Driver:
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._saving = Saving(self, host, store, self._outputs, self._inputs, blobs)
         self._changing = Variables(self, host, self._saving, variables)
+        self._waits = Waits(self, host, deadlines, taken)
         self.raised_last = failed or {}
         """Node → what it raised last."""
         self._due = due or {}
@@ -141,8 +145,8 @@ class Driver:
         self._deaths: dict[tuple[str, bool], int] = {}
         """(node, whether it is about its undo) → workers that died while they ran that, since it last came to an
         end."""
-        self._written = status
-        """The status that the journal has."""
+        self._written: tuple[str, float | None] = (status, None)
+        """The status that the journal has, and when the run is due."""
 
         self._events: deque[events.Event] = deque()
         self._busy = False
@@ -182,6 +186,16 @@ class Driver:
             self._events.append(event)
             if not self._busy:
                 self._work_off(())
+
+    def came(self, work: Work, parts: Sequence[Part]) -> None:
+        """What a node waits for is there."""
+        self._in_flight[work.attempt] = work
+        self.finished(work, parts, False)
+
+    def never_came(self, work: Work, failure: bytes) -> None:
+        """What a node waits for has not come in time."""
+        self._in_flight[work.attempt] = work
+        self.raised(work, failure, permanent=True)
 
     def finished(
         self,
@@ -329,6 +343,8 @@ class Driver:
         self._committed += 1
         self._changing.became_durable(self._committed)
         if not self.over:
+            self._waits.became_durable(self._is_committed)
+        if not self.over:
             self._work_off(())
 
     def saved(self, save: Save) -> None:
@@ -402,25 +418,46 @@ class Driver:
             case "parked":
                 return "paused"
             case "running" | "stopping":
-                return "waiting" if self._timers and not self._in_flight and not self._held else "running"
+                waits = self._timers or self._waits
+                return "waiting" if waits and not self._in_flight and not self._held else "running"
             case status:
                 return status
+
+    @property
+    def due(self) -> float | None:
+        """When the run goes on, unless an event comes first, if it need not be in memory until then."""
+        if not self._waits or self._drained is not None or self._pausing:
+            return None
+        if self._in_flight or self._held or self._timers or self._saving.under_way or self._events:
+            return None
+        return self._waits.due if self.run.status == "running" else None
+
+    def rest(self) -> None:
+        """Nothing but waits is left, all of it is durable, and somebody will go on when it is time."""
+        self.interruption = RunInterrupted(self.id, "it waits")
+        self._let_go()
+
+    def look_for_mail(self) -> None:
+        """There may be events in the mailbox."""
+        if not self.over:
+            self._waits.look()
 
     def flush(self) -> None:
         """Hand the journal what has been collected."""
         if self.over:
             return
         requests: list[Request] = self._opening
-        status = self.status
-        if status != self._written or (self.measurements.due and (self._entries or requests)):
+        status, due = self.status, self.due
+        if (status, due) != self._written or (self.measurements.due and (self._entries or requests)):
             measured = self.measurements.take(self.run.epoch)
             if measured is not None:
                 self._entries.insert(0, entries.measured(measured))  # the entry that ends the run is its last one
         if self._entries:
             requests.append(AppendEntries(self.id, self.run.epoch, self._entries))
-        if status != self._written:
-            requests.append(SetStatus(self.id, self.run.epoch, status))
-            self._written = status
+            requests += self._waits.marks()
+        if (status, due) != self._written:
+            requests.append(SetStatus(self.id, self.run.epoch, status, due))
+            self._written = (status, due)
         if requests:
             self._opening = []
             self._entries = []
@@ -463,12 +500,14 @@ class Driver:
         if self._parked is not None and not (self._in_flight or self._timers or self._held or self._entries):
             failure = self.raised_last.get(self._parked)
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
-        elif self._entries or self._opening or self.status != self._written:
+        elif self._entries or self._opening or (self.status, self.due) != self._written:
             self._host.wake(self)
         elif self._rests and self._is_committed:
             self._end(Ending("paused"))
         elif self._drained is not None and self._is_committed and not (self._in_flight or self._saving.under_way):
             self.interrupt(self._drained)
+        elif self.due is not None and self._is_committed:
+            self._host.park(self, self.due)
 
     def _obey(self, command: commands.Command) -> None:
         match command:
@@ -518,6 +557,9 @@ class Driver:
             case records.Saved(node, part, attempt):
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 value, blob = self._saving.record(Save(node, part, attempt))
+                took = self._waits.saved(node)
+                if took is not None:
+                    self._entries.append(took)
                 entry = entries.saved(record, value, blob, annotations)
             case records.Wrote():
                 mark = self._submitted + 1
@@ -537,6 +579,7 @@ class Driver:
                 self._inputs.forget_carried(node)
                 entry = entries.plain(record)
             case records.Dropped(nodes):
+                self._waits.dropped(nodes)
                 for node in nodes if self.annotations or self._since else ():
                     self.annotations.pop(node, None)
                     self._since.pop(node, None)
@@ -599,6 +642,12 @@ class Driver:
     def _launch(self, work: Work) -> None:
         if self._drained is not None or self._pausing:
             return
+        wait = work.call.settings.wait
+        if wait is not None and not work.undo:
+            entry = self._waits.begin(work, wait)
+            if entry is not None:
+                self._entries.append(entry)
+            return
         timeout = work.call.settings.total_timeout
         if timeout is not None and not work.undo and work.attempt not in self._private:
             self._watch(work.node, timeout)
@@ -657,6 +706,9 @@ class Driver:
     def _stop(self, node: str, attempt: int) -> None:
         if attempt in self._in_flight:
             self._host.stop(self, attempt)
+            return
+        if self._waits.stop(attempt):
+            self._events.append(events.Ended(node, attempt))
             return
         for held in self._held:
             if isinstance(held.command, (commands.Start, commands.Undo)) and held.command.attempt == attempt:

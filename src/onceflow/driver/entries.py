@@ -28,6 +28,9 @@ ACTOR = -1
 
 WROTE = "wrote"
 
+WAITS, TOOK = "waits", "took"
+"""The kinds of entries that are no records: when a wait is over, and which event a node took."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 _decode_values = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -48,6 +51,19 @@ def saved(record: records.Saved, value: bytes | None, blob: str | None, annotati
 def wrote(record: records.Wrote, values: Mapping[str, bytes]) -> Entry:
     """`values` are those of the task variables, packed."""
     return Entry(WROTE, record.node, _encode((record.attempt,)), _encode(values))
+
+
+def waits(node: str, deadline: float) -> Entry:
+    return Entry(WAITS, node, _encode((deadline,)))
+
+
+def took(node: str, number: int) -> Entry:
+    return Entry(TOOK, node, _encode((number,)))
+
+
+def number_in(entry: Entry) -> Any:
+    """The deadline of a *waits* entry, the number of the event of a *took* entry."""
+    return _decode(entry.body)[0]
 
 
 def variables(entry: Entry) -> dict[str, bytes]:
@@ -119,7 +135,7 @@ def plain(record: records.Record) -> Entry:
 def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | None:
     """The record of an entry; None for what is no record, a buffer or measurements. `read` fetches the blob of a graph
     that was too large to stand in the entry."""
-    if entry.kind in (MEASURED, BUFFER):
+    if entry.kind in (MEASURED, BUFFER, WAITS, TOOK):
         return None
     fields = _decode(entry.body)
     match entry.kind:

@@ -35,6 +35,10 @@ class History:
         """Node → what it told about itself, with the output that was saved last."""
         self.variables: dict[str, bytes] = {}
         """Task variables as they were committed last, packed."""
+        self.deadlines: dict[str, float] = {}
+        """Node → when its wait is over."""
+        self.taken: dict[str, int] = {}
+        """Node → the number of the event that is its output."""
         self.blobs: dict[str, list[SavedBlob]] = {}
         """Node → its blobs that count."""
         self.parked: str | None = None
@@ -57,6 +61,10 @@ class History:
             if record is not None:
                 history.records.append(record)
                 history._note(record, entry)
+            elif entry.kind == entries.WAITS:
+                history.deadlines[entry.node] = entries.number_in(entry)
+            elif entry.kind == entries.TOOK:
+                history.taken[entry.node] = entries.number_in(entry)
         return history
 
     def graphs(self) -> list[Graph]:
@@ -86,6 +94,8 @@ class History:
                     self.failed.append(node)
             case records.Dropped(nodes):
                 for node in nodes:
+                    self.deadlines.pop(node, None)
+                    self.taken.pop(node, None)
                     self.blobs.pop(node, None)
                     self.annotations.pop(node, None)
                     self.since.pop(node, None)

@@ -10,7 +10,7 @@ import msgspec
 from onceflow.data.objects import Object
 from onceflow.driver.actors import Use
 from onceflow.driver.outputs import Part
-from onceflow.storage.journal import Request
+from onceflow.storage.journal import MailboxEvent, Request
 from onceflow.values.variables import Updates
 
 if TYPE_CHECKING:
@@ -101,6 +101,13 @@ class Host(Protocol):
 
     def changed_variables(self, driver: Driver) -> None:
         """Other values of its task variables are durable now. What is started after this sees them."""
+
+    def mailbox(self, driver: Driver, key: str) -> list[MailboxEvent]:
+        """The events under this key that were sent to its run and that nobody has taken."""
+
+    def park(self, driver: Driver, due: float) -> None:
+        """Its run waits for events, or until this moment, and all of it is durable: it may be let go (`Driver.rest`)
+        and loaded again when it is time."""
 
     def wake(self, driver: Driver) -> None:
         """Call `Driver.flush` soon."""

@@ -16,6 +16,7 @@ All of this happens in the thread of whoever asks.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 
 from onceflow.authoring import storing
@@ -121,6 +122,48 @@ class Attaching:
         if row.status not in AT_REST and row.owner is not None and row.owner != self._home.engine:
             deaths.wait_for_workers(self._home.path, row.owner)
 
+    def wake(self, run: str, completion: Completion | None) -> None:
+        """Goes on with a run that was parked here, and does not wait until that is durable. `completion`, if somebody
+        waits, tells how it comes out."""
+        waiting = self._hub.expect(run, None) if completion is None else completion
+        row = self._home.journal.get_run(run)
+        if row is None or row.status in AT_REST or not self.can_be_driven(row):
+            if completion is not None:  # somebody else has driven it meanwhile
+                self._attach_aside(run, completion)
+            return
+        try:
+            make = self._load(row, None, None)
+        except Redirected:
+            self._attach_aside(run, waiting)
+            return
+        except OnceflowError as error:
+            waiting.end(None, error)
+            return
+        driven = self._hub.expect(row.id, row.name, waiting.feeds)
+        self._hub.adopt(make, driven)
+        if completion is not None:
+
+            def pass_on() -> None:
+                if isinstance(driven.error, Redirected):
+                    self._attach_aside(run, completion)
+                else:
+                    completion.end(driven.ending, driven.error)
+
+            driven.when_done(pass_on)
+
+    def _attach_aside(self, run: str, completion: Completion) -> None:
+        def attach() -> None:
+            try:
+                self.attach(run, completion)
+            except OnceflowError as error:
+                completion.end(None, error)
+
+        threading.Thread(target=attach, name=f"onceflow attach {run}", daemon=True).start()
+
+    def rests_here(self, row: RunRow) -> bool:
+        """Whether it waits, and this engine drives it again when it is time."""
+        return row.due is not None and self._hub.is_parked(row.id)
+
     def can_be_driven(self, row: RunRow) -> bool:
         """Whether nobody drives it."""
         if self._hub.is_busy_with(row.id):
@@ -220,6 +263,8 @@ class Attaching:
                 since=past.since if goes_on else None,
                 annotations=past.annotations,
                 variables=past.variables,
+                deadlines=past.deadlines,
+                taken=past.taken,
                 metadata=row.metadata,
                 status=row.status,
             )

@@ -308,6 +308,18 @@ def get_output(run: str, task: str | None = None) -> Any:
     return default_engine().get_output(run, task)
 
 
+def send_event(run: str, key: str, payload: object = None, *, id: str | None = None) -> None:
+    """Sends an event to a run, by id or name: `wait_event(key)` in its graph takes it, whether it waits already or not
+    yet. Returns when the event is durable; from then on it is taken once, whatever happens. One that is sent twice
+    under the same `id` is there once. A task that sends an event does so once, however often it runs.
+
+    Raises `EventRefused` if the run has ended, or waits under this key for a payload of another type.
+
+        send_event("order-17", "approval", True)
+    """
+    default_engine().send_event(run, key, payload, id=id)
+
+
 def variables(run: str) -> dict[str, Any]:
     """The task variables of a run, by id or name: those that tasks have written, as they are committed now.
 

@@ -33,6 +33,7 @@ from onceflow.engine.looking.past import AttemptInfo, Past
 from onceflow.engine.looking.reading import Reading
 from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.looking.why import Why, explain
+from onceflow.engine.mail import Mail
 from onceflow.engine.pausing import pause
 from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
 from onceflow.engine.settings import Output
@@ -139,7 +140,7 @@ class Engine:
         hub = LocalHub(home_directory, self.settings)
         self._open(home_directory, hub, Collecting(home_directory))
         if self.settings.recover:
-            self.resume_all()
+            self._recover()
 
     def _open(self, home: Place, hub: Hub, collecting: Collecting | None) -> None:
         self._home = home
@@ -148,6 +149,9 @@ class Engine:
         self._reading = Reading(self._home)
         sealing.know(home.path)
         self._attaching = Attaching(self._home, self._hub, self._reading)
+        self._mail = Mail(self._home, self._hub)
+        if isinstance(hub, LocalHub):
+            hub.parking.load = self._attaching.wake
         self._listing = Listing(self._home, self._attaching)
         self._lock = threading.Lock()
         self._closed = False
@@ -315,10 +319,28 @@ class Engine:
         self._check_usable()
         return self._resume_in_background(self._listing.row(run))
 
+    def _recover(self) -> None:
+        """Goes on with every interrupted run. Those that only wait are loaded when it is time: there may be many."""
+        interrupted = self._listing.interrupted()
+        waiting = [row for row in interrupted if row.due is not None]
+        if waiting:
+            for owner in {row.owner for row in waiting if row.owner is not None}:
+                deaths.wait_for_workers(self._home.path, owner)
+            self._hub.adopt_parked(waiting)
+        self._resume_all([row for row in interrupted if row.due is None])
+
     def resume_all(self) -> list[RunHandle[Any]]:
         """Goes on with every interrupted run. Returns a handle for each, oldest first."""
         self._check_usable()
-        feeds = [(row, Feed()) for row in self._listing.interrupted()]
+        return self._resume_all(self._listing.interrupted())
+
+    def send_event(self, run: str, key: str, payload: object = None, *, id: str | None = None) -> None:
+        """Sends an event to a run, by id or name. See `onceflow.send_event`."""
+        self._check_open()
+        self._mail.send(self._listing.row(run), key, payload, id)
+
+    def _resume_all(self, rows: Sequence[RunRow]) -> list[RunHandle[Any]]:
+        feeds = [(row, Feed()) for row in rows]
         begun = [(row, self._hub.expect(row.id, row.name, [feed]), feed) for row, feed in feeds]
         if begun:
             self._hub.warm_up()

@@ -168,6 +168,8 @@ class Completion:
         self._accepted = Latch()
         self._done = Latch()
         self._callbacks: list[Callable[[], None]] = []
+        self.followed = False
+        """Whether somebody depends on it who does not hold it."""
 
     def accept(self) -> None:
         """The run is durable."""
@@ -203,11 +205,13 @@ class Completion:
         """Whether it has come out."""
         return self._done.wait(timeout)
 
-    def when_done(self, callback: Callable[[], None]) -> None:
-        """Call it when the run has come out, from whichever thread learns that first."""
+    def when_done(self, callback: Callable[[], None], *, follows: bool = True) -> None:
+        """Call it when the run has come out, from whichever thread learns that first. `follows`: somebody depends on
+        that who does not hold this completion."""
         with self._lock:
             if not self._done.opened:
                 self._callbacks.append(callback)
+                self.followed = self.followed or follows
                 return
         callback()
 
@@ -261,7 +265,7 @@ class RunHandle(Generic[R]):
         self._watch = watch
         self._feed = feed or Feed()
         self._value: tuple[Any] | None = None
-        completion.when_done(self._feed.close)
+        completion.when_done(self._feed.close, follows=False)
 
     @property
     def id(self) -> str:

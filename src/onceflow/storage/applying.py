@@ -28,6 +28,7 @@ from onceflow.storage.journal import (
     Entry,
     Fenced,
     ForgetCommands,
+    MarkEvents,
     OfSchedule,
     Outcome,
     Outdated,
@@ -35,6 +36,7 @@ from onceflow.storage.journal import (
     Result,
     RunRow,
     SendCommand,
+    SendEvent,
     SetStatus,
     Taken,
     WriteSchedule,
@@ -125,6 +127,10 @@ class Changes:
         """Number of the run, kind, body."""
         self.forgotten: list[tuple[int, tuple[int, ...]]] = []
         """Number of the run, numbers of its commands."""
+        self.events: list[tuple[int, str, str, bytes]] = []
+        """Number of the run, key, id, payload."""
+        self.marked: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
+        """Number of the run, numbers of its events that are taken, and of those that are free again."""
         self.schedules: list[OfSchedule] = []
         """In the order in which they are to be carried out."""
 
@@ -135,10 +141,13 @@ class Changes:
             self.definitions.pop(number, None)
             self.entries = [item for item in self.entries if item[0] != number]
             self.commands = [item for item in self.commands if item[0] != number]
+            self.events = [item for item in self.events if item[0] != number]
         self.runs.update(later.runs)
         self.definitions.update(later.definitions)
         self.entries += later.entries
         self.commands += later.commands
+        self.events += later.events
+        self.marked += later.marked
         self.forgotten += later.forgotten
         self.schedules += later.schedules
 
@@ -224,13 +233,19 @@ class _Draft:
         known = self._find(request.run)
         if known is None:
             return MISSING
-        if isinstance(request, (AppendEntries, SetStatus)):
+        if isinstance(request, (AppendEntries, SetStatus, MarkEvents)):
             if known.row.epoch != request.epoch:
                 return Fenced(known.row)
             if isinstance(request, AppendEntries):
                 self._append(known, request.entries)
-            elif request.status != known.row.status:
-                self._write(known, replace(known.row, status=request.status, updated=self._application.now))
+            elif isinstance(request, MarkEvents):
+                self._changes.marked.append((known.number, request.taken, request.returned))
+            elif (request.status, request.due) != (known.row.status, known.row.due):
+                now = self._application.now
+                self._write(known, replace(known.row, status=request.status, due=request.due, updated=now))
+            return None
+        if isinstance(request, SendEvent):
+            self._changes.events.append((known.number, request.key, request.id, request.payload))
             return None
         if isinstance(request, SendCommand):
             self._changes.commands.append((known.number, request.kind, request.body))

@@ -25,6 +25,9 @@ import msgspec
 
 from onceflow.errors import OnceflowError
 
+NEVER = 1e15
+"""A moment that does not come."""
+
 Durability = Literal["power", "process"]
 """What an answered write survives: loss of power (and anything less), or only the death of processes."""
 
@@ -46,6 +49,9 @@ class RunRow(msgspec.Struct, frozen=True):
     """Seconds since 1970, as all times. Of the last change of this row; entries do not change it."""
     metadata: str | None = None
     """A JSON object, if there is any (`values.metadata`)."""
+    due: float | None = None
+    """When a run goes on that waits without being in anybody's memory, unless an event comes first; `NEVER` if only an
+    event can help. None for all others."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +90,8 @@ class SetStatus(msgspec.Struct, frozen=True):
     run: str
     epoch: int
     status: str
+    due: float | None = None
+    """As `RunRow.due`."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -117,6 +125,25 @@ class ForgetCommands(msgspec.Struct, frozen=True):
     numbers: tuple[int, ...]
 
 
+class SendEvent(msgspec.Struct, frozen=True):
+    """Puts an event into the mailbox of a run, behind those that are there. One that was sent before under the same
+    `id` is there once."""
+
+    run: str
+    key: str
+    id: str
+    payload: bytes
+
+
+class MarkEvents(msgspec.Struct, frozen=True):
+    """These events of a run are taken, or free again: they have kept their places."""
+
+    run: str
+    epoch: int
+    taken: tuple[int, ...] = ()
+    returned: tuple[int, ...] = ()
+
+
 class WriteSchedule(msgspec.Struct, frozen=True):
     """Writes a schedule whose version is `expected`, which is 0 if there is to be a new one. Answered by `Outdated` if
     it has another version."""
@@ -135,7 +162,9 @@ class DeleteSchedule(msgspec.Struct, frozen=True):
     expected: int
 
 
-OfRun = CreateRun | AppendEntries | SetStatus | Claim | DeleteRun | SendCommand | ForgetCommands
+OfRun = (
+    CreateRun | AppendEntries | SetStatus | Claim | DeleteRun | SendCommand | ForgetCommands | SendEvent | MarkEvents
+)
 OfSchedule = WriteSchedule | DeleteSchedule
 Request = OfRun | OfSchedule
 
@@ -239,6 +268,16 @@ class ScheduleRow(msgspec.Struct, frozen=True):
     state: bytes
 
 
+class MailboxEvent(msgspec.Struct, frozen=True):
+    """An event that was sent to a run."""
+
+    number: int
+    """Its place: those of later events are larger."""
+    run: str
+    key: str
+    payload: bytes
+
+
 class Loaded(msgspec.Struct, frozen=True):
     """A run as it stood at one moment. `entries` are read while they are iterated over."""
 
@@ -315,6 +354,12 @@ class Journal(Protocol):
 
     def next_due(self) -> float | None:
         """When the first of all schedules is due."""
+
+    def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
+        """The events of this run under this key that nobody has taken, in the order in which they were sent."""
+
+    def runs_with_mail(self, owner: str) -> list[str]:
+        """The runs that this engine claimed last, and that have events which nobody has taken."""
 
     def statistics(self) -> Statistics: ...
 

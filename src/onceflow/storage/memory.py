@@ -25,6 +25,7 @@ from onceflow.storage.journal import (
     Entry,
     Failed,
     Loaded,
+    MailboxEvent,
     Outcome,
     Request,
     RunRow,
@@ -55,6 +56,11 @@ class MemoryJournal:
         """Number of the command → number of the run, kind, body."""
         self._command_numbers = itertools.count(1)
         self._schedules: dict[str, ScheduleRow] = {}
+        self._events: dict[int, list[tuple[int, str, str, bytes]]] = {}
+        """Number of a run → its events: number, key, id, payload."""
+        self._event_numbers = itertools.count(1)
+        self._taken: set[int] = set()
+        """Numbers of events."""
         self._lock = threading.RLock()
         self._closed = False
         self._commits = self._bytes = self._written = 0
@@ -82,6 +88,7 @@ class MemoryJournal:
         for number in changes.deleted:
             self._definitions.pop(number, None)
             self._entries.pop(number, None)
+            self._events.pop(number, None)
             self._commands = {key: command for key, command in self._commands.items() if command[0] != number}
         for number, definition in changes.definitions.items():
             self._definitions[number] = definition
@@ -90,6 +97,13 @@ class MemoryJournal:
         for number, _, entry in changes.entries:
             self._entries[number].append(entry)
             self._bytes += len(entry.body) + len(entry.value or b"")
+        for number, its_key, id, payload in changes.events:
+            mailbox = self._events.setdefault(number, [])
+            if all(id != other for _, _, other, _ in mailbox):
+                mailbox.append((next(self._event_numbers), its_key, id, payload))
+        for _, taken, returned in changes.marked:
+            self._taken.update(taken)
+            self._taken.difference_update(returned)
         for command in changes.commands:
             self._commands[next(self._command_numbers)] = command
         for number, forgotten in changes.forgotten:
@@ -220,6 +234,24 @@ class MemoryJournal:
     def next_due(self) -> float | None:
         self._check_open()
         return min([row.due for row in self._schedules.values() if row.due is not None], default=None)
+
+    def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
+        with self._lock:
+            known = self._rows.by_id.get(run)
+            return [
+                MailboxEvent(number, run, key, payload)
+                for number, other, _, payload in self._events.get(known.number if known is not None else 0, ())
+                if other == key and number not in self._taken
+            ]
+
+    def runs_with_mail(self, owner: str) -> list[str]:
+        with self._lock:
+            return [
+                known.row.id
+                for known in self._rows.by_id.values()
+                if known.row.owner == owner
+                and any(number not in self._taken for number, *_ in self._events.get(known.number, ()))
+            ]
 
     def statistics(self) -> Statistics:
         return Statistics(self._commits, self._commits, self._written, self._bytes, 0.0, 0.0)

@@ -59,6 +59,22 @@ COMMANDS = (
     "CREATE TABLE command (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL)"
 )
 
+EVENTS = (
+    """
+    CREATE TABLE event (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        run INTEGER NOT NULL,
+        key TEXT NOT NULL,
+        id TEXT NOT NULL,
+        payload BLOB NOT NULL,
+        taken INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (run, id)
+    )
+    """,
+    "CREATE INDEX event_free ON event (run) WHERE NOT taken",
+    "ALTER TABLE run ADD COLUMN due REAL",
+)
+
 METADATA = "ALTER TABLE run ADD COLUMN metadata TEXT"
 
 SCHEDULES = (
@@ -79,7 +95,7 @@ IDENTITY = (
     "INSERT INTO identity VALUES (lower(hex(randomblob(8))))",
 )
 
-COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata"
+COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata, due"
 
 GET_VERSION = "PRAGMA user_version"
 SET_VERSION = "PRAGMA user_version"
@@ -118,13 +134,24 @@ LOOK_UP = f"""
 WRITE_RUNS = f"INSERT INTO run (number, {COLUMNS}) VALUES "
 OVER_OLD_RUNS = """
     ON CONFLICT (number) DO UPDATE SET
-        status = excluded.status, epoch = excluded.epoch, owner = excluded.owner, updated = excluded.updated
+        status = excluded.status, epoch = excluded.epoch, owner = excluded.owner, updated = excluded.updated,
+        due = excluded.due
 """
 WRITE_DEFINITIONS = "INSERT INTO definition (number, graph, settings) VALUES "
 WRITE_ENTRIES = "INSERT INTO entry (key, kind, node, body, value, blob) VALUES "
 WRITE_COMMAND = "INSERT INTO command (run, kind, body) VALUES (?, ?, ?)"
 FORGET_COMMANDS = "DELETE FROM command WHERE run = ? AND number IN (SELECT value FROM json_each(?))"
 DELETE_COMMANDS = "DELETE FROM command WHERE run = ?"
+WRITE_EVENT = "INSERT OR IGNORE INTO event (run, key, id, payload) VALUES (?, ?, ?, ?)"
+MARK_EVENTS = "UPDATE event SET taken = ? WHERE run = ? AND number IN (SELECT value FROM json_each(?))"
+DELETE_EVENTS = "DELETE FROM event WHERE run = ?"
+MAILBOX = """
+    SELECT event.number, run.id, key, payload FROM run JOIN event ON event.run = run.number
+    WHERE run.id = ? AND key = ? AND NOT taken ORDER BY event.number
+"""
+RUNS_WITH_MAIL = """
+    SELECT DISTINCT run.id FROM event JOIN run ON run.number = event.run WHERE NOT taken AND owner = ?
+"""
 DELETE_ENTRIES = "DELETE FROM entry WHERE key >= ? AND key < ?"
 DELETE_DEFINITION = "DELETE FROM definition WHERE number = ?"
 DELETE_RUN = "DELETE FROM run WHERE number = ?"
@@ -258,7 +285,19 @@ def add_identity(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_commands, add_metadata, add_schedules, add_identity)
+def add_events(connection: sqlite3.Connection) -> None:
+    for statement in EVENTS:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    create_tables,
+    add_commands,
+    add_metadata,
+    add_schedules,
+    add_identity,
+    add_events,
+)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

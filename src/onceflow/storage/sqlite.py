@@ -29,6 +29,7 @@ from onceflow.storage.journal import (
     Durability,
     Entry,
     Loaded,
+    MailboxEvent,
     Outcome,
     Request,
     RunRow,
@@ -205,6 +206,14 @@ class SqliteJournal:
         with self._reading() as connection, failures.told(self._path):
             due: float | None = connection.execute(schema.NEXT_DUE).fetchone()[0]
         return due
+
+    def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
+        with self._reading() as connection, failures.told(self._path):
+            return [MailboxEvent(*row) for row in connection.execute(schema.MAILBOX, (run, key)).fetchall()]
+
+    def runs_with_mail(self, owner: str) -> list[str]:
+        with self._reading() as connection, failures.told(self._path):
+            return [run for (run,) in connection.execute(schema.RUNS_WITH_MAIL, (owner,)).fetchall()]
 
     def _entries(self, cursor: sqlite3.Cursor) -> Iterator[Entry]:
         while True:

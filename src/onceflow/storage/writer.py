@@ -206,10 +206,11 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         connection.execute(schema.DELETE_ENTRIES, schema.keys_of(number))
         connection.execute(schema.DELETE_DEFINITION, (number,))
         connection.execute(schema.DELETE_COMMANDS, (number,))
+        connection.execute(schema.DELETE_EVENTS, (number,))
         connection.execute(schema.DELETE_RUN, (number,))
     size = 0
     for runs in schema.in_statements(list(changes.runs.values())):
-        statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 11, schema.OVER_OLD_RUNS)
+        statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 12, schema.OVER_OLD_RUNS)
         connection.execute(statement, [column for known in runs for column in _of_run(known)])
     for definitions in schema.in_statements(list(changes.definitions.items())):
         statement = schema.of_rows(schema.WRITE_DEFINITIONS, len(definitions), 3)
@@ -227,6 +228,14 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         connection.execute(schema.FORGET_COMMANDS, (number, json.dumps(numbers)))
     for command in changes.commands:
         connection.execute(schema.WRITE_COMMAND, command)
+    if changes.events:
+        connection.executemany(schema.WRITE_EVENT, changes.events)
+        size += sum([len(payload) for _, _, _, payload in changes.events])
+    for number, taken, returned in changes.marked:
+        if taken:
+            connection.execute(schema.MARK_EVENTS, (1, number, json.dumps(taken)))
+        if returned:
+            connection.execute(schema.MARK_EVENTS, (0, number, json.dumps(returned)))
     for schedule in changes.schedules:
         _write_schedule(connection, schedule)
     return size
@@ -262,6 +271,7 @@ def _of_run(known: Known) -> tuple[int | float | str | None, ...]:
         row.created,
         row.updated,
         row.metadata,
+        row.due,
     )
 
 

@@ -51,6 +51,9 @@ _links: list[Link] = []
 came: dict[int, Mapping[str, int]] = {}
 """Job → ids of the refs that it was given, and their places among them."""
 
+sent: dict[int, int] = {}
+"""Job → how many events it has sent. Whatever runs jobs forgets it when they end."""
+
 _lost: dict[int, set[int]] = {}
 """Job → places of refs that were lost when it asked for them."""
 

@@ -29,7 +29,7 @@ from onceflow.errors import (
     WrongParts,
 )
 from onceflow.values import culprits, failures, functions, packing, snapshot, variables
-from onceflow.values.context import annotated, running, take_lost
+from onceflow.values.context import annotated, running, sent, take_lost
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
 from onceflow.values.packing import Packed
@@ -200,6 +200,8 @@ def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs)
     held_actors = actors.get(job.token) if actors else None
     if held_actors is not None and not job.undo:
         held_actors.check()
+    if sent:
+        sent.pop(job.token, None)
     if lost := take_lost(job.token):
         close_actors(job.token)
         return Outcome(job.token, started, ended, [], lost=lost)
@@ -226,6 +228,7 @@ def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs)
 def failed(job: Job, started: float, error: BaseException) -> Outcome:
     annotated.pop(job.token, None)
     variables.take(job.token)
+    sent.pop(job.token, None)
     failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
     close_actors(job.token)
     lost = take_lost(job.token)

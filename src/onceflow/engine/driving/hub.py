@@ -44,7 +44,18 @@ from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import journal
 from onceflow.storage.blobs import Statistics as BlobStatistics
-from onceflow.storage.journal import Failed, Fenced, ForgetCommands, Missing, Outcome, Request, SetStatus, Taken
+from onceflow.storage.journal import (
+    Failed,
+    Fenced,
+    ForgetCommands,
+    MailboxEvent,
+    Missing,
+    Outcome,
+    Request,
+    RunRow,
+    SetStatus,
+    Taken,
+)
 from onceflow.storage.places import Place
 from onceflow.values import failures
 from onceflow.values.variables import Updates
@@ -344,6 +355,7 @@ class Hub(ABC):
             logger.error("commands cannot be read: %s", error)
             return
         for command in found:
+            self._wake(command.run)
             if command.run in self._active:
                 self._carry_out(command)
                 self.counts.commands += 1
@@ -466,6 +478,12 @@ class Hub(ABC):
     @abstractmethod
     def update(self, driver: Driver, updates: Updates, then: workers.Replied) -> None: ...
 
+    def mailbox(self, driver: Driver, key: str) -> list[MailboxEvent]:
+        return self._home.journal.mailbox(driver.id, key)
+
+    @abstractmethod
+    def park(self, driver: Driver, due: float) -> None: ...
+
     @abstractmethod
     def changed_variables(self, driver: Driver) -> None: ...
 
@@ -497,12 +515,37 @@ class Hub(ABC):
     def now(self) -> float:
         return time.time()
 
-    def ended(self, driver: Driver) -> None:
+    def look_for_mail(self, run: str) -> None:
+        """An event was sent to a run, if it is driven here."""
+        self._loop.post(lambda: self._got_mail(run))
+
+    def _got_mail(self, run: str) -> None:
+        self._wake(run)
+        self._with_driver(run, lambda driver: driver.look_for_mail())
+
+    @abstractmethod
+    def _wake(self, run: str) -> None:
+        """Have a run driven again that is parked here."""
+
+    @abstractmethod
+    def is_parked(self, run: str) -> bool:
+        """Whether it only waits, and is driven again here when it is time. From any thread."""
+
+    @abstractmethod
+    def adopt_parked(self, rows: Sequence[RunRow]) -> None:
+        """Runs that only wait, and that an engine has left, are driven again here when it is time."""
+
+    def _let_go(self, driver: Driver) -> Completion:
+        """Drive it no longer."""
         completion = self._completions.pop(driver)
         del self._active[driver.id]
         self._dirty.pop(driver, None)
         self._counted.pop(driver, None)
         self._claimed.discard(driver)
+        return completion
+
+    def ended(self, driver: Driver) -> None:
+        completion = self._let_go(driver)
         ending, timeout = driver.ending, self._timed_out.pop(driver, None)
         if timeout is not None and ending is not None and ending.status == "cancelled":
             ending = msgspec.structs.replace(ending, timeout=timeout)

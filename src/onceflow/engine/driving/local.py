@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import selectors
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.hub import Hub, Redirected, interrupted
 from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
+from onceflow.engine.driving.parking import SOON, Parking
 from onceflow.engine.driving.workers import Kept, Replied, Workers
 from onceflow.engine.handles import Completion
 from onceflow.engine.logs.lines import level_number
@@ -32,7 +34,7 @@ from onceflow.storage import logs
 from onceflow.storage.blobs import Author
 from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.home import Home
-from onceflow.storage.journal import Command, Failed, Outcome, Request, SetStatus
+from onceflow.storage.journal import NEVER, Claim, Command, Failed, Outcome, Request, RunRow, SetStatus, commit
 from onceflow.values import sealing
 from onceflow.values.variables import Updates
 
@@ -47,6 +49,11 @@ SPILL = "spill"
 
 SAVERS = 4
 """Threads that write blobs."""
+
+AT_ONCE = 1000
+"""Runs that are claimed in one commit."""
+
+logger = logging.getLogger(__name__)
 
 
 class LocalHub(Hub):
@@ -83,6 +90,7 @@ class LocalHub(Hub):
     def _open_loop(self) -> Loop:
         self._threaded = Loop(f"onceflow engine {self._directory.path}", turn=self._turn, ended=self._ended)
         self._threaded.selector.register(self._directory.bell, selectors.EVENT_READ, self._heard_bell)
+        self.parking = Parking(self._threaded, self.now)
         self._answering = Answering(self._directory.listener, self._threaded, self)
         return self._threaded
 
@@ -164,6 +172,43 @@ class LocalHub(Hub):
         self._directory.bell.hush()
         self._look_for_commands()
         self._tell_watchers()
+        self._look_for_mail()
+
+    def _look_for_mail(self) -> None:
+        """Others may have sent events to runs that are driven, or parked, here."""
+        try:
+            found = self._home.journal.runs_with_mail(self._home.engine)
+        except StorageError as error:
+            logger.error("mailboxes cannot be read: %s", error)
+            return
+        for run in found:
+            self._got_mail(run)
+
+    def park(self, driver: Driver, due: float) -> None:
+        if due - self.now() <= SOON or self.parking.load is None:
+            return
+        completion = self._let_go(driver)
+        driver.rest()
+        if self._workers is not None:
+            self._workers.forget(driver, _nothing)
+        self.parking.park(driver.id, due, completion)
+
+    def _wake(self, run: str) -> None:
+        self.parking.wake(run)
+
+    def is_parked(self, run: str) -> bool:
+        return run in self.parking
+
+    def adopt_parked(self, rows: Sequence[RunRow]) -> None:
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            claims = [Claim(row.id, self._home.engine, row.epoch) for row in some]
+            claimed = commit(self._home.journal, claims)
+            if not claimed.ok:  # somebody else was quicker with one of them
+                some = [row for row, claim in zip(some, claims, strict=True) if commit(self._home.journal, [claim]).ok]
+            dues = [(row.id, NEVER if row.due is None else row.due) for row in some]
+            self._loop.post(lambda dues=dues: self.parking.park_all(dues))  # type: ignore[misc]
+        self._loop.post(self._look_for_mail)
 
     def _title(self, run: str) -> str | None:
         """What a run is called where several are driven."""
@@ -188,6 +233,7 @@ class LocalHub(Hub):
             self._keeping.close()
         if self._printing is not None:
             self._printing.close()
+        self.parking.close(self._closed)
         if failure is not None:
             self._recording.tell("engine failed", detail=f"{type(failure).__name__}: {failure}")
         self._recording.close()
@@ -267,6 +313,9 @@ class LocalHub(Hub):
     # -- what is told to the log of the engine, too --------------------------------------------------------------------
 
     def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
+        waiting = self.parking.take(driver.id)
+        if waiting is not None and waiting is not completion:
+            waiting.follow(completion)
         epoch = driver.run.epoch
         if epoch == 1:
             self._recording.tell("run created", driver.id, detail=completion.name or "")
@@ -300,3 +349,7 @@ class LocalHub(Hub):
             how = f"interrupted: {why.reason if isinstance(why, RunInterrupted) else why}"
             self._recording.tell("run ended", driver.id, detail=how if driver.ending is None else driver.ending.status)
         super().ended(driver)
+
+
+def _nothing() -> None:
+    """Nobody waits for that."""

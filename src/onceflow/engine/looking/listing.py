@@ -72,7 +72,7 @@ class Listing:
 
     def status(self, row: RunRow) -> Status:
         status = cast("Status", row.status)
-        if status in AT_REST or not self._attaching.can_be_driven(row):
+        if status in AT_REST or not self._attaching.can_be_driven(row) or self._attaching.rests_here(row):
             return status
         if row.owner is None:  # it waits for an engine that takes it
             return "pending"

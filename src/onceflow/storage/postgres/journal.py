@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
 from onceflow.storage import forks
-from onceflow.storage.journal import Answer, Command, Entry, Loaded, Outcome, Request, RunRow, ScheduleRow, Statistics
+from onceflow.storage.journal import (
+    Answer,
+    Command,
+    Entry,
+    Loaded,
+    MailboxEvent,
+    Outcome,
+    Request,
+    RunRow,
+    ScheduleRow,
+    Statistics,
+)
 from onceflow.storage.postgres import connecting, schema
 from onceflow.storage.postgres.attendance import Attendance, Member
 from onceflow.storage.postgres.writer import PostgresWriter
@@ -162,6 +173,12 @@ class PostgresJournal:
 
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
         return [Entry(*row) for row in self._rows(schema.LAST_ENTRIES, (run, among, list(kinds)))]
+
+    def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
+        return [MailboxEvent(*row) for row in self._rows(schema.MAILBOX, (run, key))]
+
+    def runs_with_mail(self, owner: str) -> list[str]:
+        return [run for (run,) in self._rows(schema.RUNS_WITH_MAIL, (owner,))]
 
     def commands(self, owner: str) -> list[Command]:
         return [Command(*row) for row in self._rows(schema.LIST_COMMANDS, (owner,))]

@@ -160,7 +160,23 @@ SCHEDULES = (
     """,
 )
 
-COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata"
+EVENTS = (
+    """
+    CREATE TABLE event (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        run bigint NOT NULL,
+        key text NOT NULL,
+        id text NOT NULL,
+        payload bytea NOT NULL,
+        taken boolean NOT NULL DEFAULT false,
+        UNIQUE (run, id)
+    )
+    """,
+    "CREATE INDEX event_free ON event (run) WHERE NOT taken",
+    "ALTER TABLE run ADD COLUMN due double precision",
+)
+
+COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata, due"
 ENTRY = "kind, node, body, value, blob"
 
 CREATE_SCHEMA = f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
@@ -185,13 +201,14 @@ CREATE_RUNS = f"""
     INSERT INTO run (number, {COLUMNS})
     SELECT * FROM unnest(
         %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::text[],
-        %b::float8[], %b::float8[], %b::text[]
+        %b::float8[], %b::float8[], %b::text[], %b::float8[]
     )
 """
 CHANGE_RUNS = """
-    UPDATE run SET status = changed.status, epoch = changed.epoch, owner = changed.owner, updated = changed.updated
-    FROM unnest(%b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::float8[])
-        AS changed (number, status, epoch, owner, updated)
+    UPDATE run SET status = changed.status, epoch = changed.epoch, owner = changed.owner, updated = changed.updated,
+        due = changed.due
+    FROM unnest(%b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::float8[], %b::float8[])
+        AS changed (number, status, epoch, owner, updated, due)
     WHERE run.number = changed.number
 """
 WRITE_DEFINITIONS = """
@@ -200,10 +217,28 @@ WRITE_DEFINITIONS = """
 WRITE_COMMANDS = """
     INSERT INTO command (run, kind, body) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bytea[])
 """
+WRITE_EVENTS = """
+    INSERT INTO event (run, key, id, payload) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[])
+    ON CONFLICT DO NOTHING
+"""
+MARK_EVENTS = "UPDATE event SET taken = %b WHERE run = %b AND number = ANY (%b::bigint[])"
+MAILBOX = """
+    SELECT event.number, run.id, key, payload FROM run JOIN event ON event.run = run.number
+    WHERE run.id = %s AND key = %s AND NOT taken ORDER BY event.number
+"""
+RUNS_WITH_MAIL = """
+    SELECT DISTINCT run.id FROM event JOIN run ON run.number = event.run WHERE NOT taken AND owner = %s
+"""
 FORGET_COMMANDS = "DELETE FROM command WHERE run = %b AND number = ANY (%b::bigint[])"
 DELETE_RUNS = tuple(
     f"DELETE FROM {table} WHERE {key} = ANY (%b::bigint[])"
-    for table, key in (("entry", "run"), ("definition", "number"), ("command", "run"), ("run", "number"))
+    for table, key in (
+        ("entry", "run"),
+        ("definition", "number"),
+        ("command", "run"),
+        ("event", "run"),
+        ("run", "number"),
+    )
 )
 
 VERSIONS_OF_SCHEDULES = "SELECT id, version FROM schedule WHERE id = ANY (%s)"
@@ -310,7 +345,12 @@ def add_identity(connection: Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_schedules, add_identity)
+def add_events(connection: Connection) -> None:
+    for statement in EVENTS:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_schedules, add_identity, add_events)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

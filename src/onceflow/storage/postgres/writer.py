@@ -269,11 +269,15 @@ def _statements(changes: Changes) -> tuple[list[Statement], int]:
         made.append((schema.WRITE_DEFINITIONS, _columns(definitions)))
     changed = [known for number, known in changes.runs.items() if number not in changes.definitions]
     if changed:
-        rows = [(each.number, each.row.status, each.row.epoch, each.row.owner, each.row.updated) for each in changed]
-        made.append((schema.CHANGE_RUNS, _columns(rows)))
+        made.append((schema.CHANGE_RUNS, _columns([_of_change(known) for known in changed])))
     made += [(schema.FORGET_COMMANDS, (number, list(numbers))) for number, numbers in changes.forgotten]
     if changes.commands:
         made.append((schema.WRITE_COMMANDS, _columns(changes.commands)))
+    if changes.events:
+        made.append((schema.WRITE_EVENTS, _columns(changes.events)))
+    for number, taken, returned in changes.marked:
+        made += [(schema.MARK_EVENTS, (True, number, list(taken)))] if taken else []
+        made += [(schema.MARK_EVENTS, (False, number, list(returned)))] if returned else []
     made += [(schema.CHANGE_SCHEDULE, _of_schedule(request)) for request in changes.schedules]
     size = sum([len(run.graph) + len(run.settings) for run in changes.definitions.values()])
     return made, size + sum([_size(entry) for _, _, entry in changes.entries])
@@ -319,7 +323,13 @@ def _of_run(known: Known) -> tuple[Any, ...]:
         row.created,
         row.updated,
         row.metadata,
+        row.due,
     )
+
+
+def _of_change(known: Known) -> tuple[Any, ...]:
+    row = known.row
+    return (known.number, row.status, row.epoch, row.owner, row.updated, row.due)
 
 
 def _of_schedule(request: OfSchedule) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
 from onceflow.errors import RefLost, StorageFull
 from onceflow.storage.blobs import Author
-from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, SetStatus
+from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, RunRow, SetStatus
 from onceflow.storage.memory import MemoryHome
 from onceflow.testing.kit.actors import Cast
 from onceflow.testing.kit.clock import Clock
@@ -173,6 +173,18 @@ class Stage(Hub):
     def update(self, driver: Driver, updates: Updates, then: Replied) -> None:
         parts = tuple([part.packed for part in variables.apply(msgspec.msgpack.encode(updates))])
         self._soon.append(lambda: self._tell(driver, lambda: then(parts, None)))
+
+    def park(self, driver: Driver, due: float) -> None:
+        """It may stay: there is room."""
+
+    def _wake(self, run: str) -> None:
+        """Nothing is parked here."""
+
+    def is_parked(self, run: str) -> bool:
+        return False
+
+    def adopt_parked(self, rows: Sequence[RunRow]) -> None:
+        raise AssertionError("nothing is parked here")
 
     def changed_variables(self, driver: Driver) -> None:
         """Whoever reads them here asks."""

@@ -1,0 +1,166 @@
+"""Nodes that wait for an event or a moment (design 2.11): attempts that no worker carries out.
+
+A run's mailbox is in the journal. An event that somebody waits for is *picked* here, becomes the output of the node
+that waits, and is *taken* with the save of that: the entry that says so stands in the same batch. So one commit decides
+who got the event, and whether it came in time; and if the node is dropped later, the event is free again, in its old
+place, with the commit that drops it. A deadline is written down once, when the wait begins, as a moment of the wall
+clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from onceflow.driver import entries
+from onceflow.driver.work import Host, Work
+from onceflow.errors import EventTimedOut
+from onceflow.storage.journal import NEVER, Entry, MarkEvents, Request
+from onceflow.values import packing
+from onceflow.values.failures import dump
+from onceflow.values.waits import Wait
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+
+LONGEST = 30.0
+"""Seconds after which the clock is looked at again: it may have been set."""
+
+NOTHING = packing.dump(None)
+
+
+class _Open(msgspec.Struct):
+    work: Work
+    wait: Wait
+    deadline: float
+
+
+class Waits:
+    """Of one driver. `deadlines` and `taken` (numbers of events) are what the journal has, by node."""
+
+    def __init__(
+        self, driver: Driver, host: Host, deadlines: dict[str, float] | None, taken: dict[str, int] | None
+    ) -> None:
+        self._driver = driver
+        self._host = host
+        self._open: dict[int, _Open] = {}
+        """Attempt → what it waits for."""
+        self._deadlines = deadlines or {}
+        self._taken = taken or {}
+        """Node → the number of the event that is its saved output."""
+        self._picked: dict[str, int] = {}
+        """The same of those whose save is on its way."""
+        self._gone = set(self._taken.values())
+        """The numbers of all of these. The journal may not know of it yet."""
+        self._returning = False
+        """Whether the journal has yet to learn that events are free again."""
+        self._begun: set[str] = set()
+        """Nodes whose waits have begun in the life of this driver."""
+        self._marks: list[Request] = []
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __contains__(self, attempt: int) -> bool:
+        return attempt in self._open
+
+    @property
+    def due(self) -> float:
+        """The next moment at which something is over."""
+        return min([opened.deadline for opened in self._open.values()], default=NEVER)
+
+    def begin(self, work: Work, wait: Wait) -> Entry | None:
+        """Wait for something. Returns what has to be written down."""
+        entry: Entry | None = None
+        deadline = self._deadlines.get(work.node)
+        self._gone.discard(self._picked.pop(work.node, 0))
+        if deadline is None or work.node in self._begun:  # what began before has been dropped
+            deadline = self._deadline(wait)
+            self._deadlines[work.node] = deadline
+            entry = entries.waits(work.node, deadline)
+        self._begun.add(work.node)
+        self._open[work.attempt] = _Open(work, wait, deadline)
+        self._look(work.attempt)
+        return entry
+
+    def _deadline(self, wait: Wait) -> float:
+        if wait.until is not None:
+            return wait.until
+        return NEVER if wait.seconds is None else self._host.now() + wait.seconds
+
+    def look(self) -> None:
+        """There may be events."""
+        for attempt in list(self._open):
+            self._look(attempt)
+
+    def _look(self, attempt: int) -> None:
+        """Whether what it waits for is there."""
+        opened = self._open.get(attempt)
+        if opened is None:
+            return
+        if opened.wait.key is not None:
+            for event in self._host.mailbox(self._driver, opened.wait.key):
+                if event.number not in self._gone:
+                    del self._open[attempt]
+                    self._picked[opened.work.node] = event.number
+                    self._gone.add(event.number)
+                    self._driver.came(opened.work, [event.payload])
+                    return
+        left = opened.deadline - self._host.now()
+        if left <= 0:
+            del self._open[attempt]
+            self._end(opened)
+        elif opened.deadline < NEVER:
+            self._host.later(self._driver, min(left, LONGEST), lambda: self._look_at_clock(attempt))
+
+    def _look_at_clock(self, attempt: int) -> None:
+        opened = self._open.get(attempt)
+        if opened is not None:
+            self._look(attempt)
+
+    def _end(self, opened: _Open) -> None:
+        """Its time is over."""
+        wait, node = opened.wait, opened.work.node
+        if wait.key is None:
+            self._driver.came(opened.work, [NOTHING])
+        elif wait.default is not None:
+            self._driver.came(opened.work, [wait.default])
+        else:
+            failure = dump(EventTimedOut(node, wait.key, wait.seconds or 0.0), "the engine")
+            self._driver.never_came(opened.work, failure)
+
+    def stop(self, attempt: int) -> bool:
+        """Wait no longer. Whether it did."""
+        return self._open.pop(attempt, None) is not None
+
+    def saved(self, node: str) -> Entry | None:
+        """The output of this node is saved: the event that it was is taken, in the same batch."""
+        number = self._picked.pop(node, None)
+        if number is None:
+            return None
+        self._taken[node] = number
+        self._marks.append(MarkEvents(self._driver.id, self._driver.run.epoch, taken=(number,)))
+        return entries.took(node, number)
+
+    def dropped(self, nodes: Iterable[str]) -> None:
+        """What these nodes saved counts no more: their events are free again, and their waits begin anew."""
+        for node in nodes:
+            self._deadlines.pop(node, None)
+        numbers = [self._taken.pop(node) for node in nodes if node in self._taken]
+        if numbers:
+            self._gone.difference_update(numbers)
+            self._returning = True
+            self._marks.append(MarkEvents(self._driver.id, self._driver.run.epoch, returned=tuple(numbers)))
+
+    def became_durable(self, everything: bool) -> None:
+        """Something is in the journal, or everything."""
+        if self._returning:
+            self._returning = not everything
+            self.look()
+
+    def marks(self) -> list[Request]:
+        """What goes into the batch with the entries that were made meanwhile."""
+        marks, self._marks = self._marks, []
+        return marks

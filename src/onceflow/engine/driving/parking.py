@@ -1,0 +1,115 @@
+"""Runs that wait, and nothing else: written down, and in nobody's memory until it is time (design 2.11).
+
+Of a parked run the engine remembers its id, when it is due, and who waits for it here, as long as somebody does. It is
+loaded again when that moment has come, when an event is sent to it, or when somebody wants something of it. Loading
+reads the journal and takes time, so it is done in a thread of its own, one run after the other.
+"""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from onceflow.errors import OnceflowError, RunInterrupted
+from onceflow.storage.journal import NEVER
+
+if TYPE_CHECKING:
+    from onceflow.engine.driving.loop import Posting
+    from onceflow.engine.handles import Completion
+
+SOON = 1.0
+"""Seconds for which a run that waits stays in memory: loading it again would not pay."""
+
+LONGEST = 30.0
+"""Seconds after which the clock is looked at again: it may have been set."""
+
+Load = Callable[[str, "Completion | None"], None]
+"""Has a run driven again, for somebody who waits for it here."""
+
+
+class Parking:
+    """Belongs to the loop's thread."""
+
+    def __init__(self, loop: Posting, now: Callable[[], float]) -> None:
+        self._loop = loop
+        self._now = now
+        self.load: Load | None = None
+        """Set by the engine, before there are runs."""
+        self._parked: dict[str, tuple[float, weakref.ref[Completion] | None]] = {}
+        self._held: dict[str, Completion] = {}
+        """Completions of parked runs on which somebody depends who does not hold them."""
+        self._due: list[tuple[float, str]] = []
+        """A heap. Some are stale."""
+        self._timer = NEVER
+        """When somebody looks at the clock."""
+        self._waking: queue.SimpleQueue[tuple[str, Completion | None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def __contains__(self, run: str) -> bool:
+        return run in self._parked
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def park(self, run: str, due: float, completion: Completion | None) -> None:
+        waiting = None if completion is None else weakref.ref(completion)
+        self._parked[run] = (due, waiting)
+        if completion is not None and completion.followed:
+            self._held[run] = completion
+        if due < NEVER:
+            heapq.heappush(self._due, (due, run))
+            self._set_timer()
+
+    def park_all(self, runs: Sequence[tuple[str, float]]) -> None:
+        """Many at once, for which nobody waits."""
+        for run, due in runs:
+            self._parked[run] = (due, None)
+        self._due += [(due, run) for run, due in runs if due < NEVER]
+        heapq.heapify(self._due)
+        self._set_timer()
+
+    def take(self, run: str) -> Completion | None:
+        """It is driven again, or is to be: who waits for it."""
+        _, waiting = self._parked.pop(run, (0.0, None))
+        self._held.pop(run, None)
+        return None if waiting is None else waiting()
+
+    def wake(self, run: str) -> None:
+        """Have it driven again, if it is parked."""
+        if run in self._parked:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._load_runs, name="onceflow waker", daemon=True)
+                self._thread.start()
+            self._waking.put((run, self.take(run)))
+
+    def close(self, reason: OnceflowError | None) -> None:
+        """Those who wait here are told that nobody will wake the runs any more."""
+        self._waking.put(None)
+        for run in list(self._parked):
+            completion = self.take(run)
+            if completion is not None:
+                completion.end(None, RunInterrupted(run, str(reason)))
+
+    def _set_timer(self) -> None:
+        if self._due and self._due[0][0] < self._timer:
+            self._timer = self._due[0][0]
+            self._loop.later(min(LONGEST, max(0.0, self._timer - self._now())), self._look_at_clock)
+
+    def _look_at_clock(self) -> None:
+        self._timer = NEVER
+        now = self._now()
+        while self._due and self._due[0][0] <= now:
+            due, run = heapq.heappop(self._due)
+            if self._parked.get(run, (None, None))[0] == due:
+                self.wake(run)
+        self._set_timer()
+
+    def _load_runs(self) -> None:
+        """In the waker's thread."""
+        assert self.load is not None
+        while (next := self._waking.get()) is not None:
+            self.load(*next)

@@ -1,0 +1,94 @@
+"""Sending events to runs (design 2.11): into the mailbox, which is in the journal; then whoever drives it is rung.
+
+Whether the payload is what a run waits for is looked up in its graph. Many runs are of one graph, so what was found is
+remembered by its digest. (What a graph waits for that a task returned is not known beforehand, and not checked.)
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from onceflow.authoring import storing
+from onceflow.engine.statuses import ENDED
+from onceflow.errors import EventRefused, NoSuchRun, OnceflowError
+from onceflow.storage.journal import Failed, Missing, RunRow, SendEvent, commit
+from onceflow.values import context, packing
+
+if TYPE_CHECKING:
+    from onceflow.engine.driving.hub import Hub
+    from onceflow.storage.places import Place
+
+MOST_REMEMBERED = 1000
+
+Types = dict[str, list[Any]]
+"""Key → the types that are waited for under it."""
+
+
+class Mail:
+    """Thread-safe."""
+
+    def __init__(self, home: Place, hub: Hub) -> None:
+        self._home = home
+        self._hub = hub
+        self._types: dict[str, Types] = {}
+        """Digest of a graph → what it waits for."""
+
+    def send(self, row: RunRow, key: str, payload: object, id: str | None) -> None:
+        """Returns when the event is durable."""
+        if row.status in ENDED:
+            raise EventRefused(row.id, key, f"it has ended ({row.status})")
+        checked = self._check(row, key, payload)
+        packed = packing.dump(checked)
+        outcome = commit(self._home.journal, [SendEvent(row.id, key, id or self._new_id(), packed)])
+        if isinstance(outcome.refusal, Failed):
+            raise outcome.refusal.error
+        if isinstance(outcome.refusal, Missing):
+            raise NoSuchRun(row.id)
+        if row.owner == self._home.engine:
+            self._hub.look_for_mail(row.id)
+        elif row.owner is not None:
+            self._home.ring(row.owner)
+
+    def _new_id(self) -> str:
+        """A task sends an event once, however often it runs."""
+        running = context.running.get()
+        if running is None:
+            return uuid.uuid4().hex
+        token = context.job_token.get()
+        number = context.sent[token] = context.sent.get(token, 0) + 1
+        return f"{running['key']}/{number}"
+
+    def _check(self, row: RunRow, key: str, payload: object) -> object:
+        """The payload as somebody waits for it. Raises `EventRefused`."""
+        problem = ""
+        for wanted in self._waited_for(row).get(key, ()):
+            if isinstance(wanted, type) and isinstance(payload, wanted):
+                return payload
+            try:
+                return msgspec.convert(payload, wanted)
+            except (msgspec.ValidationError, TypeError) as error:
+                problem = f"it waits for {getattr(wanted, '__qualname__', wanted)}: {error}"
+        if problem:
+            raise EventRefused(row.id, key, problem)
+        return payload
+
+    def _waited_for(self, row: RunRow) -> Types:
+        found = self._types.get(row.digest)
+        if found is None:
+            with self._home.journal.load(row.id) as loaded:
+                try:
+                    graph = storing.decode(loaded.graph, self._home.blobs.read).graph
+                except OnceflowError:
+                    return {}  # its code is not here: whoever drives the run has it
+            found = {}
+            for node in graph.nodes:
+                wait = node.call.settings.wait
+                if wait is not None and wait.key is not None:
+                    found.setdefault(wait.key, []).append(wait.type)
+            if len(self._types) >= MOST_REMEMBERED:
+                self._types.clear()
+            self._types[row.digest] = found
+        return found

@@ -1,0 +1,24 @@
+"""What a node waits for that no worker carries out: an event, or a moment (design 2.11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """An event under `key`, or, without one, a moment."""
+
+    key: str | None = None
+    seconds: float | None = None
+    """After which it is over: that is what was waited for, or the event has not come."""
+    until: float | None = None
+    """The same as a moment, in seconds since 1970."""
+    type: Any = object
+    """Of the event's payload."""
+    default: bytes | None = None
+    """The packed value of an event that has not come. Without it, that is a failure."""
+
+    def __str__(self) -> str:
+        return "time to pass" if self.key is None else f"an event {self.key!r}"

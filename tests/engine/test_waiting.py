@@ -1,0 +1,101 @@
+"""Events and time with a real engine: runs that only wait are parked, and woken when it is time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onceflow import Engine, EventRefused, sleep, task, wait_event
+from onceflow.engine.driving.local import LocalHub
+from tests.engine.common import run_script, until
+
+
+@task(can_rollback=True)
+def double(number: int) -> int:
+    return 2 * number
+
+
+@task(can_rollback=True)
+def done() -> str:
+    return "done"
+
+
+def parked(engine: Engine) -> int:
+    hub = engine._hub
+    assert isinstance(hub, LocalHub)
+    return len(hub.parking)
+
+
+def test_a_run_that_only_waits_is_in_nobodys_memory_until_an_event_comes(engine: Engine) -> None:
+    handle = engine.run_async(double.bind(wait_event("number", int)), name="parked")
+    until(lambda: parked(engine) == 1)
+    assert handle.id not in engine.active
+    assert engine.status("parked") == "waiting"
+    engine.send_event("parked", "number", 21)
+    assert handle.result() == 42
+    assert parked(engine) == 0
+
+
+def test_an_event_may_come_before_the_wait(engine: Engine) -> None:
+    first = wait_event("first", int)
+    handle = engine.run_async(double.bind(wait_event("second", int, after=[first])), name="early")
+    engine.send_event("early", "second", 2)
+    engine.send_event("early", "first", 1)
+    assert handle.result() == 4
+
+
+def test_a_sleep_takes_no_worker_and_ends(engine: Engine) -> None:
+    assert engine.run(done.options(after=[sleep(0.05)]).bind()) == "done"
+
+
+def test_a_run_that_sleeps_is_woken_when_it_is_time(engine: Engine) -> None:
+    handle = engine.run_async(done.options(after=[sleep(1.5)]).bind())
+    until(lambda: parked(engine) == 1)
+    assert handle.result() == "done"
+
+
+def test_parked_runs_are_picked_up_by_the_next_engine(tmp_path: Path) -> None:
+    with Engine(tmp_path / "home", workers=1) as first:
+        for number in range(5):
+            first.run_async(double.bind(wait_event("number", int)), name=f"run-{number}")
+        until(lambda: parked(first) == 5)
+    with Engine(tmp_path / "home", workers=1) as between:
+        assert between.status("run-0") == "interrupted"
+        between.send_event("run-0", "number", 1)
+    with Engine(tmp_path / "home", workers=1, recover=True) as second:
+        until(lambda: second.status("run-0") == "succeeded")
+        assert parked(second) == 4
+        assert second.get_output("run-0") == 2
+        second.send_event("run-3", "number", 3)
+        assert second.resume("run-3") == 6
+
+
+def test_whoever_waits_is_told_when_the_engine_is_closed(tmp_path: Path) -> None:
+    engine = Engine(tmp_path / "home", workers=1)
+    handle = engine.run_async(double.bind(wait_event("number", int)))
+    until(lambda: parked(engine) == 1)
+    engine.close()
+    with pytest.raises(Exception, match="interrupted"):
+        handle.result()
+
+
+def test_a_parked_run_can_be_cancelled_and_takes_no_more_events(engine: Engine) -> None:
+    engine.run_async(double.bind(wait_event("number", int)), name="no more")
+    until(lambda: parked(engine) == 1)
+    assert engine.cancel("no more") == "cancelled"
+    with pytest.raises(EventRefused, match="it has ended"):
+        engine.send_event("no more", "number", 1)
+
+
+def test_an_event_comes_from_another_process(engine: Engine, tmp_path: Path, home: Path) -> None:
+    handle = engine.run_async(double.bind(wait_event("number", int)), name="other process")
+    until(lambda: parked(engine) == 1)
+    script = """
+        import sys
+        from onceflow import Engine
+        with Engine(sys.argv[1]) as engine:
+            engine.send_event("other process", "number", 8)
+    """
+    run_script(tmp_path, script, str(home))
+    assert handle.result() == 16

@@ -1,0 +1,68 @@
+"""Mailboxes of runs, in each kind of journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from onceflow.storage.journal import NEVER, Claim, Fenced, Journal, MarkEvents, SendEvent, SetStatus, commit
+from tests.storage.common import Opening, create
+
+
+def send(journal: Journal, key: str, id: str, payload: bytes = b"") -> None:
+    assert commit(journal, [SendEvent("r", key, id, payload)]).ok
+
+
+def keys(journal: Journal, *wanted: str) -> list[tuple[str, bytes]]:
+    return [(event.key, event.payload) for key in wanted for event in journal.mailbox("r", key)]
+
+
+@pytest.fixture
+def mailbox(opening: Opening) -> Iterator[Journal]:
+    journal = opening()
+    assert commit(journal, [create("r"), Claim("r", "me", 1)]).ok
+    yield journal
+    journal.close()
+
+
+def test_events_are_found_in_the_order_in_which_they_were_sent_once_for_each_id(mailbox: Journal) -> None:
+    send(mailbox, "paid", "1", b"a")
+    send(mailbox, "shipped", "2", b"b")
+    send(mailbox, "paid", "3", b"c")
+    send(mailbox, "paid", "1", b"again")
+    assert keys(mailbox, "paid", "shipped") == [("paid", b"a"), ("paid", b"c"), ("shipped", b"b")]
+    assert mailbox.runs_with_mail("me") == ["r"]
+    assert mailbox.runs_with_mail("you") == []
+
+
+def test_what_is_taken_is_not_there_and_comes_back_to_its_place(mailbox: Journal) -> None:
+    send(mailbox, "paid", "1", b"a")
+    send(mailbox, "paid", "2", b"b")
+    first, second = [event.number for event in mailbox.mailbox("r", "paid")]
+    assert commit(mailbox, [MarkEvents("r", 2, taken=(first, second))]).ok
+    assert keys(mailbox, "paid") == []
+    assert mailbox.runs_with_mail("me") == []
+    assert commit(mailbox, [MarkEvents("r", 2, returned=(first,))]).ok
+    assert keys(mailbox, "paid") == [("paid", b"a")]
+
+
+def test_who_has_lost_a_run_cannot_take_its_events(mailbox: Journal) -> None:
+    send(mailbox, "paid", "1")
+    outcome = commit(mailbox, [MarkEvents("r", 1, taken=(1,))])
+    assert isinstance(outcome.refusal, Fenced)
+    assert keys(mailbox, "paid") == [("paid", b"")]
+
+
+def test_a_run_that_waits_tells_when_it_is_due(mailbox: Journal) -> None:
+    assert commit(mailbox, [SetStatus("r", 2, "waiting", 17.5)]).ok
+    assert [row.due for row in mailbox.list_runs(statuses=["waiting"])] == [17.5]
+    assert commit(mailbox, [SetStatus("r", 2, "waiting", NEVER)]).ok
+    assert commit(mailbox, [Claim("r", "you", 2)]).ok
+    found = mailbox.get_run("r")
+    assert found is not None
+    assert found.due == NEVER
+    assert commit(mailbox, [SetStatus("r", 3, "running")]).ok
+    found = mailbox.get_run("r")
+    assert found is not None
+    assert found.due is None
