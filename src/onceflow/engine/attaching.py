@@ -29,7 +29,7 @@ from onceflow.engine import codeless, deaths
 from onceflow.engine.driving.hub import Adopted, Hub, Redirected, Store
 from onceflow.engine.handles import Completion
 from onceflow.engine.looking.reading import Reading
-from onceflow.engine.statuses import AT_REST, ENDED
+from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED
 from onceflow.engine.submission import Submission, decode_settings
 from onceflow.engine.talking.following import Following
 from onceflow.engine.waiting import looks
@@ -37,6 +37,8 @@ from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, TaskNotFoun
 from onceflow.storage.journal import Claim, RunRow
 from onceflow.storage.places import Place
 from onceflow.values import sealing
+
+MOST_RUNS = 2**31
 
 
 class Attaching:
@@ -159,6 +161,14 @@ class Attaching:
                 completion.end(None, error)
 
         threading.Thread(target=attach, name=f"onceflow attach {run}", daemon=True).start()
+
+    def adopt_parked(self, owner: str) -> None:
+        """Runs that only wait, which a dead engine has left, are woken here from now on. They are not loaded: there may
+        be very many."""
+        rows = self._home.journal.owned(owner, sorted(ACTIVE), MOST_RUNS, parked=True)
+        if rows:
+            deaths.wait_for_workers(self._home.path, owner)
+            self._hub.adopt_parked(rows)
 
     def rests_here(self, row: RunRow) -> bool:
         """Whether it waits, and this engine drives it again when it is time."""

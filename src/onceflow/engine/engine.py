@@ -321,13 +321,10 @@ class Engine:
 
     def _recover(self) -> None:
         """Goes on with every interrupted run. Those that only wait are loaded when it is time: there may be many."""
-        interrupted = self._listing.interrupted()
-        waiting = [row for row in interrupted if row.due is not None]
-        if waiting:
-            for owner in {row.owner for row in waiting if row.owner is not None}:
-                deaths.wait_for_workers(self._home.path, owner)
-            self._hub.adopt_parked(waiting)
-        self._resume_all([row for row in interrupted if row.due is None])
+        for owner in self._home.journal.owners(sorted(ACTIVE)):
+            if owner is not None and not self._home.engines.is_alive(owner):
+                self._attaching.adopt_parked(owner)
+        self._resume_all([row for row in self._listing.interrupted() if row.due is None])
 
     def resume_all(self) -> list[RunHandle[Any]]:
         """Goes on with every interrupted run. Returns a handle for each, oldest first."""

@@ -95,6 +95,8 @@ class Serving:
             if owner is None:
                 found += self._share(count, room)
             elif owner == self._home.engine or not self._home.engines.is_alive(owner):
+                if owner != self._home.engine:
+                    self._attaching.adopt_parked(owner)
                 rows = self._home.journal.owned(owner, sorted(ACTIVE), room + len(self._hub.running))
                 found += [row for row in rows if not self._hub.is_busy_with(row.id)]
         return found

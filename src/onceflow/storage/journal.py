@@ -329,8 +329,8 @@ class Journal(Protocol):
         """Who claimed runs with one of these statuses last, and how many each; None for those that nobody has claimed
         yet."""
 
-    def owned(self, owner: str | None, statuses: Sequence[str], limit: int) -> list[RunRow]:
-        """Some of those, oldest first."""
+    def owned(self, owner: str | None, statuses: Sequence[str], limit: int, *, parked: bool = False) -> list[RunRow]:
+        """Some of those, oldest first: such that only wait (`RunRow.due`), or such that do not."""
 
     def size(self, run: str) -> int:
         """Bytes of its definition and its entries; 0 if there is no such run."""

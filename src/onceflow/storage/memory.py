@@ -162,9 +162,9 @@ class MemoryJournal:
     def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
         return dict(Counter([row.owner for row in self._newest_first() if row.status in statuses]))
 
-    def owned(self, owner: str | None, statuses: Sequence[str], limit: int) -> list[RunRow]:
+    def owned(self, owner: str | None, statuses: Sequence[str], limit: int, *, parked: bool = False) -> list[RunRow]:
         found = [row for row in self._newest_first() if row.owner == owner and row.status in statuses]
-        return found[::-1][:limit]
+        return [row for row in found[::-1] if (row.due is not None) == parked][:limit]
 
     def _newest_first(self, before: str | None = None) -> list[RunRow]:
         self._check_open()

@@ -193,6 +193,7 @@ OWNERS = """
 """
 OWNED = f"""
     SELECT {COLUMNS} FROM run WHERE status IN (SELECT value FROM json_each(:statuses)) AND owner IS :owner
+        AND (due IS NOT NULL) = :parked
     ORDER BY number LIMIT :limit
 """
 LOAD_RUN = f"""

@@ -174,9 +174,9 @@ class SqliteJournal:
         with self._reading() as connection, failures.told(self._path):
             return dict(connection.execute(schema.OWNERS, {"statuses": json.dumps(list(statuses))}).fetchall())
 
-    def owned(self, owner: str | None, statuses: Sequence[str], limit: int) -> list[RunRow]:
+    def owned(self, owner: str | None, statuses: Sequence[str], limit: int, *, parked: bool = False) -> list[RunRow]:
         wanted = {"owner": owner, "statuses": json.dumps(list(statuses)), "limit": limit}
-        return self._many(schema.OWNED, wanted)
+        return self._many(schema.OWNED, {**wanted, "parked": parked})
 
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
         with self._reading() as connection, failures.told(self._path):

@@ -145,8 +145,8 @@ class PostgresJournal:
     def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
         return dict(self._rows(schema.OWNERS, (list(statuses),)))
 
-    def owned(self, owner: str | None, statuses: Sequence[str], limit: int) -> list[RunRow]:
-        return [RunRow(*row) for row in self._rows(schema.OWNED, (list(statuses), owner, limit))]
+    def owned(self, owner: str | None, statuses: Sequence[str], limit: int, *, parked: bool = False) -> list[RunRow]:
+        return [RunRow(*row) for row in self._rows(schema.OWNED, (list(statuses), owner, parked, limit))]
 
     def size(self, run: str) -> int:
         found = self._rows(schema.SIZE_OF_RUN, (run,))

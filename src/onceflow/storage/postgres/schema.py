@@ -275,6 +275,7 @@ LAST_RUNS = f"""
 OWNERS = "SELECT owner, count(*) FROM run WHERE status = ANY (%s) GROUP BY owner"
 OWNED = f"""
     SELECT {COLUMNS} FROM run WHERE status = ANY (%s) AND owner IS NOT DISTINCT FROM %s
+        AND (due IS NOT NULL) = %s
     ORDER BY created, number LIMIT %s
 """
 LOAD_RUN = f"""
