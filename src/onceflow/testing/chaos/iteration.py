@@ -209,7 +209,8 @@ class _Iteration:
 
     def _journal(self) -> Iterator[str]:
         try:
-            with Home(self._folder / HOME, blobs=settings.find().blobs) as home:
+            found = settings.find(home=self._folder / HOME)
+            with Home(found.home, journal=found.journal, blobs=found.blobs) as home:
                 row = home.journal.find_name(NAME)
                 if row is None:
                     yield "no such run"

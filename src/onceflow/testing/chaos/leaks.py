@@ -72,7 +72,8 @@ def files(home: Path) -> list[str]:
     with Engine(home):
         pass
     problems = [f"{path} was left behind" for name in (ENGINES, WORKERS, SPILL) for path in _below(home / name)]
-    with Home(home, blobs=settings.find(home=home).blobs) as opened:
+    found = settings.find(home=home)
+    with Home(home, journal=found.journal, blobs=found.blobs) as opened:
         opened.collect_orphans()
         there = {file.reference for run in opened.blobs.folders() for file in opened.blobs.files(run)}
         named: set[str] = set()

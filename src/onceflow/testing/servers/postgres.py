@@ -25,6 +25,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -82,7 +83,7 @@ _SIGNALS = {"fast": signal.SIGINT, "crash": signal.SIGQUIT}
 class PostgresServer:
     """Started on creation. A context manager; `close` is what its end calls.
 
-    Start it from a thread that lives as long as it is needed. With `durable=True` it syncs its files as usual; the
+    With `durable=True` it syncs its files as usual; the
     default does not, is faster, and loses nothing unless the machine fails. `options` are further settings, such as
     `"max_connections=20"`. Its files lie in `folder`, a temporary one.
     """
@@ -90,6 +91,8 @@ class PostgresServer:
     def __init__(self, *, durable: bool = False, options: tuple[str, ...] = ()) -> None:
         self._options = (*SETTINGS, *(() if durable else SPEEDY), *options)
         self._process: subprocess.Popen[bytes] | None = None
+        self._starter = ThreadPoolExecutor(1, "onceflow postgres")
+        """The thread that the server is a child of. It lives as long as this object is open."""
         self._databases = 0
         self._password = secrets.token_hex(16)
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=None if durable else _memory()))
@@ -145,23 +148,26 @@ class PostgresServer:
         for _ in range(TRIES if self.port == 0 else 1):
             port = self.port or free_port()
             settings = [argument for option in (*self._options, f"port={port}") for argument in ("-c", option)]
-            with open(self.folder / "log", "ab") as log:
-                self._process = subprocess.Popen(
-                    [self._programs / "postgres", "-D", self._data, *settings],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=self.folder,
-                    preexec_fn=_die_with_parent,
-                    user=self._user,
-                    group=self._user,
-                    extra_groups=None if self._user is None else [],
-                )
+            self._process = self._starter.submit(self._launch, settings).result()
             if self._becomes_ready():
                 self.port = port
                 return
             self._process = None
         raise OnceflowError(f"PostgreSQL does not start; its log says:\n{self._log()}")
+
+    def _launch(self, settings: list[str]) -> subprocess.Popen[bytes]:
+        with open(self.folder / "log", "ab") as log:
+            return subprocess.Popen(
+                [self._programs / "postgres", "-D", self._data, *settings],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                preexec_fn=_die_with_parent,
+                user=self._user,
+                group=self._user,
+                extra_groups=None if self._user is None else [],
+            )
 
     def stop(self, ending: Ending = "fast") -> None:
         """Returns when it has ended. What it has stored stays."""
@@ -175,6 +181,7 @@ class PostgresServer:
         try:
             self.stop("crash")
         finally:
+            self._starter.shutdown()
             shutil.rmtree(self.folder, ignore_errors=True)
             if self._copied is not None:
                 shutil.rmtree(self._copied, ignore_errors=True)
