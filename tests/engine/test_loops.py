@@ -304,6 +304,18 @@ def test_items_that_take_long_get_chunks_of_their_own(memory: MemoryEngine, monk
     memory.assert_ran("square_chunk", times=32 + 32 * 2)
 
 
+def test_a_chunk_that_is_lost_is_not_split_when_it_runs_again(
+    memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def last_item(x: int) -> int:
+        if x == 63:
+            monkeypatch.setattr(splitting, "ENOUGH", 0.0)
+        return x
+
+    memory.lose_output("last_item_chunk", before="gather")
+    assert memory.run(for_each(task.pure(last_item), range(64))) == list(range(64))
+
+
 def test_items_that_take_no_time_stay_together(memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onceflow.authoring.loops.running.perf_counter", lambda: 0.0)
     memory.run(for_each(square, range(3200)))

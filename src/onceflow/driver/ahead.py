@@ -77,5 +77,16 @@ def _prepare(row: Row, before: Row, attempt: int, inputs: Inputs, key: str) -> A
             values.append(value[0])
         else:
             return None
-    work = Work(row.id, row.node.task, attempt, call, values, row.node.parts, key, keep=row.checkpoint)
+    work = Work(
+        row.id,
+        row.node.task,
+        attempt,
+        call,
+        values,
+        row.node.parts,
+        key,
+        failures=row.failures,
+        again=row.visible,
+        keep=row.checkpoint,
+    )
     return Ahead(work, fed)

@@ -627,6 +627,7 @@ class Driver:
             read.spans,
             read.refs,
             failures=row.failures,
+            again=row.visible,
             keep=row.checkpoint or command.private,
         )
         self._launch(work)

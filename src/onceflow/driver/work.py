@@ -59,6 +59,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     if no attempt finished, or if it has been forgotten."""
     failures: int = 0
     """How often it has raised before."""
+    again: bool = False
+    """Whether an earlier attempt has finished, and others have seen its output."""
     keep: bool = False
     """Whether snapshots are to be taken of the actors that it returns."""
 

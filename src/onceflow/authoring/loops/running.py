@@ -55,6 +55,8 @@ class _Items:
         self._epoch: str = context["attempt"].partition(".")[0]
         self._failures: int = context.get("failures", 0)
         """How often the node of this attempt has failed."""
+        self.again: bool = "again" in context
+        """Whether an earlier attempt has returned: this one must return the same, and is not split."""
         self._before = f"{context['run']}/{place.loop}["
         self._behind = f"]/{context['key'].rpartition('/')[2]}"
         self._parts: list[Any] = []
@@ -128,7 +130,8 @@ class Chunk(Actor):
     def __call__(self, items: Any, given: dict[str, Any], place: Place, past: Past | None = None) -> Any:
         known = expanding.as_sequence(items)
         state = _Items(self, given, place, alone=len(known) == 1, past=past)
-        enough = splitting.ENOUGH if splitting.is_measured(self.task, self.role) else float("inf")
+        measured = splitting.is_measured(self.task, self.role) and not state.again
+        enough = splitting.ENOUGH if measured else float("inf")
         function, arguments = self.task.function, state.arguments
         before = running.get()
         started = perf_counter()

@@ -629,6 +629,8 @@ def make_job(
         context["metadata"] = driver.metadata
     if work.failures:
         context["failures"] = work.failures
+    if work.again:
+        context["again"] = 1
     if settings.deterministic and not work.undo:
         context["deterministic"] = 1
     if settings.writes and not work.undo:
