@@ -246,6 +246,14 @@ class NoSuchTask(OnceflowError, LookupError):
         super().__init__(f"there is no task {task!r} in run {run}, or not yet, or not any more{listed}")
 
 
+class NoSuchSchedule(OnceflowError, LookupError):
+    """Raised when there is no schedule of this id. `schedule` is what was asked for."""
+
+    def __init__(self, schedule: str) -> None:
+        self.schedule = schedule
+        super().__init__(f"there is no schedule {schedule!r}")
+
+
 class AmbiguousRun(OnceflowError, LookupError):
     """Raised when the beginning of an id or a name could mean several runs. `run` is what was asked for, `candidates`
     some of those that it could mean."""

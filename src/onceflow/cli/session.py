@@ -62,13 +62,18 @@ class Session(NamedTuple):
         """An engine on the home directory, which is made if there is none. When the block ends, nothing of it goes on.
         `output` says what becomes of what tasks print; with `--quiet` it is only stored.
 
-        The setting `recover` is for programs that run all day: a command does what it says, and nothing else.
+        The settings `recover` and `schedules` are for programs that run all day: a command does what it says, and
+        nothing else.
         """
         from onceflow.engine.engine import Engine
 
         with _logging(self.quiet):
             engine = Engine(
-                home=self.home, recover=False, output=output or ("store" if self.quiet else None), progress=False
+                home=self.home,
+                recover=False,
+                output=output or ("store" if self.quiet else None),
+                progress=False,
+                schedules=False,
             )
             try:
                 yield engine

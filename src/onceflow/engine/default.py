@@ -57,6 +57,7 @@ def configure(
     progress: bool | None = None,
     journal: str | None = None,
     lease: float | None = None,
+    schedules: bool | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -82,6 +83,7 @@ def configure(
         "progress": progress,
         "journal": journal,
         "lease": lease,
+        "schedules": schedules,
     }
     settings.check(**given)
     with _lock:

@@ -35,6 +35,8 @@ from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.looking.why import Why, explain
 from onceflow.engine.mail import Mail
 from onceflow.engine.pausing import pause
+from onceflow.engine.schedules.keeping import Clockwork, Winding
+from onceflow.engine.schedules.managing import EngineRuns, Manager, Scheduling
 from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import ACTIVE, AT_REST, Status
@@ -67,7 +69,7 @@ MOST_OPENING = 500
 logger = logging.getLogger(__name__)
 
 
-class Engine:
+class Engine(Scheduling):
     """Runs graphs, and keeps what it knows about them in a home directory.
 
     `home` is that directory (default `./.onceflow`), `blobs` the URL of a place for large values instead of it
@@ -79,6 +81,7 @@ class Engine:
     which on records count (`"INFO"`), `log_limit` the bytes that a run's log may have, and `event_log=False` keeps no
     log of what the engine does. `object_memory` is how many bytes of memory large values may take while they wait to be
     read, and `object_patience` how many seconds they may wait there before they are moved to disk.
+    With `schedules=False` it fires no schedules, and leaves that to others that share the home directory.
     With `progress=True` it is shown on stderr how runs get on while somebody waits for them: a live display on a
     terminal, a line every few seconds elsewhere.
     `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
@@ -92,6 +95,9 @@ class Engine:
         with Engine(home="state", workers=4) as engine:
             print(engine.run(trip.bind("ann", "Rome"), name="trip-17"))
     """
+
+    _clockwork: Winding | None = None
+    """What fires schedules, if this engine does."""
 
     def __init__(
         self,
@@ -111,6 +117,7 @@ class Engine:
         progress: bool | None = None,
         journal: str | None = None,
         lease: float | None = None,
+        schedules: bool | None = None,
     ) -> None:
         self.settings = settings.find(
             home=home,
@@ -128,6 +135,7 @@ class Engine:
             progress=progress,
             journal=journal,
             lease=lease,
+            schedules=schedules,
         )
         home_directory = Home(
             self.settings.home,
@@ -141,6 +149,11 @@ class Engine:
         self._open(home_directory, hub, Collecting(home_directory))
         if self.settings.recover:
             self._recover()
+        if self.settings.schedules:
+            clockwork = Clockwork(self._home.journal, self._runs_of_schedules)
+            self._clockwork = clockwork
+            self._hub.on_bell = clockwork.poke
+            clockwork.start()
 
     def _open(self, home: Place, hub: Hub, collecting: Collecting | None) -> None:
         self._home = home
@@ -159,6 +172,8 @@ class Engine:
         self._adopters: set[threading.Thread] = set()
         """Threads that are about to hand over runs that are to be driven here."""
         self._process = os.getpid()
+        self._runs_of_schedules = EngineRuns(self)
+        self._schedules = Manager(home, self._runs_of_schedules, self._schedules_changed)
         self._past = Past(self._home, self.settings.workers, self._hub.now)
         self._display: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         """Entered while somebody waits for a run."""
@@ -195,7 +210,9 @@ class Engine:
         """Like `run`, but returns as soon as the run is durable: from then on it can be resumed whatever happens."""
         self._check_usable()
         self._hub.warm_up()
-        submission = self._prepare(node, name, on_failure, timeout, metadata)
+        return self._start(self._prepare(node, name, on_failure, timeout, metadata))
+
+    def _start(self, submission: Submission) -> RunHandle[Any]:
         feed = Feed()
         completion = self._begin(submission, feed)
         completion.wait_until_accepted()
@@ -544,6 +561,7 @@ class Engine:
                 self._closed = True
                 if self._serving is not None:
                     self._serving.stop()
+                self._stop_firing()
                 self._hub.close()
                 if self._collecting is not None:
                     self._collecting.close()
@@ -587,6 +605,7 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is None:
+            self._stop_firing()
             for adopter in list(self._adopters):
                 adopter.join()
             with self._display:
@@ -739,6 +758,27 @@ class Engine:
 
     def _handle(self, completion: Completion, feed: Feed) -> RunHandle[Any]:
         return RunHandle(self, completion, feed)
+
+    # -- schedules -----------------------------------------------------------------------------------------------------
+
+    def _manage(self) -> Manager:
+        self._check_open()
+        return self._schedules
+
+    def _start_missing(self, found: RunRow | Submission) -> RunHandle[Any]:
+        self._check_usable()
+        if isinstance(found, RunRow):
+            return self._resume_in_background(found)
+        return self._start(found)
+
+    def _schedules_changed(self) -> None:
+        if self._clockwork is not None:
+            self._clockwork.poke()
+        self._home.engines.ring_all()
+
+    def _stop_firing(self) -> None:
+        if self._clockwork is not None:
+            self._clockwork.stop()
 
     def _look(
         self,

@@ -61,6 +61,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """The URL of a PostgreSQL database that has the journal; None for a file in the home directory."""
     lease: float = leases.SECONDS
     """Seconds after which engines on other hosts may take this one for dead if it does not say that it lives."""
+    schedules: bool = True
+    """Fire schedules that are due."""
 
 
 def find(**given: Any) -> EngineSettings:
@@ -247,4 +249,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "progress": _flag,
     "journal": _journal,
     "lease": _lease,
+    "schedules": _flag,
 }

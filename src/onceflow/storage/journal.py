@@ -352,9 +352,6 @@ class Journal(Protocol):
     def list_schedules(self) -> list[ScheduleRow]:
         """All of them, by id."""
 
-    def next_due(self) -> float | None:
-        """When the first of all schedules is due."""
-
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         """The events of this run under this key that nobody has taken, in the order in which they were sent."""
 

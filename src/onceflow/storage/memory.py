@@ -231,10 +231,6 @@ class MemoryJournal:
         self._check_open()
         return sorted(self._schedules.values(), key=lambda row: row.id)
 
-    def next_due(self) -> float | None:
-        self._check_open()
-        return min([row.due for row in self._schedules.values() if row.due is not None], default=None)
-
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         with self._lock:
             known = self._rows.by_id.get(run)

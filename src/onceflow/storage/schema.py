@@ -77,8 +77,7 @@ EVENTS = (
 
 METADATA = "ALTER TABLE run ADD COLUMN metadata TEXT"
 
-SCHEDULES = (
-    """
+SCHEDULES = """
     CREATE TABLE schedule (
         id TEXT PRIMARY KEY,
         version INTEGER NOT NULL,
@@ -86,9 +85,7 @@ SCHEDULES = (
         definition BLOB NOT NULL,
         state BLOB NOT NULL
     )
-    """,
-    "CREATE INDEX schedule_due ON schedule (due)",
-)
+"""
 
 IDENTITY = (
     "CREATE TABLE identity (id TEXT NOT NULL)",
@@ -231,7 +228,6 @@ ADVANCE_SCHEDULE = "UPDATE schedule SET version = :version, due = :due, state = 
 DELETE_SCHEDULE = "DELETE FROM schedule WHERE id = ?"
 GET_SCHEDULE = "SELECT id, version, due, definition, state FROM schedule WHERE id = ?"
 LIST_SCHEDULES = "SELECT id, version, due, definition, state FROM schedule ORDER BY id"
-NEXT_DUE = "SELECT min(due) FROM schedule"
 NUMBER_OF_RUN = f"SELECT number, {COLUMNS} FROM run WHERE id = ?"
 NAMED_BLOBS = "SELECT DISTINCT blob FROM entry WHERE key >= ? AND key < ? AND blob IS NOT NULL"
 
@@ -277,8 +273,7 @@ def add_metadata(connection: sqlite3.Connection) -> None:
 
 
 def add_schedules(connection: sqlite3.Connection) -> None:
-    for statement in SCHEDULES:
-        connection.execute(statement)
+    connection.execute(SCHEDULES)
 
 
 def add_identity(connection: sqlite3.Connection) -> None:

@@ -202,11 +202,6 @@ class SqliteJournal:
         with self._reading() as connection, failures.told(self._path):
             return [ScheduleRow(*row) for row in connection.execute(schema.LIST_SCHEDULES).fetchall()]
 
-    def next_due(self) -> float | None:
-        with self._reading() as connection, failures.told(self._path):
-            due: float | None = connection.execute(schema.NEXT_DUE).fetchone()[0]
-        return due
-
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         with self._reading() as connection, failures.told(self._path):
             return [MailboxEvent(*row) for row in connection.execute(schema.MAILBOX, (run, key)).fetchall()]

@@ -51,6 +51,7 @@ from onceflow.storage.journal import (
     MailboxEvent,
     Missing,
     Outcome,
+    Outdated,
     Request,
     RunRow,
     SetStatus,
@@ -100,6 +101,8 @@ class Hub(ABC):
         """Called when somebody has called this engine, and when a run has ended here. From the loop's thread."""
         self.broken = False
         """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
+        self.on_bell: Callable[[], None] = _nothing
+        """Called in the loop's thread when another engine has said that there may be something in the journal."""
         self._loop = self._open_loop()
 
     def _forget(self) -> None:
@@ -392,7 +395,7 @@ class Hub(ABC):
             case Failed(error):
                 self.broken = True
                 driver.interrupt(error)
-            case Taken() | Fenced() if driver.is_opening:
+            case Taken() | Fenced() | Outdated() if driver.is_opening:
                 driver.interrupt(Redirected())
             case Missing():
                 driver.interrupt(NoSuchRun(driver.id))

@@ -173,6 +173,7 @@ class LocalHub(Hub):
         self._look_for_commands()
         self._tell_watchers()
         self._look_for_mail()
+        self.on_bell()
 
     def _look_for_mail(self) -> None:
         """Others may have sent events to runs that are driven, or parked, here."""

@@ -190,10 +190,6 @@ class PostgresJournal:
     def list_schedules(self) -> list[ScheduleRow]:
         return [ScheduleRow(*row) for row in self._rows(schema.LIST_SCHEDULES, ())]
 
-    def next_due(self) -> float | None:
-        due: float | None = self._rows(schema.NEXT_DUE, ())[0][0]
-        return due
-
     def read_entries(self, number: int, first: int, end: int) -> list[Entry]:
         """Of a run that was loaded."""
         return [Entry(*row) for row in self._rows(schema.LOAD_ENTRIES, (number, first, end), binary=True)]

@@ -135,7 +135,6 @@ SCHEDULES = (
         state bytea NOT NULL
     ) WITH (fillfactor = 50)
     """,
-    "CREATE INDEX schedule_due ON schedule (due)",
     f"""
     CREATE FUNCTION change_schedule(
         its_id text, expected bigint, gone boolean, new_due double precision, new_definition bytea, new_state bytea
@@ -245,7 +244,6 @@ VERSIONS_OF_SCHEDULES = "SELECT id, version FROM schedule WHERE id = ANY (%s)"
 CHANGE_SCHEDULE = "SELECT change_schedule(%b, %b, %b, %b::float8, %b::bytea, %b::bytea)"
 GET_SCHEDULE = "SELECT id, version, due, definition, state FROM schedule WHERE id = %s"
 LIST_SCHEDULES = "SELECT id, version, due, definition, state FROM schedule ORDER BY id"
-NEXT_DUE = "SELECT min(due) FROM schedule"
 
 GET_IDENTITY = "SELECT id FROM identity"
 GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = %s"

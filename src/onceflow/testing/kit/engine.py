@@ -17,6 +17,7 @@ from onceflow.engine.submission import Submission
 from onceflow.errors import OnceflowError, RunInterrupted
 from onceflow.storage.journal import RunRow
 from onceflow.storage.memory import MemoryHome
+from onceflow.testing.kit.alarm import Alarm
 from onceflow.testing.kit.clock import START, Clock
 from onceflow.testing.kit.faults import AROUND_CALLS, Fault, Faults, Replaced, When
 from onceflow.testing.kit.itself import Itself
@@ -87,6 +88,7 @@ class MemoryEngine(Engine, Itself):
         )
         self.settings = EngineSettings(home=home.path, workers=1)
         self._open(home, self._stage, None)
+        self._clockwork = self._alarm = Alarm(home.journal, self._runs_of_schedules, self.clock)
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
@@ -165,6 +167,7 @@ class MemoryEngine(Engine, Itself):
     def crash(self) -> None:
         """The engine dies now. Runs that are going on are interrupted until somebody resumes them."""
         self._stage.die("between two steps", self._leave)
+        self._alarm.poke()
 
     # -- what happened -------------------------------------------------------------------------------------------------
 
@@ -270,6 +273,7 @@ class MemoryEngine(Engine, Itself):
         return MemoryHandle(self, completion, feed)
 
     def _survive(self, where: str, lost: list[Completion]) -> None:
+        self._alarm.poke()
         if self._on_crash == "raise":
             self._leave(where, lost)
             return
