@@ -3,7 +3,7 @@
 0    fine
 1    the run failed, was cancelled or undone, or is paused
 2    wrong usage or input
-3    no such run, or several that could be meant
+3    no such run or schedule, or several that could be meant
 4    refused: still going on, not to be resumed, name taken, unsafe graph, nothing to hand out, not confirmed
 5    trouble with the storage or the environment
 130  interrupted from the keyboard
@@ -48,6 +48,7 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (errors.RunCancelled, FAILED),
     (errors.RunPaused, FAILED),
     (errors.NoSuchRun, UNKNOWN),
+    (errors.NoSuchSchedule, UNKNOWN),
     (errors.AmbiguousRun, UNKNOWN),
     (errors.NoSuchTask, UNKNOWN),
     (errors.RunActive, REFUSED),

@@ -49,9 +49,9 @@ def values(verb: Callable[..., Any]) -> Callable[..., Any]:
 def bind(target: str, given: Sequence[str], input: str | None) -> object:
     """The node. Whatever the user's code raises meanwhile is told in one line."""
     found = find(target)
-    values = _values(found, given, input)
+    arguments = values(found, given, input)
     try:
-        return found.bind(**values)
+        return found.bind(**arguments)
     except OnceflowError:
         raise
     except Exception as error:
@@ -131,18 +131,19 @@ def _steps(file: Path, root: Path) -> list[str] | None:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def _values(target: Target, given: Sequence[str], input: str | None) -> dict[str, Any]:
+def values(target: Target, given: Sequence[str], input: str | None) -> dict[str, Any]:
+    """What `--arg` and `--input` give, each in the type that its parameter has."""
     hints = _hints(target)
-    values = {}
+    found = {}
     if input is not None:
         for name, value in _read(input).items():
-            values[name] = _fitting(name, [value], hints.get(name))
+            found[name] = _fitting(name, [value], hints.get(name))
     for pair in given:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise Wrong(f"--arg {pair!r} is not NAME=VALUE")
-        values[name] = _fitting(name, _readings(text, hints.get(name)), hints.get(name))
-    return values
+        found[name] = _fitting(name, _readings(text, hints.get(name)), hints.get(name))
+    return found
 
 
 def _hints(target: Target) -> Mapping[str, Any]:

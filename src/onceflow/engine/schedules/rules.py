@@ -134,7 +134,7 @@ def tell(rule: Rule) -> str:
 
 
 def iso(instant: float) -> str:
-    """An instant as a text that sorts like the instant, in UTC: `2026-03-29T01:00:00Z`."""
+    """An instant as a text, in UTC: `2026-03-29T01:00:00Z`."""
     text = datetime.fromtimestamp(round(instant, 6), UTC).isoformat()
     return text.removesuffix("+00:00") + "Z"
 
