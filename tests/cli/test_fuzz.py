@@ -18,7 +18,11 @@ from tests.cli.flows import nothing, trip
 VERBS_TO_TRY = [verb for verb in VERBS if verb not in ("run", "demo")]
 """`run` gets targets that cannot run, below: workers would take too long here."""
 
-COMMANDS = {verb: main.get_command(click.Context(main), verb) for verb in VERBS_TO_TRY}
+COMMANDS = {(verb,): main.get_command(click.Context(main), verb) for verb in VERBS_TO_TRY if verb != "schedule"}
+COMMANDS |= {
+    ("schedule", verb): command for verb, command in main.get_command(click.Context(main), "schedule").commands.items()
+}
+"""Words → the command that they mean."""
 
 WORDS = st.one_of(
     st.text(max_size=12),
@@ -33,7 +37,7 @@ VALUES = st.one_of(
 OPTIONS = st.sampled_from(
     sorted(
         {"--help", "--nonsense", "-x"}.union(
-            *[parameter.opts for verb in VERBS_TO_TRY for parameter in COMMANDS[verb].params if parameter.opts]
+            *[parameter.opts for command in COMMANDS.values() for parameter in command.params if parameter.opts]
         )
         - {"--home", "--debug", "--follow", "-f"}
     )
@@ -91,7 +95,7 @@ SENSIBLE = st.sampled_from(
 @st.composite
 def nearly_right(draw):
     """A command with options that the verb has, and values that could mean something."""
-    verb = draw(st.sampled_from(VERBS_TO_TRY))
+    verb = draw(st.sampled_from(sorted(COMMANDS)))
     options = [
         p for p in COMMANDS[verb].params if isinstance(p, click.Option) and p.name not in ("home", "debug", "follow")
     ]
@@ -99,7 +103,7 @@ def nearly_right(draw):
     for option in draw(st.lists(st.sampled_from(options), max_size=4)):
         words += [option.opts[-1]] if option.is_flag else [option.opts[-1], draw(SENSIBLE)]
     runs = draw(st.lists(st.sampled_from(["a-1", "a-2", "a-", "a", "zz", "trip"]), max_size=2))
-    return [verb, *draw(st.permutations([words, runs]).map(lambda parts: [*parts[0], *parts[1]]))]
+    return [*verb, *draw(st.permutations([words, runs]).map(lambda parts: [*parts[0], *parts[1]]))]
 
 
 @few

@@ -55,9 +55,12 @@ def test_without_a_verb_it_shows_its_help():
     assert "Commands:\n  run " in result.output
 
 
-@pytest.mark.parametrize("verb", VERBS)
+SCHEDULING = [f"schedule {verb}" for verb in ("add", "list", "show", "pause", "resume", "trigger", "backfill", "next")]
+
+
+@pytest.mark.parametrize("verb", [*[verb for verb in VERBS if verb != "schedule"], *SCHEDULING])
 def test_every_verb_has_help_and_the_common_options(verb):
-    result = CliRunner().invoke(main, [verb, "--help"])
+    result = CliRunner().invoke(main, [*verb.split(), "--help"])
     assert result.exit_code == 0
     assert result.output.startswith(f"Usage: main {verb} ")
     for option in ("--home", "--json", "--quiet", "--debug"):
