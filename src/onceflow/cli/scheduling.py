@@ -92,7 +92,7 @@ def add(
     """
     with only_results_on_stdout():
         found = targets.find(target)
-        values = targets.values(found, given, input)
+        values = targets.read_values(found, given, input)
         with session.engine() as engine:
             info = engine.schedule(id, found, kwargs=values, metadata=dict(meta), **options)
     _print(session, info)

@@ -49,7 +49,7 @@ def values(verb: Callable[..., Any]) -> Callable[..., Any]:
 def bind(target: str, given: Sequence[str], input: str | None) -> object:
     """The node. Whatever the user's code raises meanwhile is told in one line."""
     found = find(target)
-    arguments = values(found, given, input)
+    arguments = read_values(found, given, input)
     try:
         return found.bind(**arguments)
     except OnceflowError:
@@ -131,7 +131,7 @@ def _steps(file: Path, root: Path) -> list[str] | None:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def values(target: Target, given: Sequence[str], input: str | None) -> dict[str, Any]:
+def read_values(target: Target, given: Sequence[str], input: str | None) -> dict[str, Any]:
     """What `--arg` and `--input` give, each in the type that its parameter has."""
     hints = _hints(target)
     found = {}
