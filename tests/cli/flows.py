@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onceflow import current, task, workflow
+from onceflow import current, task, wait_event, workflow
 
 
 @task.pure
@@ -149,3 +149,8 @@ def walk(path: str) -> str:
 @workflow
 def walked(path: str) -> str:
     return after.bind(walk.bind(path))
+
+
+@workflow
+def answered() -> str:
+    return after.bind(wait_event("answer", str, timeout=60, default="nothing"))

@@ -154,3 +154,8 @@ def test_every_example_is_tested() -> None:
         path.parent.name for path in EXAMPLES.glob("*/__main__.py")
     }
     assert names == {"trip_booking.py", "test_trip_booking.py", "ml_pipeline.py", "invoices.py", "etl.py", "travel"}
+
+
+def test_an_order_is_shipped_when_somebody_has_approved_it(tmp_path: Path) -> None:
+    assert "tea is packed; please approve" in output_of(tmp_path, "approval.py", "order", "tea")
+    assert output_of(tmp_path, "approval.py", "approve", "tea") == "tea shipped, as ann said\n"

@@ -33,6 +33,7 @@ VERBS = {
     "watch": ("watching", "Follow a run, or all that go on, until they end."),
     "resume": ("acting", "Go on with runs that were interrupted, failed or cancelled."),
     "retry": ("acting", "Go on with runs that failed."),
+    "send": ("sending", "Send an event to a run that waits for it."),
     "pause": ("acting", "Let runs rest, wherever they are driven."),
     "limit": ("limiting", "Say how many chunks of a loop may be in flight."),
     "cancel": ("acting", "Stop runs, wherever they are driven."),

@@ -9,13 +9,12 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from onceflow.authoring import storing
 from onceflow.engine.statuses import ENDED
 from onceflow.errors import EventRefused, NoSuchRun, OnceflowError
 from onceflow.storage.journal import Failed, Missing, RunRow, SendEvent, commit
 from onceflow.values import context, packing
+from onceflow.values.fitting import fit
 
 if TYPE_CHECKING:
     from onceflow.engine.driving.hub import Hub
@@ -65,11 +64,9 @@ class Mail:
         """The payload as somebody waits for it. Raises `EventRefused`."""
         problem = ""
         for wanted in self._waited_for(row).get(key, ()):
-            if isinstance(wanted, type) and isinstance(payload, wanted):
-                return payload
             try:
-                return msgspec.convert(payload, wanted)
-            except (msgspec.ValidationError, TypeError) as error:
+                return fit(payload, wanted)
+            except TypeError as error:
                 problem = f"it waits for {getattr(wanted, '__qualname__', wanted)}: {error}"
         if problem:
             raise EventRefused(row.id, key, problem)
