@@ -158,6 +158,15 @@ def test_files_tell_who_wrote_them(blobs: Blobs) -> None:
     assert (file.epoch, file.engine, file.size) == (3, "engine", 10)
 
 
+def test_everything_can_be_listed_at_once(blobs: Blobs) -> None:
+    authors = [Author(run, 1, "engine") for run in ("run1", "run10", "a/b")]
+    written = {author.run: [blobs.write(author, f"n.{n}", [b"1"]) for n in range(2)] for author in authors}
+
+    found = {run: sorted(file.reference for file in files) for run, files in blobs.by_run()}
+
+    assert found == written
+
+
 def test_many_threads_write_read_and_delete_at_once(blobs: Blobs) -> None:
     def work(number: int) -> bool:
         author = Author(f"run{number % 3}", 1, "engine")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -204,3 +206,34 @@ def test_what_cannot_be_discarded_is_left_as_an_orphan(s3: S3Server, tmp_path: P
         stores.close()
 
         assert sorted(file.reference for file in stores.files("run")) == kept
+
+
+BOUNDED = """
+import mmap, os, resource, sys
+from onceflow.storage.blobs import Author
+from onceflow.storage.stores import open_store
+blobs = open_store(sys.argv[1])
+blobs.read(blobs.write(Author("run", 1, "engine"), "warm.up", [os.urandom(1 << 20) * 40]))
+size = 160 << 20
+shared = mmap.mmap(-1, size)
+for start in range(0, size, 1 << 20):
+    shared[start : start + (1 << 20)] = bytes([start >> 20]) * (1 << 20)
+taken = int(next(line for line in open("/proc/self/status") if line.startswith("VmData")).split()[1]) << 10
+resource.setrlimit(resource.RLIMIT_DATA, (taken + (96 << 20), taken + (96 << 20)))
+reference = blobs.write(Author("run", 1, "engine"), "large", [shared])
+target = mmap.mmap(-1, size)
+blobs.fill(reference, memoryview(target))
+for start in range(0, size, 1 << 20):
+    assert target[start : start + (1 << 20)] == shared[start : start + (1 << 20)]
+print("whole")
+"""
+"""`mmap` with -1 is shared memory: it does not count as data of the process."""
+
+
+def test_a_large_blob_is_written_and_read_with_little_memory_beside_its_own(s3: S3Server) -> None:
+    """Given 160 MiB, the process may take 96 MiB more than it has for anything but these."""
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED, s3.create_bucket()], stdout=subprocess.PIPE, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (0, "whole\n")

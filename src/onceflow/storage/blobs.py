@@ -185,6 +185,11 @@ class Blobs:
             if file is not None:
                 yield file
 
+    def by_run(self) -> Iterator[tuple[str, list[File]]]:
+        """All files. A run may come more than once."""
+        for run in self.folders():
+            yield run, list(self.files(run))
+
     def remove_folder(self, run: str) -> None:
         """If it is empty."""
         folder = self._folder_of(run)

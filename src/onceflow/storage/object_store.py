@@ -19,6 +19,7 @@ are for the store's own rules to remove if it was killed (`docs/how-to/object-st
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import threading
@@ -147,6 +148,19 @@ class ObjectStoreBlobs:
             file = parse(f"{self.url}/{path}")
             if file is not None:
                 yield file
+
+    def by_run(self) -> Iterator[tuple[str, list[File]]]:
+        """All files. A run may come more than once. It takes one request for a thousand files, however few each run
+        has."""
+        import obstore
+
+        try:
+            paths = (found["path"] for chunk in obstore.list(self._store) for found in chunk)
+            for folder, group in itertools.groupby(paths, lambda path: path.partition("/")[0]):
+                files = [parse(f"{self.url}/{path}") for path in group]
+                yield run_of(folder), [file for file in files if file is not None]
+        except obstore.exceptions.BaseError as error:
+            raise errors.storage_error(error, self.url, "its objects cannot be listed") from error
 
     def remove_folder(self, run: str) -> None:
         """There are none."""

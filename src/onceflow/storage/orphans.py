@@ -84,8 +84,7 @@ def count(blobs: AnyBlobs, journal: Journal, engines: Living) -> Collected:
 def _find(blobs: AnyBlobs, journal: Journal, engines: Living) -> Iterator[tuple[str, list[File], bool]]:
     """For each run that has files: its orphans, and whether the journal does not know it."""
     alive: dict[str, bool] = {}
-    for run in blobs.folders():
-        files = list(blobs.files(run))
+    for run, files in blobs.by_run():
         for file in files:
             if alive.get(file.engine, True):
                 alive[file.engine] = engines.is_alive(file.engine)

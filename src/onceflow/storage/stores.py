@@ -8,11 +8,12 @@ that share a bucket never meet, and neither takes the other's blobs for orphans.
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from onceflow.errors import StorageError
 from onceflow.storage import blob_urls
@@ -20,12 +21,11 @@ from onceflow.storage.blobs import Author, Blobs, File, Statistics
 from onceflow.storage.object_store import ObjectStoreBlobs
 from onceflow.values.buffers import Buffer
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-
 REST = 60.0
 """Seconds in which nothing is discarded after that has failed."""
+
+LAST_WAIT = 5.0
+"""Seconds for what has yet to be discarded in the end."""
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +108,11 @@ class Stores:
         for store in self._all():
             yield from store.files(run)
 
+    def by_run(self) -> Iterator[tuple[str, list[File]]]:
+        """All files. A run may come more than once."""
+        for store in self._all():
+            yield from store.by_run()
+
     def remove_folder(self, run: str) -> None:
         """If it is empty."""
         for store in self._all():
@@ -147,25 +152,31 @@ class Discarding:
     def __init__(self, delete: Callable[[str], None]) -> None:
         self._delete = delete
         self._lock = threading.Lock()
-        self._thread: ThreadPoolExecutor | None = None
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        """None at the end."""
+        self._thread: threading.Thread | None = None
         self._resting = 0.0
         """Until this time, by the monotonic clock."""
 
     def add(self, reference: str) -> None:
         with self._lock:
             if self._thread is None:
-                from concurrent.futures import ThreadPoolExecutor  # seldom needed
-
-                self._thread = ThreadPoolExecutor(1, "onceflow discarder")
-            self._thread.submit(self._discard, reference)
+                self._thread = threading.Thread(target=self._work, name="onceflow discarder", daemon=True)
+                self._thread.start()
+        self._waiting.put(reference)
 
     def close(self) -> None:
+        """Waits until all is done, but not for long."""
         if self._thread is not None:
-            self._thread.shutdown()
+            self._waiting.put(None)
+            self._thread.join(LAST_WAIT)
+
+    def _work(self) -> None:
+        while (reference := self._waiting.get()) is not None:
+            if time.monotonic() >= self._resting:
+                self._discard(reference)
 
     def _discard(self, reference: str) -> None:
-        if time.monotonic() < self._resting:
-            return
         try:
             self._delete(reference)
         except StorageError as error:

@@ -20,6 +20,9 @@ STAMP = "collected"
 INTERVAL = 3600.0
 """Seconds."""
 
+LONGEST_WAIT = 1.0
+"""Seconds."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -35,10 +38,10 @@ class Collecting:
             self._thread.start()
 
     def close(self) -> None:
-        """Breaks it off, and waits for that."""
+        """Breaks it off, and waits for that; but not for a place far away that does not answer."""
         self._over = True
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(LONGEST_WAIT if self._home.blobs.any_far else None)
 
     def _is_due(self) -> bool:
         with contextlib.suppress(FileNotFoundError):
