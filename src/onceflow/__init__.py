@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.authoring.actors import Exclusive, actor, actor_statistics, const, create, later
 from onceflow.authoring.checking import check
+from onceflow.authoring.handlers import Decision, Failure, Handler, break_, handler, ignore, retry, terminate
 from onceflow.authoring.refs import ref
 from onceflow.authoring.retries import Retry
 from onceflow.authoring.tasks import AsyncTask, Task, task
+from onceflow.authoring.transactions import transaction
 from onceflow.authoring.waiting import sleep, sleep_until, wait_event
 from onceflow.authoring.workflows import Workflow, workflow
 from onceflow.core.graph import Graph
@@ -160,6 +162,7 @@ __all__ = [
     "BadSnapshot",
     "BrokenPromise",
     "CodeChanged",
+    "Decision",
     "DurableSyntaxError",
     "Engine",
     "EngineClosed",
@@ -171,10 +174,12 @@ __all__ = [
     "ExceptionLost",
     "Exclusive",
     "Failed",
+    "Failure",
     "Fiber",
     "FrameInfo",
     "FunctionNotLoaded",
     "Graph",
+    "Handler",
     "IllegalEvent",
     "InputNotSent",
     "InsideTask",
@@ -249,6 +254,7 @@ __all__ = [
     "actor",
     "actor_statistics",
     "backfill",
+    "break_",
     "cancel",
     "check",
     "configure",
@@ -263,6 +269,8 @@ __all__ = [
     "for_each",
     "get_output",
     "get_schedule",
+    "handler",
+    "ignore",
     "info",
     "later",
     "limit",
@@ -285,6 +293,7 @@ __all__ = [
     "resume_all",
     "resume_async",
     "resume_schedule",
+    "retry",
     "run",
     "run_async",
     "run_many",
@@ -297,7 +306,9 @@ __all__ = [
     "status",
     "submit",
     "task",
+    "terminate",
     "track",
+    "transaction",
     "trigger_schedule",
     "variables",
     "wait_event",

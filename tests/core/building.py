@@ -181,8 +181,13 @@ class Drive:
         told = refs(holding)
         return [s for n in nodes for s in self.tell(events.Finished(n, self.running.pop(n), graph, small, told))]
 
-    def raises(self, node: str, *, permanent: bool = False) -> list[str]:
-        return self.tell(events.Raised(node, self.running.pop(node), permanent))
+    def raises(self, node: str, *, permanent: bool = False, again: bool = False) -> list[str]:
+        """`again`: a handler wants it to be tried again."""
+        return self.tell(events.Raised(node, self.running.pop(node), permanent, again))
+
+    def handle(self, node: str) -> list[str]:
+        """It raises, and a handler gives an outcome."""
+        return self.tell(events.Finished(node, self.running.pop(node), handled=True))
 
     def lose(self, *outputs: str, attempts: str = "") -> list[str]:
         """Lose whole outputs, single parts (`a.1`), and running attempts (also undos and private rebuilds), at once."""

@@ -20,7 +20,7 @@ def snapshot(run):
         fields = {name: getattr(row, name) for name in Row.__struct_fields__}
         fields["parents"] = [(parent.id, mask) for parent, mask in row.parents]
         fields["consumers"] = [(consumer.id, mask, position) for consumer, mask, position in row.consumers]
-        for name in ("settling", "quieting", "undo", "nested", "expander", "pinned"):
+        for name in ("settling", "quieting", "undo", "nested", "expander", "pinned", "scope"):
             fields[name] = fields[name] is not None
         rows[id] = copy.deepcopy({name: value for name, value in fields.items() if name != "node"})
     rest = {name: value for name, value in vars(run).items() if isinstance(value, (int, str, bool, type(None)))}

@@ -31,6 +31,11 @@ def test_a_version_that_was_taken_must_not_count_as_there():
         simulate_many(range(ENOUGH), Settings(rule="stale", actors=True))
 
 
+def test_what_a_handler_gave_must_not_count_as_what_the_task_would_give_again():
+    with pytest.raises(Caught):
+        simulate_many(range(ENOUGH), Settings(rule="trusting"))
+
+
 @pytest.mark.parametrize(
     ("rule", "shape"),
     [

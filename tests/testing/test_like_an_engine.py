@@ -12,11 +12,22 @@ from collections.abc import Iterator
 import pytest
 
 from onceflow.testing import MemoryEngine
-from tests.engine import test_failures, test_handles, test_looking, test_names, test_results, test_retries, test_undo
+from tests.engine import (
+    test_failures,
+    test_handlers,
+    test_handles,
+    test_looking,
+    test_names,
+    test_results,
+    test_retries,
+    test_transactions,
+    test_undo,
+)
 
 NOT_IN_MEMORY = {
     "test_a_run_is_found_by_what_somebody_types",  # its ids are others
     "test_a_task_that_kills_every_worker_fails_at_last",
+    "test_a_task_that_kills_every_worker_is_handled",
     "test_a_task_with_threads_runs_in_a_thread_of_another_process",
     "test_a_worker_that_dies_is_not_a_failure_of_its_task",
     "test_exceptions_of_python_itself_fail_the_task_only",  # as the next one
@@ -31,7 +42,17 @@ def engine() -> Iterator[MemoryEngine]:
         yield made
 
 
-for _module in (test_failures, test_handles, test_looking, test_names, test_results, test_retries, test_undo):
+for _module in (
+    test_failures,
+    test_handlers,
+    test_handles,
+    test_looking,
+    test_names,
+    test_results,
+    test_retries,
+    test_transactions,
+    test_undo,
+):
     for _name, _test in vars(_module).items():
         if _name.startswith("test_") and callable(_test) and _name not in NOT_IN_MEMORY:
             _needs = set(inspect.signature(_test).parameters)

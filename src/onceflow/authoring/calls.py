@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from onceflow.authoring.guarding import NOTHING, Guard, guard_of, in_force_inside
 from onceflow.authoring.options import Settings
 from onceflow.authoring.retries import Retry
 from onceflow.values import packing, versions
@@ -73,6 +74,21 @@ class Call:
     @property
     def rollback(self) -> Callable[..., Any] | None:
         return self.task.settings.rollback
+
+    def guard(self, in_force: Any) -> Guard | None:
+        """What its attempts take with them where these handlers are in force (`in_force_inside`; None: no others)."""
+        return guard_of(self.task.settings, in_force or NOTHING)
+
+    def in_force_inside(self, around: Any, depth: int) -> Any:
+        """The handlers in force in the graph that it returned; `around` are those in force where it was called. None if
+        there are none."""
+        return in_force_inside(self.task.settings, around or NOTHING, depth) if self.guarded else around
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it has a say about what it raises, or about failures in the graph that it returns."""
+        options = self.task.core_options
+        return options.guards or options.transaction
 
     @property
     def retry(self) -> Retry:

@@ -26,7 +26,25 @@ if TYPE_CHECKING:
 
 _count = itertools.count()
 
-made: ContextVar[list[TaskNode] | None] = ContextVar("made", default=None)
+
+class Made(list["TaskNode"]):
+    """The nodes that a workflow function has bound. What another workflow built counts as one, its result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.everything: list[TaskNode] = []
+        """Those that it has bound, and those that workflows have bound that it has bound."""
+
+    def note(self, node: TaskNode) -> None:
+        self.append(node)
+        self.everything.append(node)
+
+    def take_over(self, inner: Made, result: TaskNode) -> None:
+        self.append(result)
+        self.everything += inner.everything
+
+
+made: ContextVar[Made | None] = ContextVar("made", default=None)
 """The nodes that the workflow function now running has bound."""
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
 from onceflow.authoring.retries import Retry
 from onceflow.authoring.signatures import Shape
@@ -28,6 +29,7 @@ class PureOptions(TypedDict, total=False):
 
     checkpoint: bool
     cpus: float
+    handlers: Sequence[Handler]
     memory: int | str
     metadata: Mapping[str, Any]
     timeout: float | None
@@ -51,6 +53,12 @@ class BindOptions(TaskOptions, total=False):
     """Options of `.options(...)`."""
 
     after: Sequence[Any]
+
+
+class CatchOptions(BindOptions, total=False):
+    """The same, where it does not matter that `catch` changes what a task returns."""
+
+    catch: bool
 
 
 PURE: TaskOptions = {"checkpoint": False, "deterministic": True, "can_rollback": True}
@@ -82,6 +90,13 @@ class Settings:
     """What it waits for, if no worker carries it out."""
     writes: tuple[str, ...] = ()
     """The names of the task variables that it writes."""
+    handlers: tuple[Handler, ...] = ()
+    """Asked, in this order, when it has raised and is not tried again."""
+    transaction: bool = False
+    """What it returns is a graph that is done as a whole, or taken back."""
+    catch: int = 0
+    """If not 0, its consumers get two parts, the value and the error; and the function returns a tuple of so many, or,
+    with 1, just a value."""
 
     @property
     def effect(self) -> Effect:
@@ -90,7 +105,9 @@ class Settings:
         return "none" if self.can_rollback else "irrevocable"
 
     def for_core(self) -> Options:
-        return Options(self.checkpoint, self.deterministic, self.effect, self.retry.count, bool(self.writes))
+        guards = bool(self.handlers or self.catch)
+        writes, transaction = bool(self.writes), self.transaction
+        return Options(self.checkpoint, self.deterministic, self.effect, self.retry.count, writes, guards, transaction)
 
 
 def check_known(given: Mapping[str, Any], allowed: type, task: str, signature: str) -> None:
@@ -101,6 +118,8 @@ def check_known(given: Mapping[str, Any], allowed: type, task: str, signature: s
             continue
         if name == "after":
             hint = f"it belongs to one call: write `{task}.options(after=[…]).bind(…)`"
+        elif name == "catch":
+            hint = f"it changes what its consumers get, so it belongs to one call: `{task}.options(catch=True).bind(…)`"
         elif name in _known(TaskOptions):
             hint = "@task.pure means effect none and deterministic; declare anything else with @task"
         else:
@@ -117,7 +136,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
     name = given.get("name", default_name)
     if not isinstance(name, str) or not name:
         raise InvalidOption(default_name, f"name must be a text that is not empty, not {name!r}")
-    for option in ("checkpoint", "deterministic", "can_rollback", "threads"):
+    for option in ("checkpoint", "deterministic", "can_rollback", "threads", "catch"):
         if not isinstance(given.get(option, False), bool):
             raise InvalidOption(name, f"{option} must be True or False, not {given[option]!r}")
     rollback = given.get("rollback")
@@ -137,13 +156,14 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         )
     if writes and given.get("checkpoint") is False:
         raise InvalidOption(name, "what it writes to variables counts with its save, so it cannot say checkpoint=False")
+    count = _num_returns(given.get("num_returns", 1), name)
     return Settings(
         name=name,
         checkpoint=given.get("checkpoint", True),
         deterministic=given.get("deterministic", False),
         can_rollback=rollback is not None or given.get("can_rollback", False),
         rollback=rollback,
-        num_returns=_num_returns(given.get("num_returns", 1), name),
+        num_returns=2 if given.get("catch") else count,
         retry=_retry(given.get("retry", 0), name),
         threads=given.get("threads", False),
         cpus=_cpus(given["cpus"], name) if "cpus" in given else None,
@@ -153,6 +173,9 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         metadata=metadata.encode(given["metadata"], name, kind="task") if "metadata" in given else None,
         writes=writes,
         wait=given.get("wait"),
+        handlers=checked(given["handlers"], name) if "handlers" in given else (),
+        transaction=given.get("transaction", False),
+        catch=count if given.get("catch") else 0,
     )
 
 

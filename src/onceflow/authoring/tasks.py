@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from onceflow.authoring.arguments import freeze
 from onceflow.authoring.nodes import NodeHandle, TaskNode, made
 from onceflow.authoring.options import (
     PURE,
     BindOptions,
+    CatchOptions,
     PureOptions,
     Settings,
     TaskOptions,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 AsyncFunction = Callable[P, Coroutine[Any, Any, R]]
+Caught = tuple[R | None, Exception | None]
+"""What the consumers of a task with `catch=True` get."""
 
 
 class AnyTask(Wrapper, Generic[P, R]):
@@ -91,17 +94,24 @@ class AnyTask(Wrapper, Generic[P, R]):
             node = TaskNode(self._plain, (), None, snapshot, self._after)
         listed = made.get()
         if listed is not None:
-            listed.append(node)
+            listed.note(node)
         return node  # type: ignore[return-value]
 
-    def options(self, **given: Unpack[BindOptions]) -> Self:
+    @overload
+    def options(self, **given: Unpack[BindOptions]) -> Self: ...
+    @overload
+    def options(self, *, catch: Literal[True], **given: Unpack[BindOptions]) -> AnyTask[P, Caught[R]]: ...
+    def options(self, **given: Any) -> Any:
         """The same task with other options; the ones that are not given stay. This task is not changed.
 
-        `after=[nodes]` makes the call wait until these nodes are done, without reading their outputs.
+        `after=[nodes]` makes the call wait until these nodes are done, without reading their outputs. `catch=True`
+        gives the consumers two outputs, the value and the error, one of which is None: what the task raises, when it
+        is not tried again and no handler takes it, is passed on as a value and does not fail the run.
 
             charge.options(retry=3, after=[audit]).bind("ann", 100)
+            receipt, error = charge.options(catch=True).bind("ann", 100)
         """
-        check_known(given, BindOptions, self.name, str(self._shape))
+        check_known(given, CatchOptions, self.name, str(self._shape))
         merged: dict[str, Any] = {**self._given, **given}
         after = merged.pop("after", None)
         changed = self._copy()
@@ -257,6 +267,8 @@ class TaskDecorator:
       process (async ones and threads), and no memory worth counting.
     - `timeout=30`: seconds that one attempt may run; then it is stopped and counts as failed. `total_timeout=300`: the
       same for the whole task, with its retries and the delays between them; then it is not tried again.
+    - `handlers=[...]`: what shall become of it when it raises and is not tried again (`handler`). They are in force for
+      everything in a graph that it returns, too.
     - `metadata={"team": "sales"}`: what people who look at a run want to know about it (`TaskInfo.metadata`).
 
     `@task.pure` is short for a task without outside effect that is deterministic and not saved.

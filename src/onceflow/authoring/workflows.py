@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from onceflow.authoring.nodes import TaskNode, as_handle, made, owner_of
+from onceflow.authoring.handlers import Handler, checked
+from onceflow.authoring.nodes import Made, TaskNode, as_handle, made, owner_of
 from onceflow.authoring.signatures import Shape
 from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption, UnusedNode, WrongArguments
+
+if TYPE_CHECKING:
+    from onceflow.authoring.tasks import AnyTask
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,9 +38,11 @@ class BoundWorkflow:
 class Workflow(Wrapper, Generic[P, R]):
     """A function that binds tasks and returns the node whose output is the result."""
 
-    def __init__(self, function: Callable[P, R], name: str) -> None:
+    def __init__(self, function: Callable[P, R], name: str, handlers: Sequence[Handler] = ()) -> None:
         self.function = function
         self.name = name
+        self.handlers = tuple(handlers)
+        """In force for everything that it binds."""
         self._wrap(function)
         self._shape = Shape(function)
 
@@ -57,7 +63,7 @@ class Workflow(Wrapper, Generic[P, R]):
         if not self._shape.fits(args, kwargs):
             raise WrongArguments(self.name, str(self._shape), self._shape.problem(args, kwargs))
         outer = made.get()
-        listed: list[TaskNode] = []
+        listed = Made()
         token = made.set(listed)
         try:
             result = self.function(*args, **kwargs)
@@ -66,11 +72,22 @@ class Workflow(Wrapper, Generic[P, R]):
         node = as_handle(result, f"the return statement of workflow {self.name!r}")
         self._refuse_unused(listed, owner_of(node))
         if outer is not None:
-            outer.append(owner_of(node))
+            outer.take_over(listed, owner_of(node))
+        if self.handlers:
+            self._guard(listed.everything)
         node._workflow = BoundWorkflow(self.name, self._shape.complete(args, kwargs))
         return result
 
-    def _refuse_unused(self, listed: list[TaskNode], result: TaskNode) -> None:
+    def _guard(self, nodes: list[TaskNode]) -> None:
+        """Puts the handlers behind those that the tasks have themselves."""
+        guarded: dict[AnyTask[..., Any], AnyTask[..., Any]] = {}
+        for node in nodes:
+            before = node._task
+            if before not in guarded:
+                guarded[before] = before.options(handlers=(*before.settings.handlers, *self.handlers))
+            node._task = guarded[before]
+
+    def _refuse_unused(self, listed: Made, result: TaskNode) -> None:
         """A node that nothing reads would silently never run."""
         used = {parent for node in listed for parent in node._parents()} | {result}
         unused = [node._task.name for node in listed if node not in used]
@@ -83,7 +100,8 @@ class Workflow(Wrapper, Generic[P, R]):
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._found_by_name():
             return self.__qualname__
-        return blank, (type(self),), {"function": self.function, "name": self.name}
+        state = {"function": self.function, "name": self.name, "handlers": self.handlers}
+        return blank, (type(self),), state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Workflow.__init__(self, **state)
@@ -93,25 +111,27 @@ class Workflow(Wrapper, Generic[P, R]):
 
 
 class _Named:
-    """`@workflow(name=...)` between its name and its function."""
+    """`@workflow(...)` between its options and its function."""
 
-    __slots__ = ("_name",)
+    __slots__ = ("_handlers", "_name")
 
-    def __init__(self, name: str | None) -> None:
+    def __init__(self, name: str | None, handlers: Any) -> None:
         self._name = name
+        self._handlers = handlers
 
     def __call__(self, function: Callable[P, R], /) -> Workflow[P, R]:
-        made: Workflow[P, R] = _make(function, self._name)
+        made: Workflow[P, R] = _make(function, self._name, self._handlers)
         return made
 
 
 @overload
 def workflow(function: Callable[P, R], /) -> Workflow[P, R]: ...
 @overload
-def workflow(*, name: str | None = None) -> _Named: ...
-def workflow(function: Any = None, /, *, name: str | None = None) -> Any:
+def workflow(*, name: str | None = None, handlers: Sequence[Handler] = ()) -> _Named: ...
+def workflow(function: Any = None, /, *, name: str | None = None, handlers: Sequence[Handler] = ()) -> Any:
     """Makes a workflow of a function that binds tasks and returns a node. Use it as `@workflow` or
-    `@workflow(name=...)`.
+    `@workflow(name=...)`. `handlers` are in force for all that it binds, behind those that a task, or a workflow within
+    it, has itself.
     The name (by default the function's) is what the command line, schedules, history and pages address. Workflows nest
     by binding one inside another; called, a workflow just calls its function.
 
@@ -119,10 +139,10 @@ def workflow(function: Any = None, /, *, name: str | None = None) -> Any:
         def trip(user: str, city: str) -> str:
             return charge.bind(user, quote.bind(city), book_room.bind(city))
     """
-    return _Named(name) if function is None else _make(function, name)
+    return _Named(name, handlers) if function is None else _make(function, name, handlers)
 
 
-def _make(function: Any, name: Any) -> Any:
+def _make(function: Any, name: Any, handlers: Any) -> Any:
     shown = name if isinstance(name, str) and name else getattr(function, "__name__", "?")
     if not callable(function) or hasattr(function, "bind"):
         raise InvalidOption(shown, f"it is made from a function, not from {function!r}", kind="workflow")
@@ -130,4 +150,4 @@ def _make(function: Any, name: Any) -> Any:
         raise InvalidOption(shown, "an async function would build its graph only when awaited", kind="workflow")
     if shown == "?" or (name is not None and name != shown):
         raise InvalidOption(shown, f"name must be a text that is not empty, not {name!r}", kind="workflow")
-    return Workflow(function, shown)
+    return Workflow(function, shown, checked(handlers, shown, "workflow"))

@@ -235,7 +235,11 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
     if expander.repeatable and all(_keeps_nobody_waiting(node) for node in graph.nodes):
         return None
     whole = _with_nested(run, expander, graph)
-    behind_us = [row.id for row in run.rows.values() if (row.settled or row.foreign) and row.id in whole.index]
+    behind_us = [
+        row.id
+        for row in run.rows.values()
+        if (row.settled or row.foreign or row.scope.closed) and row.id in whole.index
+    ]
     dry = DryRun(whole, settled=behind_us)
     return describe(whole, dry) if dry.blocked else None
 

@@ -52,6 +52,15 @@ class Save(msgspec.Struct, frozen=True, gc=False):
     durable: ClassVar[bool] = False
 
 
+class Give(msgspec.Struct, frozen=True, gc=False):
+    """The output of this attempt is what a handler gave when `cause` failed. It never ran."""
+
+    node: str
+    attempt: int
+    cause: str
+    durable: ClassVar[bool] = False
+
+
 class Wait(msgspec.Struct, frozen=True, gc=False):
     """Wait as the retry policy says after this many failures. Answered by `Elapsed`."""
 
@@ -122,4 +131,4 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     durable: ClassVar[bool] = True
 
 
-Command = Append | Start | Stop | Save | Wait | Undo | Drop | Release | Need | Refuse | Park | Finish
+Command = Append | Start | Stop | Save | Give | Wait | Undo | Drop | Release | Need | Refuse | Park | Finish

@@ -377,6 +377,13 @@ def saga(facts: Facts) -> Members:
     return taken_back | facts.shape.below(taken_back)
 
 
+def group_saga(facts: Facts, group: Members) -> Members:
+    """2.8: the same for a transaction: every begun undoable task of the group that nothing irrevocable stands on, plus
+    all their descendants."""
+    taken_back = facts.begun & facts.shape.undoable & group & ~kept(facts)
+    return taken_back | facts.shape.below(taken_back)
+
+
 def worst_case(facts: Facts) -> str | None:
     """6.1: if everything unsaved were lost now, would R hold a begun irrevocable task together with a non-repeatable
     ancestor of it, or undo a task below which an irrevocable one has begun? Says which, or None."""

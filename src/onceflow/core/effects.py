@@ -20,6 +20,10 @@ class Options(msgspec.Struct, frozen=True):
     retries: int = 0
     writes: bool = False
     """It writes task variables: what it wrote counts from its save on, and cannot be taken back (design 2.11)."""
+    guards: bool = False
+    """It has a say about failures in the graph that it returns: that is a scope, even in tail position (2.8)."""
+    transaction: bool = False
+    """If something in the graph that it returns fails for good, what can be taken back there is."""
 
     @property
     def repeatable(self) -> bool:

@@ -19,21 +19,38 @@ Part = tuple[str, int]
 class Finished(msgspec.Struct, frozen=True, gc=False):
     """The attempt returned: every part of its output is visible. `graph` is set if it returned a graph (design 2.9);
     `small` says that all parts are small enough to be carried in a *begun* record; `refs` are the refs in the output,
-    the parts after the declared ones (design 2.7)."""
+    the parts after the declared ones (design 2.7). `handled`: it raised, and this is what a handler gave in its stead
+    (2.8)."""
 
     node: str
     attempt: int
     graph: Graph | None = None
     small: bool = True
     refs: tuple[RefPart, ...] = ()
+    handled: bool = False
 
 
 class Raised(msgspec.Struct, frozen=True, gc=False):
-    """The attempt raised (or timed out). `permanent`: trying again can never help, or the retry policy excludes it."""
+    """The attempt raised (or timed out). `permanent`: trying again can never help, or the retry policy excludes it.
+    `again`: a handler wants it to be tried once more, whatever the policy says."""
 
     node: str
     attempt: int
     permanent: bool = False
+    again: bool = False
+
+
+class Ends(msgspec.Struct, frozen=True, gc=False):
+    """The attempt raised, and a handler answers for a graph around it (2.8): the scope at depth `ends` is tried again,
+    or ends with an outcome that the driver has; `small` is about that. `failed` is the depth of the scope whose failure
+    it is to the handler, negative if that is the task itself: transactions up to there are taken back."""
+
+    node: str
+    attempt: int
+    failed: int
+    ends: int
+    again: bool = False
+    small: bool = True
 
 
 class Lost(msgspec.Struct, frozen=True, gc=False):
@@ -131,6 +148,7 @@ class Given(msgspec.Struct, frozen=True, gc=False):
 Event = (
     Finished
     | Raised
+    | Ends
     | Lost
     | Ended
     | Saved

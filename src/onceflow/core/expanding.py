@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from onceflow.core import records
 from onceflow.core.graph import Graph
-from onceflow.core.rows import Nested, Row, new_row
+from onceflow.core.rows import Nested, Row, Scope, new_row
 from onceflow.core.starting import Starting
 from onceflow.core.state import link
 
@@ -23,8 +23,12 @@ class Expanding(Starting):
         base, depth = (expander.id, 1) if expander.prefix is None else (expander.prefix[0], expander.prefix[1] + 1)
         prefix = base if depth == 1 else f"{base}~{depth}"
         rows: list[Row] = []
+        outer = expander.scope
+        tail = outer.sink is expander
+        options = expander.node.options
+        scope = outer if tail and not options.guards and not options.transaction else Scope(outer, expander)
         for node in graph.nodes:
-            row = new_row(f"{prefix}/{node.id}", node)
+            row = new_row(f"{prefix}/{node.id}", node, scope)
             row.expander = expander
             row.depth = expander.depth + 1
             rows.append(row)
@@ -32,6 +36,9 @@ class Expanding(Starting):
             self._inherit_zombies(row)
         sink = rows[graph.sink]
         sink.prefix = (base, depth)
+        scope.ends_with(sink)
+        if tail and scope is not outer:
+            outer.ends_with(None, scope)
         sink.checkpoint = sink.checkpoint or expander.checkpoint
         sink.exported, expander.exported = expander.exported, False
         _hand_over(expander, sink)
@@ -70,8 +77,10 @@ class Expanding(Starting):
         """The journal learns of the graph when the expander is saved. What matters of it before that is noted now, for
         the outermost expander that the journal knows."""
         assert expander.nested is not None
-        if all(row.repeatable for row in expander.nested.rows):
-            return
+        if not all(row.repeatable for row in expander.nested.rows):
+            self._distrust(expander)
+
+    def _distrust(self, expander: Row) -> None:
         known = expander
         while known.expander is not None and not known.expander.fully_saved:
             known = known.expander
@@ -81,6 +90,8 @@ class Expanding(Starting):
     def _record_expansions_in(self, nested: Nested) -> None:
         """The journal knows this graph now, so what was noted for its expander is noted for those that it contains."""
         for row in nested.rows:
+            if row.handled and row.node.options.repeatable:
+                self._append(records.Handled(row.id))
             if row.nested is not None and row.node.options.repeatable and not _is_repeatable(row.nested):
                 self._append(records.Expanded(row.id))
 
@@ -95,6 +106,8 @@ class Expanding(Starting):
             expander.settling.consumer = 0
         expander.exported, sink.exported = sink.exported, False
         _hand_over(sink, expander)
+        if expander.scope.sink is sink:
+            expander.scope.ends_with(expander)
         if sink is self._sink:
             self._sink = expander
         self._dissolve_group(expander, sink)

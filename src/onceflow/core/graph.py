@@ -111,7 +111,8 @@ class Graph:
         code."""
         seen = hashlib.blake2b(digest_size=16)
         for node in self.nodes:
-            told = (node.id, node.task, node.options, pack(node.edges), node.parts, node.fingerprint)
+            options = msgspec.structs.replace(node.options, guards=False) if node.options.guards else node.options
+            told = (node.id, node.task, options, pack(node.edges), node.parts, node.fingerprint)
             seen.update(msgspec.msgpack.encode((*told, pack(node.takes)) if node.takes else told))
         seen.update(str(self.sink).encode())
         return seen.hexdigest()

@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from onceflow.core import commands, records
+from onceflow.core.ending import Ending
 from onceflow.core.graph import Graph
 from onceflow.core.recovery import readable_attempt
-from onceflow.core.rows import Row, Undo
+from onceflow.core.rows import Nested, Row, Undo, forget_handling
 from onceflow.core.sharing import Makers
 from onceflow.core.state import OnFailure, topological
-from onceflow.core.stopping import Stopping
 
 
-class Loading(Stopping):
+class Loading(Ending):
     """Replays records into rows, then takes stock of what that means."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -83,6 +83,12 @@ class Loading(Stopping):
                 pass  # the save before it says as much
             case records.Expanded(node):
                 self.rows[node].repeatable = False
+            case records.Handled(node):
+                self._make_handled(self.rows[node])
+            case records.Trusted(node):
+                for row in self._known([node]):
+                    row.repeatable = row.node.options.repeatable
+                    forget_handling(row)
             case records.Failed(node, failures, final):
                 for row in self._known([node]):
                     row.failures = failures
@@ -90,10 +96,14 @@ class Loading(Stopping):
                     self._failed[node] = None
                     self._stopping = self._stopping or "failed"
                     self._undo_all = self._undo_all or self.on_failure == "undo"
+            case records.Again(node, failures):
+                for row in self._known([node]):
+                    if row.nested is not None:  # else a crash took the graph, and what had failed in it
+                        self._replay_group_failure(row.nested, failures)
             case records.Recovering(nodes):
                 self._to_be_dropped.update(dict.fromkeys(nodes))
                 self._replay_doom()
-                self._undoing_all = self._stopping is not None and self._undo_all
+                self._undoing_all = self._stopping is not None
             case records.Undone(node):
                 row = self.rows[node]
                 row.begun = False
@@ -102,6 +112,8 @@ class Loading(Stopping):
                 self._were_parked.discard(node)
             case records.Dropped(nodes):
                 self._replay_drop(self._known(nodes))
+            case records.Abandoned(node, attempt, expander):
+                self._abandonments.append((node, attempt, expander))
             case records.Parked(node):
                 self._were_parked.add(node)
             case records.Cancelled(undo):
@@ -122,10 +134,16 @@ class Loading(Stopping):
         if record.refs or (row.refs is not None and record.attempt != row.attempt):
             self._describe(row, record.refs, told=True)
         row.saved |= 1 << record.part
-        if row.saved & row.node.every_part:  # otherwise it is not yet known whether it returned a graph
+        if row.saved & row.node.every_part and not row.handled:  # else not yet known whether it returned a graph
             row.repeatable = row.node.options.repeatable
         row.attempt = record.attempt
         row.failures = 0
+
+    def _replay_group_failure(self, nested: Nested, failures: int) -> None:
+        scope = nested.rows[0].scope
+        scope.failures = failures
+        for row in self._rows_in(scope):
+            row.failures = 0
 
     def _known(self, nodes: Iterable[str]) -> list[Row]:
         """Their rows, without those of a graph whose expander was not saved: a crash forgets them altogether."""
@@ -144,6 +162,7 @@ class Loading(Stopping):
             row.saved = row.attempt = row.failures = 0
             row.repeatable = row.node.options.repeatable
             row.doomed = False
+            forget_handling(row)
             self._recovering.pop(row, None)
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
@@ -172,6 +191,7 @@ class Loading(Stopping):
     def _take_stock(self) -> None:
         self._stalled = True
         answer, self._commands = self._commands, []
+        self._replay_endings()
         order = topological(self.rows)
         _infer_done(order)
         for row in order:
@@ -199,6 +219,7 @@ class Loading(Stopping):
         self._retire_rows()
         self._commands = answer  # what was released in passing is not in this process's memory anyway
         self._continue_undos()
+        self._replay_pauses()
         if self._stopping is None:
             makers: Makers = {}
             for row in self.rows.values():

@@ -5,21 +5,22 @@ from __future__ import annotations
 from onceflow.core import commands, records
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
-from onceflow.core.rows import Nested, Row
+from onceflow.core.rows import Nested, Row, forget_handling
 from onceflow.core.sharing import Makers, Sharing, bits
 
 
 class Outputs(Sharing):
     """Keeps `available`, `saved`, `visible` of every row and what follows for those that read it."""
 
-    def _become_done(self, row: Row, graph: Graph | None, small: bool, refs: tuple[RefPart, ...] = ()) -> None:
-        """The current attempt returned."""
+    def _become_done(
+        self, row: Row, graph: Graph | None, small: bool, refs: tuple[RefPart, ...] = (), *, handled: bool = False
+    ) -> None:
+        """The current attempt returned, or a handler gave an outcome in its stead."""
         row.state = "done"
         row.small = small
         row.failures = 0
-        self._running -= 1
         row.inferred = False
-        if row.repeatable != row.node.options.repeatable:
+        if row.repeatable != row.node.options.repeatable and not handled:
             self._trust_again(row)
         first_time = not row.visible
         if graph is not None and row.nested is None:
@@ -50,6 +51,8 @@ class Outputs(Sharing):
     def _trust_again(self, row: Row) -> None:
         """What was not known of it after a crash is known again, and whoever read the old output is dropped."""
         row.repeatable = row.node.options.repeatable
+        self._append(records.Trusted(row.id))
+        forget_handling(row)
         if row.settling is not None:
             self._release_hindered(row.settling)
 
@@ -125,14 +128,14 @@ class Outputs(Sharing):
     def _note_loss(self, row: Row, makers: Makers) -> None:
         """If the row was done and is lost: is it needed again? It is if a consumer has yet to read it, or if it was
         to be saved and may still be dropped."""
-        if row.available == row.every_part:
+        if row.available == row.every_part or row.scope.closed:  # what is closed is looked at when it opens
             return
         needed = 0
         if row.checkpoint and not row.settled and not row.foreign:
             needed = row.every_part
         else:
             for consumer, mask, _ in row.consumers:
-                if consumer.state == "waiting":
+                if consumer.state == "waiting" and not consumer.scope.closed:
                     needed |= mask
         self._seeds.update(dict.fromkeys(self._makers_of_lost(row, needed, makers)))
 
@@ -175,7 +178,10 @@ class Outputs(Sharing):
                 self._let_nested_begin(nested)
             if row.writes:
                 self._commit_writes(row)
-            self._note_saved(row)
+            if row.ends is None:
+                self._note_saved(row)
+            else:
+                self._outcome_saved(row)
 
     def _let_nested_begin(self, nested: Nested) -> None:
         """The expander is saved, so the journal knows the graph."""
@@ -184,4 +190,14 @@ class Outputs(Sharing):
         for row in held:
             if row.state == "done" and not row.doomed and not row.saving and not row.released:
                 self._ask_to_save(row)
+            elif row.ends is not None and not row.saving:
+                self._save_outcome(row)
         self._ready.extend(row for row in nested.rows if row.missing == 0)
+
+    # -- outcomes that stand for graphs (`ending`) ---------------------------------------------------------------------
+
+    def _save_outcome(self, sink: Row) -> None:
+        raise NotImplementedError
+
+    def _outcome_saved(self, sink: Row) -> None:
+        raise NotImplementedError

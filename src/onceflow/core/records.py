@@ -48,6 +48,28 @@ class Expanded(msgspec.Struct, frozen=True, gc=False):
     node: str
 
 
+class Handled(msgspec.Struct, frozen=True, gc=False):
+    """What this node, which is declared to be deterministic, gave last was made by a handler: until it is dropped, it
+    counts as nondeterministic, and is saved."""
+
+    node: str
+
+
+class Trusted(msgspec.Struct, frozen=True, gc=False):
+    """This node has run again and is what it declares: what *expanded* and *handled* said of it is past."""
+
+    node: str
+
+
+class Abandoned(msgspec.Struct, frozen=True, gc=False):
+    """The graph that `expander` returned (the run, if that is empty) ends with what this attempt of its sink gives, if
+    all of that is saved. What has not been done in it never will be."""
+
+    node: str
+    attempt: int
+    expander: str
+
+
 class Done(msgspec.Struct, frozen=True, gc=False):
     """An effectful task without a checkpoint whose consumers only wait for it (design 2.12) is done: counts as its
     save."""
@@ -61,6 +83,13 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
     node: str
     failures: int
     final: bool
+
+
+class Again(msgspec.Struct, frozen=True, gc=False):
+    """The graph that this node returned has failed this often, and is tried again."""
+
+    node: str
+    failures: int
 
 
 class Recovering(msgspec.Struct, frozen=True, gc=False):
@@ -115,8 +144,12 @@ Record = (
     | Saved
     | Wrote
     | Expanded
+    | Handled
+    | Trusted
+    | Abandoned
     | Done
     | Failed
+    | Again
     | Recovering
     | Undone
     | Dropped

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from onceflow.core import commands, records
-from onceflow.core.rows import Row, Undo
+from onceflow.core.rows import Row, Undo, forget_handling
 from onceflow.core.sharing import Makers
 from onceflow.core.undoing import Undoing
 from onceflow.errors import BrokenPromise
@@ -80,7 +80,7 @@ class Recovery(Undoing):
             return
         for row in rows:
             self._end_attempt(row)
-        if self._recovering or any(row.effect == "undoable" or _has_saves(row) for row in rows):
+        if self._recovering or any(row.effect == "undoable" or row.handled or _has_saves(row) for row in rows):
             self._begin_recovery(rows)
         else:
             self._drop(rows)
@@ -94,9 +94,10 @@ class Recovery(Undoing):
             self._bury(row, row.attempt)
             row.state = "waiting"
             row.attempt = 0
-        elif row.state in ("backoff", "failed"):
+        elif row.state in ("backoff", "handled", "failed"):
             row.state = "waiting"
             row.attempt = 0
+            row.ends = None
         self._forget_saves(row, row.saving)
 
     def _begin_recovery(self, rows: list[Row]) -> None:
@@ -170,6 +171,8 @@ class Recovery(Undoing):
         row.state = "waiting"
         row.attempt = row.available = row.saved = row.failures = 0
         row.visible = row.inferred = row.reproducible = row.doomed = False
+        row.abandoned = False
+        forget_handling(row)
 
 
 def readable_attempt(row: Row) -> int | None:

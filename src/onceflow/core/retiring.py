@@ -72,7 +72,7 @@ class Retiring(Settling):
                 return False  # it may yet become reproducible, when a parent is saved
             self._retirable += self._cover([consumer for consumer, _, _ in row.consumers])
             return True
-        if row.unretired or row.effect == "undoable":
+        if row.unretired or (row.effect == "undoable" and row.begun):
             return False
         if row.reproducible or not self._exposed:
             return True
@@ -83,7 +83,7 @@ class Retiring(Settling):
 
     def _forget(self, row: Row) -> None:
         row.retired = True
-        if row.effect == "undoable":
+        if row.effect == "undoable" and row.begun:
             self._kept.append(row.id)
         for consumer, _, _ in row.consumers:
             consumer.unretired -= 1
@@ -102,7 +102,7 @@ class Retiring(Settling):
         for row in news:
             row.covered = True
         for row in news:
-            if row.effect == "undoable":
+            if row.effect == "undoable" and row.begun:
                 self._exposed -= 1
             self._unpin(row)
             for parent, _ in row.parents:

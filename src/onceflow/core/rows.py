@@ -3,7 +3,7 @@ else."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -14,9 +14,10 @@ from onceflow.core.refs import RefPart
 if TYPE_CHECKING:
     from onceflow.core.turns import Group
 
-State = Literal["waiting", "running", "backoff", "failed", "done"]
+State = Literal["waiting", "running", "backoff", "handled", "failed", "done"]
 """`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for
-its retry. `failed`: it raised for good. `done`: its output is, or has been, there."""
+its retry. `handled`: it raised, and will be done, with what a handler gave, when that attempt is undone. `failed`: it
+raised for good. `done`: its output is, or has been, there."""
 
 
 class Row(msgspec.Struct, eq=False, kw_only=True):
@@ -69,6 +70,10 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     pins: int = 0
     """How many undoable rows have this one among their `pinned`."""
     failures: int = 0
+    handled: bool = False
+    """Its output was made by a handler. Until it is dropped it is not repeatable."""
+    forced: bool = False
+    """It is saved, which its options do not ask for: because of something that was handled."""
     undo: Undo | None = None
     zombies: set[int] | None = None
     """Attempts and undos that will not report, but are not known to have ended."""
@@ -106,6 +111,11 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     prefix: tuple[str, int] | None = None
     """For the sink of a nested graph: the prefix of its ids as (base, tail depth)."""
     depth: int = 0
+    scope: Scope
+    ends: Scope | None = None
+    """It is `handled`, because that graph, whose result it is, has ended."""
+    abandoned: bool = False
+    """It is done with nothing: the graph that it is in ended before."""
     group: Group | None = None
     """Those with whom it takes turns."""
     queued: bool = False
@@ -149,7 +159,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         return f"<{self.id} {self.state}>"
 
 
-def new_row(id: str, node: Node) -> Row:
+def new_row(id: str, node: Node, scope: Scope) -> Row:
     """A row for a node that has not run."""
     options = node.options
     return Row(
@@ -160,7 +170,59 @@ def new_row(id: str, node: Node) -> Row:
         checkpoint=options.checkpoint,
         every_part=node.every_part,
         writes=options.writes,
+        scope=scope,
     )
+
+
+def forget_handling(row: Row) -> None:
+    """Whatever a handler made of it, or in the graph that it returned, is past."""
+    if row.handled:
+        row.handled = False
+        row.repeatable = row.node.options.repeatable
+    if row.forced:
+        row.forced = row.checkpoint = False
+
+
+class Scope:
+    """The graph that a failure concerns (design 2.8): the whole run, or a returned graph with all that is nested in it.
+    Where the sink of a returned graph returns the next one, that belongs to the same scope."""
+
+    __slots__ = ("_heir", "_sink", "closed", "depth", "expander", "failures", "in_force", "node", "outer")
+
+    def __init__(self, outer: Scope | None = None, expander: Row | None = None) -> None:
+        self.outer = outer
+        self.depth: int = 0 if outer is None else outer.depth + 1
+        self.expander = "" if expander is None else expander.id
+        self.node = None if expander is None else expander.node
+        """What returned the graph."""
+        self.closed: bool = outer is not None and outer.closed
+        """Nothing in it may start: it is about to end, or to be tried again."""
+        self.failures = 0
+        """How often it has failed as a whole."""
+        self.in_force: Any = None
+        """The handlers in force here, as whoever drives the run knows them."""
+        self._sink: Row | None = None
+        self._heir: Scope | None = None
+
+    @property
+    def sink(self) -> Row | None:
+        """The row whose output is the result of this graph."""
+        scope = self
+        while scope._heir is not None:
+            scope = scope._heir
+        return scope._sink
+
+    def ends_with(self, sink: Row | None, heir: Scope | None = None) -> None:
+        """The result is that of this row, or that of another graph."""
+        self._sink = sink
+        self._heir = heir
+
+    def is_in(self, other: Scope) -> bool:
+        """Whether it is this graph, or nested in it."""
+        scope: Scope | None = self
+        while scope is not None and scope.depth > other.depth:
+            scope = scope.outer
+        return scope is other
 
 
 class Refs:

@@ -5,7 +5,7 @@ randomness: the same events give the same commands. What an event means is decid
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
     state → settling → retiring → committing → taking → turns → starting → expanding → sharing → outputs → undoing
-    → recovery → stopping → loading → run
+    → recovery → stopping → handling → ending → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -49,6 +49,7 @@ class Run(Loading):
         self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
             events.Finished: self._finished,
             events.Raised: self._raised,
+            events.Ends: self._scope_ends,
             events.Lost: self._lost,
             events.Ended: self._ended,
             events.Saved: self._saved,
@@ -160,8 +161,12 @@ class Run(Loading):
             return
         if event.refs:
             self._judge_refs(row, event.refs)
+        if event.handled:
+            self._was_handled(row, event.small)
+            return
         error = self._problem_with(row, event.graph)
         if error is None:
+            self._running -= 1
             self._become_done(row, event.graph, event.small, event.refs)
         else:
             self._emit(commands.Refuse(row.id, row.attempt, error))
@@ -208,10 +213,21 @@ class Run(Loading):
             return
         row = self._current(event.node, event.attempt)
         if row is not None:
-            self._attempt_raised(row, event.permanent)
+            self._attempt_raised(row, event.permanent, event.again)
+
+    def _scope_ends(self, event: events.Ends) -> None:
+        row = self._row(event.node, event.attempt)
+        if row is not None and not (event.failed <= row.scope.depth and 0 <= event.ends <= row.scope.depth):
+            raise IllegalEvent(f"{event.node!r} is not in a graph at depth {max(event.failed, event.ends)}")
+        row = self._current(event.node, event.attempt)
+        if row is not None:
+            self._answered_for(row, event.failed, event.ends, event.small, event.again)
 
     def _elapsed(self, event: events.Elapsed) -> None:
         row = self._row(event.node, event.attempt)
+        if event.attempt in self._pausing and self.final is None:
+            self._open(self._pausing.pop(event.attempt))
+            return
         if row is None or self.final is not None:
             return
         effort = self._effort(row, event.attempt)
@@ -308,6 +324,8 @@ class Run(Loading):
         if row.state == "backoff":
             if self._stopping is None:
                 self._emit(commands.Wait(row.id, row.attempt, row.failures))
+        elif row.state == "handled":
+            self._undone_and_handled(row)
         elif row.state == "waiting":
             self._needs_inputs(row, {})
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from onceflow.core.effects import Options
 from onceflow.core.graph import Node
-from onceflow.core.rows import Mark, Row, new_row
+from onceflow.core.rows import Mark, Row, Scope, new_row
 from onceflow.core.state import RunState
 
 Assumed = dict[Mark, list[Mark]]
@@ -277,6 +277,6 @@ def _blame(mark: Mark, obstacle: Mark) -> None:
         obstacle.hinders.append(mark)
 
 
-NEVER = Mark(new_row("", Node(id="", task="", options=Options())), about_quiet=False)
+NEVER = Mark(new_row("", Node(id="", task="", options=Options()), Scope()), about_quiet=False)
 """The obstacle of an unsaved row that no consumer can settle: only its own save can help, which looks again by
 itself."""

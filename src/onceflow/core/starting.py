@@ -20,6 +20,8 @@ class Starting(Turns):
     def _start_if_allowed(self, row: Row) -> None:
         if row.state != "waiting" or row.missing or row.undo is not None or row.foreign:
             return
+        if row.scope.closed:
+            return
         if self._stalled:
             self._held.append(row)
         elif row.uncommitted:
@@ -54,6 +56,8 @@ class Starting(Turns):
     def _may_go(self, row: Row) -> bool:
         """Whether a row that waited for its turn is still there, and could still start."""
         if row.state != "waiting" or row.missing or row.undo is not None or self.rows.get(row.id) is not row:
+            return False
+        if row.scope.closed:
             return False
         if self._stalled:
             self._held.append(row)

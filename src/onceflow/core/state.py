@@ -11,7 +11,7 @@ from typing import Literal
 
 from onceflow.core import commands, records
 from onceflow.core.graph import Graph
-from onceflow.core.rows import Mark, Row, new_row
+from onceflow.core.rows import Mark, Row, Scope, new_row
 
 Status = Literal["running", "undoing", "parked", "stopping", "succeeded", "failed", "undone", "cancelled"]
 OnFailure = Literal["keep", "undo"]
@@ -67,15 +67,17 @@ class RunState:
         self._zombies: dict[int, str] = {}
         """Attempts that are stopped or lost and not known to have ended → the node."""
 
+        self._whole = Scope()
         self._build(graph, None if members is None else set(members))
         self._sink = self.rows.get(graph.nodes[graph.sink].id)
+        self._whole.ends_with(self._sink)
         if self._sink is not None:
             self._sink.checkpoint = True
 
     def _build(self, graph: Graph, members: set[str] | None) -> None:
         rows: list[Row] = []
         for node in graph.nodes:
-            row = new_row(node.id, node)
+            row = new_row(node.id, node, self._whole)
             rows.append(row)
             if members is not None and node.id not in members:
                 row.foreign = True

@@ -9,11 +9,12 @@ and all that descends from them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from onceflow.core import commands, records
 from onceflow.core.recovery import Recovery
-from onceflow.core.rows import Row
+from onceflow.core.rows import Row, Scope
 from onceflow.core.state import Status
 
 
@@ -43,11 +44,11 @@ class Stopping(Recovery):
             return "undoing"
         return "running" if self._stopping is None else "stopping"
 
-    def _attempt_raised(self, row: Row, permanent: bool) -> None:
+    def _attempt_raised(self, row: Row, permanent: bool, again: bool = False) -> None:
         self._running -= 1
         self._end_turn(row)
         row.failures += 1
-        final = permanent or row.failures > row.node.options.retries
+        final = not again and (permanent or row.failures > row.node.options.retries)
         row.state = "failed" if final else "backoff"
         self._append(records.Failed(row.id, row.failures, final))
         if row.effect == "undoable":
@@ -67,8 +68,10 @@ class Stopping(Recovery):
             self._stopping = why
         self._stalled = True
         take_back = self._stopping == "cancelled" or self._undo_all
+        groups = () if take_back else self._failed_groups()
         for row in self.rows.values():
-            if row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and take_back)):
+            undone = take_back or any(row.scope.is_in(group) for group in groups)
+            if row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and undone)):
                 self._end_attempt(row)
                 if row.effect == "undoable":
                     self._undo_locally(row, retry=False)
@@ -97,14 +100,16 @@ class Stopping(Recovery):
                     self._resume_starts()
             return True
         if self._stopping is None:
+            if self._endings:
+                return self._advance_endings()
             if self._succeeded():
                 self._finish("succeeded")
             return False
         if self._running or self._saving or self._undos or self._zombies:
             return False
-        if self._undo_all and not self._undoing_all:
+        if not self._undoing_all:
             self._undoing_all = True
-            rows = self._saga()
+            rows = self._saga() if self._undo_all else self._group_saga(self._failed_groups())
             if rows:
                 self._begin_recovery(rows)
                 return True
@@ -134,7 +139,39 @@ class Stopping(Recovery):
         return list(rows)
 
     def _kept_effects(self) -> list[str]:
-        return self._kept + [row.id for row in self.rows.values() if row.effect == "undoable" and row.begun]
+        standing = [row for row in self.rows.values() if row.effect == "undoable" and row.begun]
+        if self._undo_all:
+            return self._kept + [row.id for row in standing]
+        groups = self._failed_groups()
+        forgotten = [
+            id for id in self._kept if any(id.startswith((f"{g.expander}/", f"{g.expander}~")) for g in groups)
+        ]
+        return forgotten + [row.id for row in standing if any(row.scope.is_in(group) for group in groups)]
+
+    def _failed_groups(self) -> list[Scope]:
+        """The outermost transactions in which something failed for good."""
+        groups: dict[Scope, None] = {}
+        for id in self._failed:
+            row = self.rows.get(id)
+            scope = None if row is None else row.scope
+            outermost: Scope | None = None
+            while scope is not None:
+                if scope.node is not None and scope.node.options.transaction:
+                    outermost = scope
+                scope = scope.outer
+            if outermost is not None:
+                groups[outermost] = None
+        return list(groups)
+
+    # -- graphs that end (`ending`) ------------------------------------------------------------------------------------
+
+    _endings: dict[Scope, Any]
+
+    def _advance_endings(self) -> bool:
+        raise NotImplementedError
+
+    def _group_saga(self, scopes: Iterable[Scope]) -> list[Row]:
+        raise NotImplementedError
 
     def _finish(self, status: commands.Status) -> None:
         self.final = status
@@ -144,7 +181,7 @@ class Stopping(Recovery):
         kept: list[str] = []
         uncertain: list[str] = []
         if status != "succeeded":
-            if self._undo_all:
+            if self._undo_all or self._stopping == "failed":
                 kept = self._kept_effects()
             uncertain = [
                 row.id

@@ -86,7 +86,8 @@ def validate(run: Run) -> None:
         if row.state == "running" and row.effect != "none":
             assert row.begun, f"{row.id} runs and has not begun"
         _validate_turn(row)
-        if not run._stalled and row.state == "waiting" and row.undo is None and not row.zombies and not row.queued:
+        held = run._stalled or row.scope.closed or row.queued
+        if not held and row.state == "waiting" and row.undo is None and not row.zombies:
             assert not definitions.may_start(facts, row.id), f"{row.id} may start, but was not started"
     _same(run, None, "running", run._running, sum(row.state == "running" for row in run.rows.values()))
     _same(run, None, "saving", run._saving, sum(row.saving.bit_count() for row in run.rows.values()))

@@ -27,6 +27,7 @@ from onceflow.core.run import Run
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import ahead, entries
 from onceflow.driver.actors import Instance, Version
+from onceflow.driver.guards import Guards, failures_around
 from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
 from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
@@ -36,6 +37,8 @@ from onceflow.driver.waiting import Waits
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted, TaskTimedOut
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
+from onceflow.values import packing
+from onceflow.values.answers import THE_TASK, Answer
 from onceflow.values.failures import dump
 from onceflow.values.variables import Step
 
@@ -102,6 +105,7 @@ class Driver:
         blobs: dict[str, list[SavedBlob]] | None = None,
         failed: dict[str, bytes] | None = None,
         due: dict[str, float] | None = None,
+        delays: dict[str, tuple[float, float]] | None = None,
         since: dict[str, float] | None = None,
         annotations: dict[str, str] | None = None,
         variables: dict[str, bytes] | None = None,
@@ -167,6 +171,11 @@ class Driver:
         """The node whose undo keeps failing, once that is durable."""
         self._timed: dict[str, float] = {}
         """Nodes whose `total_timeout` is running → since when."""
+        self._guards = Guards()
+        self._given: dict[str, list[bytes]] = {}
+        """Node that failed → the outcome that a handler gives to a graph around it."""
+        self._delays: dict[str, tuple[float, float]] = delays or {}
+        """Node → delay and jitter that a handler asks for, of those that will wait for being tried again."""
         self._expired: set[str] = set()
         """Nodes whose `total_timeout` is over."""
         self._drained: OnceflowError | None = None
@@ -265,11 +274,20 @@ class Driver:
         unused: list[Part] = [b""] * (work.parts - len(parts))  # a graph is one part, whatever was declared
         return [*parts, *unused, *contents], tuple(refs)
 
-    def raised(self, work: Work, failure: bytes, permanent: bool) -> None:
-        """What was started has raised."""
+    def raised(self, work: Work, failure: bytes, permanent: bool, answer: Answer | None = None) -> None:
+        """What was started has raised. `answer` is what a handler says shall become of it."""
         if self._take(work):
             self._deaths.pop((work.node, work.undo), None)
-            self._note_raised(work, failure, permanent)
+            if answer is None:
+                self._note_raised(work, failure, permanent)
+            else:
+                self._note_answer(work, failure, permanent, answer)
+
+    def raised_here(self, work: Work, failure: bytes) -> None:
+        """What was started counts as having raised, though not where it ran: it took too long, or cannot be given what
+        it reads."""
+        if self._take(work):
+            self._raise_here(work, failure, permanent=False)
 
     def died(self, work: Work, failure: bytes) -> None:
         """Its worker died. `failure` is what counts as raised if that happens too often."""
@@ -281,7 +299,7 @@ class Driver:
             self.tell(events.Ended(work.node, work.attempt))
         else:
             del self._deaths[what]
-            self._note_raised(work, failure, permanent=False)
+            self._raise_here(work, failure, permanent=False)
 
     def met_lost(self, work: Work, refs: Sequence[int]) -> None:
         """It asked for what these of its refs refer to, and that is gone: the attempt does not count. If that happens
@@ -294,7 +312,7 @@ class Driver:
             del self._deaths[what]
             named = [] if work.refs is None else work.refs.ids
             ids = ", ".join([named[place] if place >= 0 else "an actor that it made" for place in refs])
-            self._note_raised(work, dump(LostForGood(work.node, ids), "the engine"), permanent=False)
+            self._raise_here(work, dump(LostForGood(work.node, ids), "the engine"), permanent=False)
             return
         contents = [] if work.refs is None else [work.refs.contents[place] for place in refs if place >= 0]
         self._saving.lose(contents, (work.node, work.attempt))
@@ -305,7 +323,7 @@ class Driver:
         if not self._take(work):
             return
         if work.node in self._expired and not work.undo:
-            self._note_raised(work, self._out_of_time(work.node, work.call.settings.total_timeout), permanent=True)
+            self._raise_here(work, self._out_of_time(work.node, work.call.settings.total_timeout), permanent=True)
         else:
             self.tell(events.Ended(work.node, work.attempt))
 
@@ -475,6 +493,51 @@ class Driver:
         else:
             self.tell(events.Raised(work.node, work.attempt, permanent))
 
+    def _raise_here(self, work: Work, failure: bytes, permanent: bool) -> None:
+        """It counts as having raised. If handlers have a say, they are asked where user code runs."""
+        tries = work.failed.get(THE_TASK, 0)
+        if work.guard is None or work.failure is not None or not (permanent or tries >= work.call.retry.count):
+            self._note_raised(work, failure, permanent)
+        else:
+            self._launch(msgspec.structs.replace(work, failure=failure))
+
+    def _note_answer(self, work: Work, failure: bytes, permanent: bool, answer: Answer) -> None:
+        node, attempt = work.node, work.attempt
+        self.raised_last[node] = failure
+        row = self.run.rows.get(node)
+        if answer.at != THE_TASK or answer.kind == "break":
+            self._note_answer_for_graph(row, work, permanent, answer)
+        elif answer.kind == "again":
+            self._delays[node] = (answer.delay, answer.jitter)
+            self.tell(events.Raised(node, attempt, permanent, again=True))
+        elif row is not None and row.visible:  # what it gave before counts
+            self.tell(events.Raised(node, attempt, permanent=True))
+        else:
+            if row is not None and row.attempt == attempt:
+                self._outputs.put(node, attempt, answer.parts)
+            small = all(map(is_small, answer.parts))
+            self.tell(events.Finished(node, attempt, None, small, handled=True))
+
+    def _note_answer_for_graph(self, row: Row | None, work: Work, permanent: bool, answer: Answer) -> None:
+        """A handler answers for a graph around the task, or for the branch that it is in."""
+        node, attempt, at = work.node, work.attempt, answer.at
+        if row is None:
+            self.tell(events.Raised(node, attempt, permanent))
+            return
+        scope = row.scope
+        while scope.depth > at >= 0 and scope.outer is not None:
+            scope = scope.outer
+        ends = at
+        if answer.kind == "break":
+            ends = row.scope.depth if at == THE_TASK else at - 1
+        elif answer.kind == "again":
+            self._delays[scope.expander] = (answer.delay, answer.jitter)
+            self.raised_last[scope.expander] = self.raised_last[node]
+        else:
+            self._given[node] = answer.parts
+        small = all(map(is_small, answer.parts))
+        self.tell(events.Ends(node, attempt, at, ends, answer.kind == "again", small))
+
     # -- what the run decides ------------------------------------------------------------------------------------------
 
     def _work_off(self, decided: Sequence[commands.Command]) -> None:
@@ -544,6 +607,8 @@ class Driver:
                 self._hold(command, needs)
             case commands.Stop(node, attempt):
                 self._stop(node, attempt)
+            case commands.Give(node, attempt, cause):
+                self._give(node, attempt, cause)
             case commands.Wait():
                 self._wait(command)
             case commands.Refuse(node, attempt, error):
@@ -571,10 +636,14 @@ class Driver:
                 entry = entries.begun(record, self._inputs.carry(node, carried), self._time_runs_since(node))
             case records.Failed(node, failures, final):
                 if not final:
-                    retry = self.run.rows[node].node.call.retry
-                    self._due[node] = self._host.now() + retry.wait(failures, self._host.chance())
+                    self._due[node] = self._host.now() + self._wait_after(self.run.rows[node], failures)
                 due = 0.0 if final else self._due[node]
-                entry = entries.failed(record, self.raised_last.get(node), due, self._since.get(node))
+                delay = self._delays.get(node)
+                entry = entries.failed(record, self.raised_last.get(node), due, self._since.get(node), delay)
+            case records.Again(node):
+                delay = self._delays.get(node, (0.0, 0.0))
+                self._due[node] = self._host.now() + self._lengthened(*delay)
+                entry = entries.again(record, self.raised_last.get(node), self._due[node], delay)
             case records.Undone(node):
                 self._inputs.forget_carried(node)
                 entry = entries.plain(record)
@@ -630,6 +699,8 @@ class Driver:
             again=row.visible,
             keep=row.checkpoint or command.private,
         )
+        if not command.private and (guard := self._guards.of(row)) is not None:
+            work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
         self._launch(work)
         if row.effect == "none" and row.consumers:
             self._latest = work
@@ -653,9 +724,13 @@ class Driver:
         if timeout is not None and not work.undo and work.attempt not in self._private:
             self._watch(work.node, timeout)
             if work.node in self._expired:
-                self.raised_last[work.node] = self._out_of_time(work.node, timeout)
-                self._events.append(events.Raised(work.node, work.attempt, permanent=True))
-                return
+                failure = self._out_of_time(work.node, timeout)
+                if work.failure is None and work.guard is not None:
+                    work = msgspec.structs.replace(work, failure=failure)
+                elif work.failure is None:
+                    self.raised_last[work.node] = failure
+                    self._events.append(events.Raised(work.node, work.attempt, permanent=True))
+                    return
         self._in_flight[work.attempt] = work
         self._host.start(self, work)
 
@@ -664,7 +739,7 @@ class Driver:
         alone = len(self._in_flight) == 1 and work.attempt in self._in_flight and not self._held
         if not alone or self._deaths or work.attempt in self._private or not ahead.is_plain(work.call):
             return
-        if found := ahead.foresee(self.run.rows[work.node], work.attempt, self._inputs, self._key):
+        if found := ahead.foresee(self.run.rows[work.node], work.attempt, self._inputs, self._key, self._guards):
             self._host.foresee(self, work, found)
 
     def _time_runs_since(self, node: str) -> float | None:
@@ -723,16 +798,39 @@ class Driver:
             self.retries.pop(command.node, None)
             self.tell(events.Elapsed(command.node, command.attempt))
 
-        row = self.run.rows[command.node]
-        seconds = row.node.call.retry.wait(command.failures, self._host.chance())
-        if row.state == "backoff" and row.attempt == command.attempt:  # else it is an undo that waits
-            due = self._due.pop(row.id, None)
+        node = command.node
+        row = self.run.rows.get(node)
+        if self.run.is_pausing(command.attempt):
+            seconds = self._lengthened(*self._delays.get(node, (0.0, 0.0)))
+        else:
+            assert row is not None
+            seconds = self._wait_after(row, command.failures)
+        waits = row is not None and row.state == "backoff" and row.attempt == command.attempt
+        if waits or self.run.is_pausing(command.attempt):  # else it is an undo that waits
+            due = self._due.pop(node, None)
+            self._delays.pop(node, None)
             if due is not None:
                 # The clock may have been set: never wait longer than the policy says.
                 seconds = min(seconds, max(0.0, due - self._host.now()))
         self._timers += 1
-        self.retries[row.id] = self._host.now() + seconds
+        self.retries[node] = self._host.now() + seconds
         self._host.later(self, seconds, elapse)
+
+    def _wait_after(self, row: Row, failures: int) -> float:
+        """Seconds, as a handler or the retry policy says."""
+        if row.id in self._delays and row.state == "backoff":
+            return self._lengthened(*self._delays[row.id])
+        seconds: float = row.node.call.retry.wait(failures, self._host.chance())
+        return seconds
+
+    def _lengthened(self, delay: float, jitter: float) -> float:
+        return delay * (1 + jitter * (2 * self._host.chance() - 1))
+
+    def _give(self, node: str, attempt: int, cause: str) -> None:
+        parts = self._given.pop(cause, None) or [packing.dump(None)] * self.run.rows[node].node.parts
+        self._outputs.put(node, attempt, parts)
+        if cause in self.raised_last:
+            self.raised_last[node] = self.raised_last[cause]
 
     def _save(self, save: Save) -> None:
         if self._inputs.only_in_journal(save.node, save.part) and not self._is_committed:

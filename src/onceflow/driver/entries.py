@@ -93,10 +93,30 @@ def begun(record: records.Begun, values: Mapping[tuple[str, int], bytes], since:
     return Entry("begun", record.node, _encode(fields), _encode(list(values.values())) if values else None)
 
 
-def failed(record: records.Failed, failure: bytes | None, due: float, since: float | None = None) -> Entry:
-    """`due` is when the next attempt may start, in seconds since 1970; 0 if there is none. `since` as in `begun`."""
-    fields = (record.failures, record.final, due) if since is None else (record.failures, record.final, due, since)
+def failed(
+    record: records.Failed,
+    failure: bytes | None,
+    due: float,
+    since: float | None = None,
+    delay: tuple[float, float] | None = None,
+) -> Entry:
+    """`due` is when the next attempt may start, in seconds since 1970; 0 if there is none. `since` as in `begun`.
+    `delay` and its jitter are what a handler asked for, if one did."""
+    fields: tuple[Any, ...] = (record.failures, record.final, due)
+    if since is not None or delay is not None:
+        fields = (*fields, since)
+    if delay is not None:
+        fields = (*fields, delay)
     return Entry("failed", record.node, _encode(fields), failure)
+
+
+def again(record: records.Again, failure: bytes | None, due: float, delay: tuple[float, float]) -> Entry:
+    """`due` and `delay` as in `failed`."""
+    return Entry("again", record.node, _encode((record.failures, False, due, None, delay)), failure)
+
+
+def abandoned(record: records.Abandoned) -> Entry:
+    return Entry("abandoned", record.node, _encode((record.attempt, record.expander)))
 
 
 def finished(
@@ -118,10 +138,19 @@ def buffer(reference: str) -> Entry:
 def plain(record: records.Record) -> Entry:
     """The entry of a record without a value."""
     match record:
-        case records.Expanded(node) | records.Done(node) | records.Undone(node) | records.Parked(node):
+        case (
+            records.Expanded(node)
+            | records.Handled(node)
+            | records.Trusted(node)
+            | records.Done(node)
+            | records.Undone(node)
+            | records.Parked(node)
+        ):
             return Entry(_KINDS[type(record)], node, _EMPTY)
         case records.Recovering(nodes) | records.Dropped(nodes):
             return Entry(_KINDS[type(record)], "", _encode(nodes))
+        case records.Abandoned():
+            return abandoned(record)
         case records.Cancelled(undo):
             return Entry("cancelled", "", _encode((undo,)))
         case records.Limited(group, limit):
@@ -152,6 +181,10 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
         case "failed":
             failures, final = fields[:2]
             return records.Failed(entry.node, failures, final)
+        case "again":
+            return records.Again(entry.node, fields[0])
+        case "abandoned":
+            return records.Abandoned(entry.node, *fields)
         case "recovering" | "dropped":
             arguments: list[Any] = [tuple(fields)]
         case "cancelled" | "finished":
@@ -196,6 +229,12 @@ def due(entry: Entry) -> float:
     return moment
 
 
+def delay(entry: Entry) -> tuple[float, float] | None:
+    """Delay and jitter that a handler asked for in a *failed* entry."""
+    fields = _decode(entry.body)
+    return (fields[4][0], fields[4][1]) if len(fields) > 4 else None
+
+
 def since(entry: Entry) -> float | None:
     """When the time of the task of a *begun* or *failed* entry began to run, if it has a limit for all its attempts."""
     fields = _decode(entry.body)
@@ -231,6 +270,8 @@ _CLASSES: dict[str, Any] = {
     kind.__name__.lower(): kind
     for kind in (
         records.Expanded,
+        records.Handled,
+        records.Trusted,
         records.Done,
         records.Recovering,
         records.Undone,

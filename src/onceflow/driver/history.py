@@ -29,6 +29,8 @@ class History:
         """Node → how often it has raised since it was last saved."""
         self.due: dict[str, float] = {}
         """Node → when its next attempt may start, if it failed last."""
+        self.delays: dict[str, tuple[float, float]] = {}
+        """Node → delay and jitter that a handler asked for, if it failed last and one did."""
         self.since: dict[str, float] = {}
         """Node → when its time began to run, if it has a limit for all its attempts and is not done."""
         self.annotations: dict[str, str] = {}
@@ -89,9 +91,16 @@ class History:
                 if entry.value is not None:
                     self.failures[node] = entry.value
                 self.due[node] = entries.due(entry)
+                if (delay := entries.delay(entry)) is not None:
+                    self.delays[node] = delay
+                else:
+                    self.delays.pop(node, None)
                 self._note_since(node, entry)
                 if final and node not in self.failed:
                     self.failed.append(node)
+            case records.Again(node):
+                self.due[node] = entries.due(entry)
+                self.delays[node] = entries.delay(entry) or (0.0, 0.0)
             case records.Dropped(nodes):
                 for node in nodes:
                     self.deadlines.pop(node, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -63,6 +63,12 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """Whether an earlier attempt has finished, and others have seen its output."""
     keep: bool = False
     """Whether snapshots are to be taken of the actors that it returns."""
+    guard: Any = None
+    """What is asked if it raises for the last time (`authoring.guarding`), if there is anything to ask."""
+    failed: Mapping[int, int] = {}
+    """How often what the guard answers for has failed before."""
+    failure: bytes | None = None
+    """What it counts as having raised, though not where it runs: only the guard is asked."""
 
 
 class Ahead(msgspec.Struct, frozen=True, gc=False):

@@ -270,6 +270,7 @@ class Attaching:
                 blobs=past.blobs,
                 failed=past.failures,
                 due=past.due,
+                delays=past.delays,
                 since=past.since if goes_on else None,
                 annotations=past.annotations,
                 variables=past.variables,

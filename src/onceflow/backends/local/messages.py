@@ -19,6 +19,7 @@ import msgspec
 
 from onceflow.data import packets
 from onceflow.data.places import Live, Place
+from onceflow.values.answers import Answer
 from onceflow.values.functions import Shipped
 from onceflow.values.variables import Step
 
@@ -114,6 +115,16 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """How many of `inputs` make up each value: several are a tuple. Empty if each is a value by itself."""
     keep: bool = False
     """Whether snapshots are to be taken of the actors in its output."""
+    guard: str = ""
+    """The hash of the guard to be asked if the function raises for the last time (`authoring.guarding`)."""
+    failed: dict[int, int] = {}
+    """How often what the guard answers for has failed before."""
+    last: bool = False
+    """Whatever it raises, it is not tried again unless the guard says so."""
+    failure: bytes | None = None
+    """What it raised, or counts as having raised: the function is not called, only the guard is asked."""
+    catch: int = 0
+    """As in `Settings.catch`."""
 
     @property
     def shares(self) -> bool:
@@ -153,6 +164,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """What it wrote to task variables, if it has returned."""
     lost: list[int] = []
     """Places among `Job.refs` of those that were lost when it asked for them: it does not count."""
+    answer: Answer | None = None
+    """What a handler says shall become of what it raised."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):

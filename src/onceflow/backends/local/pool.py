@@ -511,7 +511,8 @@ class Pool:
                 )
             )
         else:
-            self._report(Raised(token, outcome.failure, outcome.permanent, outcome.started, outcome.ended, worker.pid))
+            times = outcome.started, outcome.ended
+            self._report(Raised(token, outcome.failure, outcome.permanent, *times, worker.pid, outcome.answer))
 
     def _content(self, part: bytes | Place | Live | None, worker: Worker) -> bytes | Object | None:
         return part if part is None or isinstance(part, bytes) else self._shelve(part, worker)
@@ -527,7 +528,7 @@ class Pool:
     def _cannot_read(self, job: Job, problem: OSError) -> None:
         self._dispatcher.leave_followers(job.token)
         failure = failures.dump(InputNotSent(job.task, culprits.told(problem)), "the engine")
-        self._due += [Raised(job.token, failure, False, 0.0, 0.0, 0), *self._unfollowed()]
+        self._due += [Raised(job.token, failure, False, 0.0, 0.0, 0, here=True), *self._unfollowed()]
 
     def _cannot_start(self, job: Job) -> None:
         """What it reads is lost."""

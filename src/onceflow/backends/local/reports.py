@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from onceflow.data.objects import HeldRef, Object
+from onceflow.values.answers import Answer
 from onceflow.values.variables import Step
 
 Stream = Literal["stdout", "stderr", "log"]
@@ -54,6 +55,10 @@ class Raised(msgspec.Struct, frozen=True, gc=False):
     started: float
     ended: float
     worker: int
+    answer: Answer | None = None
+    """What a handler says shall become of it."""
+    here: bool = False
+    """It was found out here, not where it ran: no handler has been asked."""
 
 
 class Died(msgspec.Struct, frozen=True, gc=False):

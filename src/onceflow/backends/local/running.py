@@ -23,12 +23,14 @@ from onceflow.errors import (
     OutputNotSent,
     SecretUnavailable,
     SharedActor,
+    Stopped,
     UnfinishedCalls,
     UnpicklableArgument,
     UnpicklableOutput,
     WrongParts,
 )
 from onceflow.values import culprits, failures, functions, packing, snapshot, variables
+from onceflow.values.answers import Answer
 from onceflow.values.context import annotated, running, sent, take_lost
 from onceflow.values.functions import Main, Shipped
 from onceflow.values.handles import Handle
@@ -55,6 +57,8 @@ PERMANENT = (
 
 Leave = Callable[[Packed], bytes | Place | Live]
 """Puts a packed value where others find it. Raises `OSError` if there is no room."""
+
+Find = Callable[[str], Callable[..., Any]]
 
 large: dict[int, str] = {}
 """Jobs that returned graphs which need more than a packet, and how errors call them. Until they are sent."""
@@ -176,6 +180,8 @@ def execute(job: Job, known: Functions, objects: Objects, leave: Leave) -> Outco
     """Runs a job in this thread. Whatever happens, there is an outcome."""
     started = time.time()
     try:
+        if job.failure is not None:
+            return failed(job, started, failures.load(job.failure), known.get)
         function = function_of(job, known)
         started = time.time()  # the first call imports a module, which says nothing about how long calls take
         refs = JobRefs(job, objects.load, objects.view, objects.open_actors)
@@ -188,7 +194,7 @@ def execute(job: Job, known: Functions, objects: Objects, leave: Leave) -> Outco
         del args, kwargs  # what is not needed any more need not be mapped any more
         return finished(job, started, result, leave, refs)
     except BaseException as error:  # also SystemExit and the like: user code does not end a worker by raising
-        return failed(job, started, error)
+        return failed(job, started, error, known.get)
 
 
 def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs) -> Outcome:
@@ -212,11 +218,18 @@ def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs)
     if is_graph:  # a node: the function returned a graph (design 2.9)
         from onceflow.authoring.building import build_graph  # most workers never need it
 
+        if job.catch:
+            from onceflow.authoring.catching import without_error
+
+            result = without_error(result)
         graph = _pack_part(job, 0, build_graph(result, refs.hold_in_graph)).joined()
         if len(graph) > PACKET:
             large[job.token] = job.task
         parts: list[bytes | Place | Live] = [graph]
     else:
+        if job.catch:
+            _check_parts(job, job.catch, result)
+            result = (result, None)
         parts = _leave_parts(job, result, leave, refs)
     if held_actors is not None:
         held_actors.check_returned()
@@ -225,14 +238,40 @@ def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs)
     return Outcome(job.token, started, ended, parts, graph=is_graph, annotations=told, refs=held, writes=wrote)
 
 
-def failed(job: Job, started: float, error: BaseException) -> Outcome:
+def failed(job: Job, started: float, error: BaseException, find: Find | None = None) -> Outcome:
+    """`find` gives the guard that is asked about it, by its hash."""
     annotated.pop(job.token, None)
     variables.take(job.token)
     sent.pop(job.token, None)
-    failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
     close_actors(job.token)
     lost = take_lost(job.token)
-    return Outcome(job.token, started, time.time(), [], failure, _is_permanent(job, error), lost=lost)
+    permanent = job.failure is not None or _is_permanent(job, error)
+    answer: Answer | None = None
+    if job.guard and find is not None and not lost and (permanent or job.last) and not isinstance(error, Stopped):
+        error, answer = _ask(job, error, find)
+    failure = failures.dump(error, f"worker {os.getpid()}, {job.task}")
+    return Outcome(job.token, started, time.time(), [], failure, permanent, lost=lost, answer=answer)
+
+
+def _ask(job: Job, error: BaseException, find: Find) -> tuple[BaseException, Answer | None]:
+    """What the handlers in force say. If they cannot be asked, or what they give cannot be sent, that is the error."""
+    before = running.set(job.context)
+    try:
+        guard = find(job.guard)
+        error, verdict = guard(error, job.context, job.failed, hopeless=isinstance(error, PERMANENT))
+        if verdict is None:
+            return error, None
+        values: tuple[Any, ...] = ()
+        if verdict.kind == "value":
+            _check_parts(job, verdict.parts, verdict.value)
+            values = (verdict.value,) if verdict.parts == 1 else verdict.value
+        parts = [_pack_part(job, number, value).joined() for number, value in enumerate(values)]
+        return error, Answer(verdict.kind, verdict.at, parts, verdict.delay, verdict.jitter)
+    except BaseException as problem:
+        problem.__context__ = problem.__context__ or error
+        return problem, None
+    finally:
+        running.reset(before)
 
 
 def _is_permanent(job: Job, error: BaseException) -> bool:
@@ -247,10 +286,14 @@ def _leave_parts(job: Job, result: Any, leave: Leave, refs: JobRefs) -> list[byt
     """The parts of an output. Raises `WrongParts`, `UnpicklableOutput` or `OutputNotSent`."""
     if job.parts == 1:
         return [_leave_part(job, 0, result, leave, refs)]
-    if not isinstance(result, tuple) or len(result) != job.parts:
-        kind = type(result).__qualname__
-        raise WrongParts(job.task, job.parts, f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {kind}")
+    _check_parts(job, job.parts, result)
     return [_leave_part(job, number, part, leave, refs) for number, part in enumerate(result)]
+
+
+def _check_parts(job: Job, count: int, result: Any) -> None:
+    if count > 1 and (not isinstance(result, tuple) or len(result) != count):
+        kind = type(result).__qualname__
+        raise WrongParts(job.task, count, f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {kind}")
 
 
 def _leave_part(job: Job, number: int, part: Any, leave: Leave, refs: JobRefs) -> bytes | Place | Live:

@@ -99,7 +99,7 @@ class Shared:
         except BaseException as error:
             if job.token in self._cancelled:
                 raise
-            return failed(job, started, error)
+            return failed(job, started, error, self._known.get)
 
     def _end_task(self, token: int, task: asyncio.Task[Outcome]) -> None:
         del self._tasks[token]

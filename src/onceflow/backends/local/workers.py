@@ -166,6 +166,7 @@ class Worker:
         way = self.side if share else self.lane
         knows = self._knows[way]
         unknown = {job.function: shipped[job.function] for job, _ in given if job.function not in knows}
+        unknown |= {job.guard: shipped[job.guard] for job, _ in given if job.guard and job.guard not in knows}
         changed = path if path is not self._path and path != self._path else None
         first = 0 if share else self._places + 1
         batch = Batch(list(unknown.values()), [job for job, _ in given], first, changed)

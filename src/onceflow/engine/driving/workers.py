@@ -49,6 +49,7 @@ from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
 from onceflow.errors import OnceflowError, StorageError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
 from onceflow.values import failures, functions, variables
+from onceflow.values.answers import THE_TASK
 from onceflow.values.buffers import Buffer, flat
 from onceflow.values.templates import Template
 from onceflow.values.variables import Updates
@@ -221,7 +222,7 @@ class Workers:
         }
         self._pool.start(job, live)
         timeout = work.call.settings.timeout
-        if timeout is not None and not work.undo:
+        if timeout is not None and not work.undo and work.failure is None:
             self._limit(token, timeout)
 
     def lose(self, objects: Collection[Object]) -> None:
@@ -414,7 +415,8 @@ class Workers:
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
         inputs = [part if isinstance(part, bytes) else self._place(token, part) for part in _values(work)]
         buffers = self._find_buffers(driver, work.call.template) if work.call.template.buffers else ()
-        job = make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs, buffers)
+        guard = "" if work.guard is None else self._ship_guard(driver, work)
+        job = make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs, buffers, guard)
         if work.refs is not None:
             contents = [
                 part if isinstance(part, bytes) else b"" if isinstance(part, Version) else self._place(token, part)
@@ -489,6 +491,16 @@ class Workers:
                 raise UnpicklableTask(call.task.name, f"{type(error).__name__}: {error}") from error
         return hash
 
+    def _ship_guard(self, driver: Driver, work: Work) -> str:
+        known = self._shipped.setdefault(driver, {})
+        hash = known.get((work.guard, False))
+        if hash is None:
+            try:
+                hash = known[work.guard, False] = self._ship_function(work.guard)
+            except Exception as error:
+                raise UnpicklableTask(work.task, f"its handlers: {type(error).__name__}: {error}") from error
+        return hash
+
     def _ship_function(self, function: Any) -> str:
         now = time.monotonic()
         if now - self._recent_since > RECENT:
@@ -532,7 +544,7 @@ class Workers:
                 timeout = self._timed_out[token]
                 driver, work = self._take(token)
                 failure = failures.dump(TaskTimedOut(work.node, timeout), "the engine")
-                self._pass_on(driver, work, Raised(token, failure, False, 0.0, 0.0, 0))
+                self._pass_on(driver, work, Raised(token, failure, False, 0.0, 0.0, 0, here=True))
                 self._actors.job_ended(token)
             case _:
                 self._pass_on_asked(report)
@@ -613,9 +625,11 @@ def make_job(
     work: Work,
     inputs: Sequence[bytes | Place | Live],
     buffers: Sequence[bytes | Place] | None = None,
+    guard: str = "",
 ) -> Job:
     """An attempt as a job. `function` is the hash under which its function was shipped; `inputs` are where those of the
-    work are found, and `buffers` where those of its arguments, if they are not sent along."""
+    work are found, and `buffers` where those of its arguments, if they are not sent along; `guard` is the hash of what
+    is asked if it raises, if anything is."""
     call: Call = work.call
     template = call.template
     settings = call.settings
@@ -635,7 +649,7 @@ def make_job(
         context["deterministic"] = 1
     if settings.writes and not work.undo:
         context["writes"] = variables.SEPARATOR.join(settings.writes)
-    return Job(
+    job = Job(
         token,
         function,
         work.node,
@@ -655,6 +669,16 @@ def make_job(
         spans=list(work.spans),
         keep=work.keep,
     )
+    if guard:
+        job.guard = guard
+        job.failed = dict(work.failed)
+        job.last = work.failed[THE_TASK] >= settings.retry.count
+        if work.failure is not None:
+            job.failure = work.failure
+            job.is_async = job.threads = False
+    if settings.catch and not work.undo:
+        job.catch = settings.catch
+    return job
 
 
 def give_refs(
@@ -678,9 +702,12 @@ def deliver(driver: Driver, work: Work, report: Report) -> None:
         case MetLost(_, lost, started, ended, worker):
             driver.measurements.add(work, measuring.LOST, started, ended, worker, 0)
             driver.met_lost(work, lost)
-        case Raised(_, failure, permanent, started, ended, worker):
+        case Raised(_, failure, permanent, started, ended, worker, answer):
             driver.measurements.add(work, measuring.RAISED, started, ended, worker, 0)
-            driver.raised(work, failure, permanent)
+            if report.here:
+                driver.raised_here(work, failure)
+            else:
+                driver.raised(work, failure, permanent, answer)
         case Died(_, worker, status):
             driver.measurements.add(work, measuring.LOST, 0.0, 0.0, worker, 0)
             driver.died(work, failures.dump(WorkerDied(work.node, status), "the engine"))

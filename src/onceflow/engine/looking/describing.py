@@ -109,7 +109,7 @@ def describe_row(
         saved=row.fully_saved,
         attempt=attempt_name(row.attempt) if row.attempt else "",
         failures=row.failures,
-        error=None if failure is None or state == "done" else failures.tell(failure),
+        error=None if failure is None or (state == "done" and not row.handled) else failures.tell(failure),
         waits_for=tuple(islice(reasons.missing(row), most)) if row.missing else (),
         started=None if look is None else look.started,
         progress=None if look is None else look.progress,
@@ -137,5 +137,5 @@ def _state(row: Row, run: Run, insight: Insight | None) -> tuple[TaskState, Look
             return "running" if running else "ready", look, reasons.of_given(row, look)
         case "backoff":
             return "retrying", None, reasons.of_retry(row, insight)
-        case "failed":
+        case "handled" | "failed":
             return "failed", None, ""

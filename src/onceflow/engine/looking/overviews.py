@@ -122,5 +122,7 @@ def _state(row: Row) -> TaskState:
             return "waiting" if row.missing else "ready"
         case "backoff":
             return "retrying"
+        case "handled":
+            return "failed"
         case state:
             return state

@@ -247,7 +247,7 @@ class Crew:
             )
         )
         timeout: float | None = work.call.settings.timeout
-        if timeout is not None and not work.undo:
+        if timeout is not None and not work.undo and work.failure is None:
 
             def expire() -> None:
                 if assignment.state == "running":
@@ -271,7 +271,8 @@ class Crew:
         assignment.state = "over"
         if isinstance(report, Ended) and assignment.timed_out is not None:
             error = TaskTimedOut(assignment.work.node, assignment.timed_out)
-            report = Raised(assignment.token, failures.dump(error, "the engine"), False, 0.0, self._clock.now, 0)
+            failure = failures.dump(error, "the engine")
+            report = Raised(assignment.token, failure, False, 0.0, self._clock.now, 0, here=True)
             self._note(assignment, "timed out")
         else:
             self._note(assignment, _outcome(report), report)
@@ -318,6 +319,8 @@ class Crew:
         job: Job | None = None
         try:
             job = self._job(assignment)
+            if job.failure is not None:
+                return self._raised(assignment, job, started, failures.load(job.failure))
             refs = JobRefs(job, _load, _view, lambda job: KitActors(job, self._stage.cast))
             args, kwargs = running.arguments_of(job, _load, refs)
             result = self._inside(assignment, job, args, kwargs)
@@ -328,7 +331,7 @@ class Crew:
             error.__traceback__ = _without_own_frames(error.__traceback__)
             if job is None:
                 return Raised(assignment.token, failures.dump(error, "the engine"), True, started, self._clock.now, 0)
-            return self._raised(job, started, error)
+            return self._raised(assignment, job, started, error)
 
     def _finished(self, job: Job, started: float, outcome: messages.Outcome) -> Report:
         if outcome.lost:
@@ -348,20 +351,22 @@ class Crew:
         )
 
     def _raise(self, assignment: Assignment, fault: Fault) -> Report:
-        return self._raised(self._job(assignment), self._clock.now, fault.data)
+        return self._raised(assignment, self._job(assignment), self._clock.now, fault.data)
 
-    def _raised(self, job: Job, started: float, error: BaseException) -> Report:
-        outcome = running.failed(job, started, error)
+    def _raised(self, assignment: Assignment, job: Job, started: float, error: BaseException) -> Report:
+        outcome = running.failed(job, started, error, lambda _: assignment.work.guard)
         if outcome.lost:
             return self._finished(job, started, outcome)
         assert outcome.failure is not None
-        return Raised(job.token, outcome.failure, outcome.permanent, started, self._clock.now, 0)
+        now = self._clock.now
+        return Raised(job.token, outcome.failure, outcome.permanent, started, now, 0, outcome.answer)
 
     def _job(self, assignment: Assignment) -> Job:
         work = assignment.work
         try:
             inputs = [self._stage.read(part) for part in work.inputs]
-            job = make_job(assignment.token, "", assignment.driver, work, inputs)
+            guard = "" if work.guard is None else "here"
+            job = make_job(assignment.token, "", assignment.driver, work, inputs, guard=guard)
             if work.refs is not None:
                 contents = [b"" if isinstance(part, Version) else self._stage.read(part) for part in work.refs.contents]
                 give_refs(job, work.refs, contents, self._give_actors(assignment.token, work.refs))

@@ -50,6 +50,10 @@ class Attempt:
     refs: Mapping[int, RefPart] = field(default_factory=dict)
     """The refs in the output, by part."""
     undoes: Attempt | None = None
+    handled: bool = False
+    """It raised, and a handler gave this output."""
+    abandoned: bool = False
+    """It never ran: the graph that the node is in ended before."""
     reported: bool = False
     """Finished, Raised or the like was delivered for it."""
 
@@ -57,6 +61,11 @@ class Attempt:
     def effectful(self) -> bool:
         """May change the world outside."""
         return self.task.options.effect != "none"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whoever runs it again has the same output."""
+        return self.task.options.repeatable and not self.handled
 
     @property
     def alive(self) -> bool:
@@ -85,6 +94,11 @@ class Attempt:
         return f"{self.kind} {self.node}#{self.number}"
 
 
+def nothing(node: str, task: Node) -> Attempt:
+    """What stands for the output of a node that was abandoned."""
+    return Attempt(node, 0, "run", task, {}, {}, state="ended", output=(0,) * task.parts, handled=True, abandoned=True)
+
+
 @dataclass(slots=True)
 class Values:
     """Computes outputs, and which graph and refs a task returns (the same for the same inputs if deterministic)."""
@@ -96,7 +110,7 @@ class Values:
     def compute(self, attempt: Attempt) -> tuple[Value, ...]:
         """The output of the attempt, part by part. Behind a ref that came in is what was behind it before."""
         nonce = 0
-        if not attempt.task.options.deterministic:
+        if attempt.handled or not attempt.task.options.deterministic:
             self.fresh += 1
             nonce = self.fresh
         seen = hash((attempt.node, tuple(attempt.inputs.items()), nonce))

@@ -18,9 +18,9 @@ from onceflow.testing.simulation.scenarios import random_graph
 from onceflow.testing.simulation.schedule import Outcome, Simulation
 from onceflow.testing.simulation.story import draw
 from onceflow.testing.simulation.world import Violation
-from onceflow.testing.simulation.wrong_rules import ConsumersRun, CutRun, HastyRun, StaleRun, ValuesRun
+from onceflow.testing.simulation.wrong_rules import ConsumersRun, CutRun, HastyRun, StaleRun, TrustingRun, ValuesRun
 
-Rule = Literal["right", "cut", "consumers", "values", "hasty", "stale"]
+Rule = Literal["right", "cut", "consumers", "values", "hasty", "stale", "trusting"]
 RULES: dict[Rule, type[Run]] = {
     "right": Run,
     "cut": CutRun,
@@ -28,6 +28,7 @@ RULES: dict[Rule, type[Run]] = {
     "values": ValuesRun,
     "hasty": HastyRun,
     "stale": StaleRun,
+    "trusting": TrustingRun,
 }
 CHUNK = 250
 """Schedules that a process plays before it reports."""

@@ -17,6 +17,7 @@ from onceflow.core.definitions import (
     Facts,
     each,
     for_good,
+    group_saga,
     kept,
     quiet,
     rerun,
@@ -54,6 +55,8 @@ class Checker:
             return
         if driver.appended.recovering:
             raise Violation(f"{attempt!r} starts during a recovery of {sorted(driver.appended.recovering)}")
+        if driver.is_closed(node):
+            raise Violation(f"{attempt!r} starts in a graph that a handler has answered for")
         if driver.appended.cancelled or driver.appended.finished or driver.appended.failed:
             raise Violation(f"{attempt!r} starts although the run was cancelled, has failed or has finished")
         if attempt.effectful:
@@ -93,6 +96,9 @@ class Checker:
         if attempt.effectful and attempt.kind == "run" and not _is_begun(driver.durable.begun.get(node), attempt):
             raise Violation(f"{attempt!r} is carried out before its begun record is committed")
         for ancestor in driver.structure.effectful_ancestors[node]:
+            version = driver.rows[ancestor].version
+            if version is not None and version.handled:
+                continue  # it raised; whether it had its effect before, nobody can say
             if not driver.world.has_effect_of(ancestor):
                 raise Violation(f"{attempt!r} runs in a world without the effect of {ancestor}")
         shape = driver.structure.shape
@@ -186,7 +192,7 @@ class Checker:
             raise Violation(f"{record} after {before} failures")
         if driver.raising is not None and driver.raising.node == record.node:
             retries = driver.raising.task.options.retries
-            if record.final != (driver.permanent or record.failures > retries):
+            if record.final != (not driver.again and (driver.permanent or record.failures > retries)):
                 raise Violation(f"{record}, but the task may be tried {retries + 1} times")
         if record.final and driver.on_failure == "undo":
             self._staying = None
@@ -196,11 +202,14 @@ class Checker:
     def _judge_save(self, driver: Driver, record: records.Saved, attempt: Attempt) -> None:
         node = record.node
         row = driver.rows.get(node)
-        if row is None or row.version is None or node in driver.appended.recovering:
+        given = row is not None and row.handled is attempt and not attempt.reported
+        if row is None or (row.version is None and not given) or node in driver.appended.recovering:
             raise Violation(f"{record} of a node without output")
         if (node, record.part, record.attempt) not in driver.stored:
             raise Violation(f"{record}, but the bytes are not there")
-        if row.version is not attempt and not attempt.task.options.repeatable:
+        if row.version is None:
+            return
+        if row.version is not attempt and not attempt.repeatable:
             raise Violation(f"{record}, but the present output is that of {row.version!r}")
         if row.version.output != attempt.output or record.graph is not (None if record.part else attempt.graph):
             raise Violation(f"{record} is not the present output")
@@ -241,9 +250,16 @@ class Checker:
         cancelled = driver.appended.cancelled
         if (cancelled and cancelled.undo) or (driver.appended.failed and driver.on_failure == "undo"):
             allowed |= saga(facts)
+        for group in driver.groups | self._failed_groups(driver):
+            if group in driver.rows:
+                allowed |= group_saga(facts, shape.set_of(driver.structure.inside(group)))
         too_many = again & ~allowed & facts.done
         if too_many:
             raise Violation(f"the recovery takes {shape.names(too_many)}, which nothing requires")
+
+    def _failed_groups(self, driver: Driver) -> set[str]:
+        failed = driver.appended.failed & driver.rows.keys()
+        return {group for node in failed if (group := driver.structure.transaction_around(node)) is not None}
 
     def judge_vanished(self, driver: Driver, nodes: Set[str]) -> None:
         """2.9: the nodes of a nested graph went with their expander. Nothing of them may be left."""
@@ -289,7 +305,7 @@ class Checker:
         """What a present output was computed from is present too, or could be computed again from what is."""
         for parent, read in built.versions.items():
             row = driver.rows.get(parent)
-            if read.task.options.repeatable:
+            if read.repeatable:
                 present = row.version if row is not None else None
                 if present is not None and present.output != read.output:
                     raise Violation(f"{version!r} was computed from {read!r}, but present is {present!r}")
@@ -331,7 +347,9 @@ class Checker:
                     raise Violation(f"{finish} does not say why")
                 if standing_failed and any(driver.rows[node].version is None for node in standing_failed):
                     raise Violation(f"{finish}, but the failed {standing_failed} was not undone")
-                if driver.on_failure == "undo":
+                if driver.on_failure == "keep":
+                    self._judge_groups(driver, finish, facts, standing)
+                else:
                     self._judge_kept(driver, finish, facts, standing)
                     if not finish.kept:
                         raise Violation(f"{finish}: a run that keeps no effect is undone")
@@ -342,9 +360,23 @@ class Checker:
         """2.8: without undo, what was finished stays. (A crash may have taken what was not saved.)"""
         if finish.status in ("failed", "cancelled") and self._staying is not None:
             epoch, effects = self._staying
+            groups = self._failed_groups(driver) | driver.groups
+            effects -= {node for group in groups & driver.rows.keys() for node in driver.structure.inside(group)}
             gone = effects - driver.world.undoable.keys()
             if epoch == driver.epoch and gone:
                 raise Violation(f"{finish}, but {sorted(gone)} was undone although nobody asked for it")
+
+    def _judge_groups(self, driver: Driver, finish: commands.Finish, facts: Facts, standing: int) -> None:
+        """2.8: a transaction in which something failed for good is taken back before the run ends."""
+        shape = facts.shape
+        groups = shape.set_of(
+            {node for group in self._failed_groups(driver) for node in driver.structure.inside(group)}
+        )
+        staying = kept(facts) & groups
+        if standing & groups & ~staying:
+            raise Violation(f"{finish}, but {shape.names(standing & groups & ~staying)} was not undone")
+        if set(finish.kept) != set(shape.names(staying)):
+            raise Violation(f"{finish}, but the effects that stay are {shape.names(staying)}")
 
     def _judge_kept(self, driver: Driver, finish: commands.Finish, facts: Facts, standing: int) -> None:
         shape = facts.shape
@@ -382,9 +414,12 @@ class Checker:
         self._values_belong_together(driver, facts)
         for node, row in driver.rows.items():
             assert row.version is not None
-            if row.version.task.options.writes and node not in driver.durable.wrote:
+            writes = row.version.task.options.writes and not row.version.abandoned
+            if writes and node not in driver.durable.wrote:
                 raise Violation(f"the run has succeeded, but what {node} wrote is not committed")
-            if row.version.task.options.effect == "undoable":
+            if row.version.handled:
+                self._judge_handled(driver, row.version)
+            elif row.version.task.options.effect == "undoable":
                 applied = driver.world.undoable.get(node)
                 if applied is not row.version:
                     raise Violation(f"the run has succeeded with {row.version!r}, but in the world is {applied!r}")
@@ -394,6 +429,11 @@ class Checker:
         if left:
             raise Violation(f"the run has succeeded, but effects of {sorted(left)} are left, which it does not have")
 
+    def _judge_handled(self, driver: Driver, version: Attempt) -> None:
+        """2.8: a failed attempt of an undoable task is undone before a handler goes on."""
+        if version.reported and version.node in driver.world.undoable:
+            raise Violation(f"a handler answered for {version!r}, but its effect was not taken back")
+
 
 def _finished_effects(driver: Driver) -> frozenset[str]:
     """The undoable tasks that are done and not about to be taken back anyway."""
@@ -401,7 +441,10 @@ def _finished_effects(driver: Driver) -> frozenset[str]:
     return frozenset(
         node
         for node, row in driver.rows.items()
-        if row.version is not None and node not in recovering and row.version.task.options.effect == "undoable"
+        if row.version is not None
+        and node not in recovering
+        and row.version.task.options.effect == "undoable"
+        and not row.version.handled
     )
 
 

@@ -20,7 +20,7 @@ from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
-from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Value, Values
+from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Value, Values, nothing
 from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.facts import deduce_versions, facts_of, members_of_recovery, what_a_crash_leaves
 from onceflow.testing.simulation.reading import Entry, Reading
@@ -67,7 +67,13 @@ class Driver:
     raising: Attempt | None = None
     """The attempt that is just being reported to have raised, `permanent`ly or not."""
     permanent: bool = False
+    again: bool = False
+    """A handler wants that attempt to be repeated."""
     over: commands.Finish | None = None
+    closing: dict[str, None] = field(default_factory=dict)
+    """Expanders of graphs that are about to end, or to be tried again; empty for the run."""
+    groups: set[str] = field(default_factory=set)
+    """Expanders of transactions in which something failed that a handler answered for."""
     parked: list[str] = field(default_factory=list)
     """Nodes whose undo waits for a person."""
     structure: Structure = field(init=False)
@@ -159,12 +165,105 @@ class Driver:
         if self.refusing is not None:
             raise Violation(f"the graph that {attempt!r} returned was not refused")
 
-    def fail(self, attempt: Attempt, permanent: bool) -> None:
+    def fail(self, attempt: Attempt, permanent: bool, again: bool = False) -> None:
         """The attempt raises."""
         self.raising, self.permanent = (attempt if self._counts(attempt) else None), permanent
+        self.again = again
         self._report(attempt)
-        self.deliver(events.Raised(attempt.node, attempt.number, permanent))
+        self.deliver(events.Raised(attempt.node, attempt.number, permanent, again))
         self.raising = None
+
+    def answer(self, attempt: Attempt, small: bool) -> None:
+        """The attempt raises, and a handler gives an output. If the task gave one before that counts, it is too late
+        for handlers (2.8)."""
+        counts = self._counts(attempt)
+        self._report(attempt)
+        row = self.rows.get(attempt.node)
+        if row is not None and row.version is not None:
+            self.raising, self.permanent, self.again = (attempt if counts else None), True, False
+        elif counts and row is not None:
+            attempt.handled = True
+            attempt.output = self.values.compute(attempt)
+            if attempt.task.options.effect == "undoable":
+                row.handled = attempt
+            else:
+                self._take_over(row, attempt)
+        self.deliver(events.Finished(attempt.node, attempt.number, None, small, handled=True))
+        self.raising = None
+
+    def _take_over(self, row: Row, attempt: Attempt) -> None:
+        """What a handler gave is the output now."""
+        row.void()
+        row.version, row.memory = attempt, attempt.task.every_part
+        self._count_handled()
+
+    def _count_handled(self) -> None:
+        handled = {id for id, row in self.rows.items() if row.version is not None and row.version.handled}
+        ended = {
+            sink: expander
+            for sink, expander in self.appended.ended.items()
+            if sink in self.rows and self.rows[sink].version is not None
+        }
+        if handled != self.structure.handled or ended != self.structure.ended:
+            self.structure = self.structure.with_handled(handled, ended)
+
+    def answer_for(self, attempt: Attempt, failed: int, ends: int, again: bool, small: bool) -> None:
+        """The attempt raises, and a handler answers for a graph around it."""
+        counts = self._counts(attempt)
+        self._report(attempt)
+        row = self.rows.get(attempt.node)
+        if counts and row is not None and (row.version is not None or self.appended.stopping):
+            self.raising, self.permanent, self.again = attempt, True, False
+        elif counts and row is not None:
+            chain = [""]
+            scope = self.run.rows[attempt.node].scope
+            while scope.outer is not None:
+                chain.insert(1, scope.expander)
+                scope = scope.outer
+            self.closing[chain[ends]] = None
+            if failed >= 0:
+                group = self.structure.transaction_around(attempt.node, chain[failed])
+                if group is not None:
+                    self.groups.add(group)
+        self.deliver(events.Ends(attempt.node, attempt.number, failed, ends, again, small))
+        self.raising = None
+
+    def _give(self, command: commands.Give) -> None:
+        """What the handler gave is there; it counts when all of it is saved."""
+        self._contract({command.node})
+        self.rows[command.node].void()
+        task = self.structure.nodes[command.node]
+        given = Attempt(command.node, command.attempt, "run", task, {}, {}, state="ended", handled=True)
+        given.known_ended = True
+        given.output = self.values.compute(given)
+        self._add(given)
+        self.rows[command.node].handled = given
+
+    def _end_graph(self, sink: str) -> None:
+        """All of the outcome is saved."""
+        row = self.rows[sink]
+        given = row.handled
+        if given is None or sink not in self.appended.ended:
+            return
+        expander = self.appended.ended[sink]
+        for node in self.structure.inside(expander) - {sink}:
+            other = self.rows[node]
+            task = self.structure.nodes[node]
+            unsaved = task.options.writes and len(self.appended.saved.get(node, {})) < task.parts
+            if other.version is None or unsaved:
+                other.version = nothing(node, self.structure.nodes[node])
+                other.current = other.handled = None
+        row.handled = None
+        self.closing.pop(expander, None)
+        self._take_over(row, given)
+
+    def is_closed(self, node: str) -> bool:
+        """Nothing may start there: a handler has answered for a graph around it."""
+        return any(
+            node in self.structure.inside(expander)
+            for expander in self.closing
+            if expander in self.rows or not expander
+        )
 
     def end_undo(self, undo: Attempt, succeeded: bool) -> None:
         """The undo returns or raises."""
@@ -216,6 +315,7 @@ class Driver:
                 attempt.state = "silent" if survives(attempt) else "ended"
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
+        self.closing, self.groups = {}, set()
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
         self.structure, versions = what_a_crash_leaves(self.graph, self.durable)
         self.forgotten = self.structure.graphs.keys() - self.durable.graphs.keys()
@@ -258,6 +358,8 @@ class Driver:
                 self._stop(command)
             case commands.Save():
                 self._save(command)
+            case commands.Give():
+                self._give(command)
             case commands.Wait():
                 self.timers.append(command)
             case commands.Release():
@@ -294,7 +396,17 @@ class Driver:
         match record:
             case records.Recovering():
                 for x in each(members_of_recovery(self.structure, self.appended)):
-                    self.rows[self.structure.shape.members[x].id].current = None
+                    row = self.rows[self.structure.shape.members[x].id]
+                    row.current = row.handled = None
+            case records.Saved() if attempt is not None and attempt.handled:
+                self._end_graph(record.node)
+            case records.Again():
+                self.closing.pop(record.node, None)
+            case records.Undone():
+                row = self.rows[record.node]
+                if row.handled is not None and not self.appended.stopping:
+                    self._take_over(row, row.handled)
+                row.handled = None
             case records.Dropped():
                 self._drop(set(record.nodes))
 
@@ -361,6 +473,9 @@ class Driver:
         row = self.rows[command.node]
         if attempt is None or attempt.output is None:
             raise Violation(f"{command} is about an attempt without output")
+        if row.handled is attempt:
+            self.saves.append(Saving(command.part, attempt))
+            return
         if not row.memory >> command.part & 1 or row.version is None or row.version.output != attempt.output:
             raise Violation(f"{command}, but that is not in memory")
         self.saves.append(Saving(command.part, attempt))
@@ -528,7 +643,8 @@ class Driver:
             return True
         if not self.structure.accepts(node, graph):
             return False
-        self.structure = Structure(self.graph, {**self.structure.graphs, node: graph})
+        graphs = {**self.structure.graphs, node: graph}
+        self.structure = Structure(self.graph, graphs, self.structure.handled, self.structure.ended)
         known = {id: row.version for id, row in self.rows.items()}
         versions = deduce_versions(self.structure, self.appended, known)
         self.rows = {id: self.rows.get(id) or Row(versions[id]) for id in self.structure.nodes}
@@ -542,11 +658,13 @@ class Driver:
         self.structure = self.structure.without(expanders)
         self.rows = {id: before[id] for id in self.structure.nodes}
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
+        self._count_handled()
 
     def _drop(self, nodes: set[str]) -> None:
         """The outputs are void. So is a graph whose expander may return another one when it runs again."""
         for node in nodes & self.rows.keys():
             self.rows[node] = Row()
+        self._count_handled()
         if self.structure.graphs:
             shape = self.structure.shape
             undone = shape.set_of(node for node, row in self.rows.items() if row.version is None) & ~shape.repeatable

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from onceflow.core.definitions import Facts, Members, each
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
-from onceflow.testing.simulation.attempts import Attempt
+from onceflow.testing.simulation.attempts import Attempt, nothing
 from onceflow.testing.simulation.reading import Reading
 from onceflow.testing.simulation.structure import Structure
 
@@ -29,6 +29,7 @@ def facts_of(
     shape = structure.shape
     facts = Facts(shape, memory=memory, saved=[0] * len(memory), running=shape.set_of(running))
     dropping = members_of_recovery(structure, reading)
+    over = {node for expander in structure.ended.values() for node in structure.inside(expander)}
     for x, member in enumerate(shape.members):
         node, bit = member.id, 1 << x
         if node in reading.begun:
@@ -44,6 +45,8 @@ def facts_of(
             if node in reading.recorded:
                 facts.recorded |= bit
         repeatable = shape.repeatable & bit
+        if node in over:
+            facts.saved[x] = facts.every_part(x)
         for part, attempt in reading.saved.get(node, {}).items():
             if attempt is version or repeatable:
                 facts.saved[x] |= 1 << part
@@ -71,18 +74,23 @@ def what_a_crash_leaves(
     """The structure and the present outputs as far as the journal speaks of them. A nested graph that is not saved is
     still a fact if something made with it is. `present` only saves the work of building the same structure again."""
     graphs = reading.graphs
+    handled: frozenset[str] = frozenset()
+    ended: dict[str, str] = {}
     while True:
-        same = present is not None and present.graphs == graphs
-        structure = present if present is not None and same else Structure(graph, graphs)
+        known = present is not None and present.graphs == graphs
+        same = known and present is not None and present.handled == handled and present.ended == ended
+        structure = present if present is not None and same else Structure(graph, graphs, handled, ended)
         versions = deduce_versions(structure, reading, {})
         more = {
             id: version.graph
             for id, version in versions.items()
             if version is not None and version.graph is not None and id not in graphs
         }
-        if not more:
+        now = frozenset(id for id, version in versions.items() if version is not None and version.handled)
+        over = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
+        if not more and now == handled and over == ended:
             return structure, versions
-        graphs = {**graphs, **more}
+        graphs, handled, ended = {**graphs, **more}, now, over
 
 
 def deduce_versions(
@@ -91,6 +99,8 @@ def deduce_versions(
     """For each node the attempt whose output is its present one: `known`, or as far as the journal can tell."""
     versions = dict(known)
     shape = structure.shape
+    ended = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
+    over = {node for expander in ended.values() for node in structure.inside(expander)} if ended else set()
     for x in reversed(range(len(shape.members))):
         member = shape.members[x]
         if member.id in known:
@@ -102,6 +112,8 @@ def deduce_versions(
             id = shape.members[consumer].id
             reader = versions[id] or reading.begun.get(id)
             version = _read_by(reader, member.id) if reader is not None else None
+        if version is None and member.id in over:
+            version = nothing(member.id, structure.nodes[member.id])
         versions[member.id] = version
     return versions
 

@@ -29,6 +29,8 @@ class Reading:
         self.wrote: dict[str, Attempt] = {}
         """Node → the attempt whose writes to task variables are committed."""
         self.recorded: dict[str, Attempt] = {}
+        self.abandoning: dict[str, tuple[int, str]] = {}
+        """Sink → the attempt with whose output its graph ends, and the expander of that."""
         self.begun: dict[str, Attempt] = {}
         """The last begun attempt; of an undoable task only until it is undone, of an irrevocable one for ever."""
         self.recovering: frozenset[str] = frozenset()
@@ -47,6 +49,7 @@ class Reading:
         other.refs, other.told = dict(self.refs), dict(self.told)
         other.wrote = dict(self.wrote)
         other.recorded = dict(self.recorded)
+        other.abandoning = dict(self.abandoning)
         other.begun = dict(self.begun)
         other.recovering = self.recovering
         other.graphs = dict(self.graphs)
@@ -54,6 +57,11 @@ class Reading:
         other.failed = set(self.failed)
         other.failures = dict(self.failures)
         return other
+
+    @property
+    def stopping(self) -> bool:
+        """Nothing new starts: it has failed, or somebody cancelled it."""
+        return bool(self.failed) or self.cancelled is not None
 
     def read(self, entry: Entry) -> None:
         """Takes in one more entry."""
@@ -68,6 +76,8 @@ class Reading:
             case records.Begun():
                 assert attempt is not None
                 self.begun[record.node] = attempt
+            case records.Abandoned():
+                self.abandoning[record.node] = (record.attempt, record.expander)
             case records.Done():
                 assert attempt is not None
                 self.recorded[record.node] = attempt
@@ -98,9 +108,20 @@ class Reading:
                 self.failed.clear()
                 self.failures.clear()
 
+    @property
+    def ended(self) -> dict[str, str]:
+        """Sink → expander (empty for the run) of the graphs that have ended before they were done."""
+        return {
+            sink: expander
+            for sink, (attempt, expander) in self.abandoning.items()
+            if (parts := self.saved.get(sink))
+            and all(version.number == attempt for version in parts.values())
+            and len(parts) == next(iter(parts.values())).task.parts
+        }
+
     def _save(self, record: records.Saved, attempt: Attempt) -> None:
         parts = self.saved.setdefault(record.node, {})
-        if not attempt.task.options.repeatable and any(other is not attempt for other in parts.values()):
+        if not attempt.repeatable and any(other is not attempt for other in parts.values()):
             parts.clear()
         parts[record.part] = attempt
         if self.told.get(record.node) is not attempt:

@@ -26,6 +26,8 @@ class Row:
     """The attempt that rebuilt the output for undos, while that is in memory."""
     current: Attempt | None = None
     """The latest attempt whose end would count."""
+    handled: Attempt | None = None
+    """The attempt that raised and for which a handler gave an output, which counts when the attempt is undone."""
 
     def void(self) -> None:
         """It has no output any more."""

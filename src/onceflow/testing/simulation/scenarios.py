@@ -164,7 +164,9 @@ def _node(random: Random, position: int, edges: tuple[Edge, ...], plain: bool, d
         return node
     saved = options.checkpoint or (last and depth == 0)
     alternatives = tuple(_alternative(random, depth + 1, plain or not saved) for _ in range(1 + random.randrange(2)))
-    return msgspec.structs.replace(node, call=alternatives)
+    guards, transaction = random.random() < 0.2, random.random() < 0.4
+    options = msgspec.structs.replace(options, guards=guards, transaction=transaction)
+    return msgspec.structs.replace(node, call=alternatives, options=options)
 
 
 def _alternative(random: Random, depth: int, plain: bool) -> Graph | None:

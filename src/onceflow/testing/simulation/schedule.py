@@ -71,6 +71,8 @@ class Simulation:
         self.repeats = random.randrange(4)
         self.cancels = random.choice((0, 0, 1, 2))
         self.fault_rate = random.choice((0.03, 0.1, 0.3))
+        self.handlers = random.random() < 0.7
+        """Do handlers answer for some of what is raised?"""
         self.steps = 0
         self.faults = 0
         self._tempi = [random.choice(TEMPI) for _ in range(8)]
@@ -299,6 +301,10 @@ class Simulation:
         faults = [
             self._raise,
             self._raise,
+            self._answer,
+            self._answer,
+            self._answer_for,
+            self._answer_for,
             self._fail_save,
             self._fail_undo,
             self._lose_worker,
@@ -329,8 +335,39 @@ class Simulation:
             return None
         attempt = self._pick(running)
         permanent = attempt.kind == "run" and self.random.random() < 0.2
-        self._remember(events.Raised(attempt.node, attempt.number, permanent))
-        return lambda: self.driver.fail(attempt, permanent)
+        again = attempt.kind == "run" and self.handlers and self.random.random() < 0.2
+        self._remember(events.Raised(attempt.node, attempt.number, permanent, again))
+        return lambda: self.driver.fail(attempt, permanent, again)
+
+    def _answer(self) -> Step | None:
+        """An attempt raises, and a handler gives an output."""
+        running = self._running("run")
+        if not running or not self.handlers:
+            return None
+        attempt = self._pick(running)
+        small = self.random.random() < 0.5
+        self._remember(events.Finished(attempt.node, attempt.number, None, small, handled=True))
+        return lambda: self.driver.answer(attempt, small)
+
+    def _answer_for(self) -> Step | None:
+        """An attempt raises, and a handler answers for a graph around it: that is tried again, or ends."""
+        running = [attempt for attempt in self._running("run") if attempt.node in self.driver.run.rows]
+        if not running or not self.handlers:
+            return None
+        attempt = self._pick(running)
+        depth = self.driver.run.rows[attempt.node].scope.depth
+        ends = self.random.randrange(depth + 1)
+        again = ends > 0 and self.random.random() < 0.3
+        if again:
+            failed = ends
+        elif self.random.random() < 0.4 or ends == depth == 0:
+            failed, ends = -1, depth
+        else:
+            failed = max(1, ends + self.random.randrange(2)) if depth else -1
+            failed = min(failed, depth)
+        small = self.random.random() < 0.5
+        self._remember(events.Ends(attempt.node, attempt.number, failed, ends, again, small))
+        return lambda: self.driver.answer_for(attempt, failed, ends, again, small)
 
     def _fail_undo(self) -> Step | None:
         running = self._running("undo")

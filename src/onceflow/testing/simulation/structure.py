@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from onceflow.core.definitions import Member, Shape, blocked
 from onceflow.core.graph import Graph, Node
@@ -19,14 +19,29 @@ class _Place:
 
 
 class Structure:
-    """A graph with the graphs that its expanders have returned (`graphs`: id of the expander → graph)."""
+    """A graph with the graphs that its expanders have returned (`graphs`: id of the expander → graph). `handled` are
+    the nodes whose output a handler made (2.8): they are nondeterministic and saved, and so are the graphs they are
+    in."""
 
-    def __init__(self, graph: Graph, graphs: Mapping[str, Graph]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        graphs: Mapping[str, Graph],
+        handled: Iterable[str] = (),
+        ended: Mapping[str, str] | None = None,
+    ) -> None:
         self.graph = graph
         self.graphs = dict(graphs)
+        self.handled = frozenset(handled)
+        self.ended = dict(ended or {})
+        """Sink → expander of the graphs that ended before they were done."""
         self.nodes: dict[str, Node] = {}
         self._members: list[Member] = []
         self.sink = self._add(graph, None)
+        if self.handled:
+            self._note_handled()
+        if self.ended:
+            self._note_ended()
         self.shape = Shape(self._members)
         self.effectful_ancestors: dict[str, tuple[str, ...]] = {}
         effectful = self.shape.undoable | self.shape.irrevocable
@@ -66,6 +81,52 @@ class Structure:
                 readable.append(self._add(nested, _Place(id, prefix, checkpoint)))
         return readable[graph.sink]
 
+    def _note_handled(self) -> None:
+        expanders = {member.id: member.expander for member in self._members}
+        saved = set(self.handled)
+        for node in self.handled:
+            expander = expanders[node]
+            while expander is not None:
+                saved.add(expander)
+                expander = expanders[expander]
+        self._members = [
+            replace(
+                member,
+                deterministic=member.deterministic and member.id not in self.handled,
+                checkpoint=member.checkpoint or member.id in saved,
+            )
+            for member in self._members
+        ]
+
+    def _note_ended(self) -> None:
+        """2.8: nobody reads any more what is in there, so nothing of it has to be saved."""
+        over = {
+            node for sink, expander in self.ended.items() if sink in self.nodes for node in self.inside(expander)
+        } - self.ended.keys()
+        self._members = [replace(member, checkpoint=False) if member.id in over else member for member in self._members]
+
+    def inside(self, expander: str) -> set[str]:
+        """The nodes of the graph that this one returned, and of all nested in it; all, if it is empty."""
+        if not expander:
+            return set(self.nodes)
+        found: set[str] = set()
+        for member in self._members:
+            if member.expander == expander or member.expander in found:
+                found.add(member.id)
+        return found
+
+    def transaction_around(self, node: str, expander: str | None = None) -> str | None:
+        """The outermost transaction around a node, up to and including the graph of this expander if one is given."""
+        found = None
+        at = self.member(node).expander
+        while at is not None:
+            if self.nodes[at].options.transaction:
+                found = at
+            if at == expander:
+                break
+            at = self.member(at).expander
+        return found
+
     def repeatable(self, node: str) -> bool:
         """Running it again cannot be noticed downstream."""
         return self.nodes[node].options.repeatable
@@ -80,7 +141,7 @@ class Structure:
             node.options.effect != "none" or node.options.checkpoint for node in graph.nodes
         ):
             return False
-        return not blocked(Structure(self.graph, {**self.graphs, expander: graph}).shape)
+        return not blocked(Structure(self.graph, {**self.graphs, expander: graph}, self.handled).shape)
 
     def without(self, expanders: set[str]) -> Structure:
         """The structure after these nodes have been dropped: what they returned, and all nested in it, is gone."""
@@ -88,7 +149,16 @@ class Structure:
         for member in self._members:
             if member.expander in gone:
                 gone.add(member.id)
-        return Structure(self.graph, {id: graph for id, graph in self.graphs.items() if id not in gone})
+        return Structure(
+            self.graph,
+            {id: graph for id, graph in self.graphs.items() if id not in gone},
+            self.handled - gone,
+            {sink: expander for sink, expander in self.ended.items() if sink not in gone},
+        )
+
+    def with_handled(self, handled: Iterable[str], ended: Mapping[str, str]) -> Structure:
+        """The same nodes, of which others have been handled."""
+        return Structure(self.graph, self.graphs, handled, ended)
 
 
 def next_prefix(prefix: str) -> str:

@@ -1,0 +1,302 @@
+"""Graphs that end before their result is there (design 2.8): a failure concerns them, and a handler answers for them.
+
+A **scope** is the run, or a returned graph with all that is nested in it. An answer for a scope closes it: nothing in
+it starts any more, what has no effect is stopped, what has begun comes to its end. Then, in this order,
+
+- if the failure went through a **transaction**, what can be taken back in it is undone and dropped: a saga (`stopping`)
+  for this part of the run;
+- the scope is opened again, after a delay, if the answer is to try again: what was dropped starts afresh, the rest
+  stays;
+- otherwise what has not been done is **abandoned**, and the scope's sink is done with the outcome that the answer
+  gives.
+
+The outcome is saved before anybody sees it, after the record that names it (*abandoned*), which counts only together
+with all of it. So a crash before that forgets the answer and goes on with what the journal has, and one after that
+finds the scope ended. An abandoned row counts as done and saved, with nothing: nobody will read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from onceflow.core import commands, records
+from onceflow.core.handling import Handling
+from onceflow.core.rows import Row, Scope
+
+
+class _End:
+    """What is to become of a closed scope."""
+
+    __slots__ = ("again", "cause", "small", "undo")
+
+    def __init__(self, cause: str, small: bool, undo: list[Scope], *, again: bool) -> None:
+        self.cause = cause
+        """The node whose failure it was."""
+        self.small = small
+        self.again = again
+        self.undo = undo
+        """The transactions that have yet to be taken back."""
+
+
+class Ending(Handling):
+    """Closes scopes, and brings them to their ends."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._endings: dict[Scope, _End] = {}
+        """The scopes that are closed, except those that lie in another one."""
+        self._pausing: dict[int, Scope] = {}
+        """Attempt → the scope that is opened again when its delay is over."""
+        self._abandonments: list[tuple[str, int, str]] = []
+        """Loaded: (sink, attempt, expander) of scopes that may have ended."""
+        super().__init__(*args, **kwargs)
+
+    def _answered_for(self, row: Row, failed: int, ends: int, small: bool, again: bool) -> None:
+        """The current attempt raised, and a handler takes it as a failure of the scope at depth `failed` (if that is
+        negative, of the task alone), and decides what becomes of the scope at depth `ends`."""
+        if self._stopping is not None or row.visible:
+            self._attempt_raised(row, permanent=True)
+            return
+        self._running -= 1
+        self._end_turn(row)
+        row.state = "waiting"
+        row.attempt = 0
+        if row.effect == "undoable":
+            self._undo_locally(row, retry=False)
+        scope = row.scope
+        undo: Scope | None = None
+        while scope.depth > ends or (0 <= failed <= scope.depth):
+            if 0 <= failed <= scope.depth and is_transaction(scope):
+                undo = scope
+            if scope.depth <= ends or scope.outer is None:
+                break
+            scope = scope.outer
+        if any(scope.is_in(other) for other in self._endings):
+            return  # it, or what is around it, ends anyway
+        groups = [] if undo is None else [undo]
+        for other in [other for other in self._endings if other.is_in(scope)]:
+            groups += self._endings.pop(other).undo
+        self._endings[scope] = _End(row.id, small, groups, again=again)
+        self._close(scope, groups)
+
+    def _rows_in(self, scope: Scope) -> Iterator[Row]:
+        return (row for row in self.rows.values() if row.scope.is_in(scope))
+
+    def _close(self, scope: Scope, groups: list[Scope]) -> None:
+        for row in self._rows_in(scope):
+            row.scope.closed = True
+            taken_back = any(row.scope.is_in(group) for group in groups)
+            if row.state == "backoff":
+                row.state = "waiting"
+                row.attempt = 0
+            elif row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and taken_back)):
+                self._end_attempt(row)
+                if row.effect == "undoable":
+                    self._undo_locally(row, retry=False)
+        scope.closed = True
+
+    def _advance_endings(self) -> bool:
+        """Take the next step with a closed scope. True if there may be another."""
+        for scope, end in list(self._endings.items()):
+            sink = scope.sink
+            if sink is None or self.rows.get(sink.id) is not sink:  # dropped meanwhile, with all that is around it
+                del self._endings[scope]
+                continue
+            if any(_is_under_way(row) for row in self._rows_in(scope)):
+                continue
+            if end.undo:
+                rows = self._group_saga(end.undo)
+                end.undo = []
+                if rows:
+                    self._begin_recovery(rows)
+                    return True
+            del self._endings[scope]
+            if end.again:
+                self._pause(scope)
+            else:
+                self._give(scope, sink, end)
+            return True
+        return False
+
+    # -- tried again ---------------------------------------------------------------------------------------------------
+
+    def _pause(self, scope: Scope) -> None:
+        scope.failures += 1
+        self._append(records.Again(scope.expander, scope.failures))
+        self._wait_for(scope)
+
+    def _wait_for(self, scope: Scope) -> None:
+        attempt = self._new_attempt()
+        self._pausing[attempt] = scope
+        self._emit(commands.Wait(scope.expander, attempt, scope.failures))
+
+    def is_pausing(self, attempt: int) -> bool:
+        """Whether this attempt stands for a scope that waits for being tried again."""
+        return attempt in self._pausing
+
+    def _open(self, scope: Scope) -> None:
+        for row in self._rows_in(scope):
+            row.scope.closed = False
+            row.failures = 0
+            if row.state == "waiting":
+                self._needs_inputs(row, {})
+            else:
+                self._suspects.append(row)
+        scope.closed = False
+
+    # -- ended ---------------------------------------------------------------------------------------------------------
+
+    def _give(self, scope: Scope, sink: Row, end: _End) -> None:
+        """The outcome is saved as soon as the journal knows the graph."""
+        sink = self._fold(scope, sink)
+        sink.state = "handled"
+        sink.attempt = self._new_attempt()
+        sink.small = end.small
+        sink.ends = scope
+        self._emit(commands.Give(sink.id, sink.attempt, end.cause))
+        expander = sink.expander
+        if expander is None or expander.fully_saved:
+            self._save_outcome(sink)
+        else:
+            self._save_around(sink)
+            assert expander.nested is not None
+            expander.nested.held.append(sink)
+
+    def _fold(self, scope: Scope, sink: Row) -> Row:
+        """What the journal does not know of a scope need not be kept for its end: where the sink is in a graph that is
+        not saved, the task that returned that graph takes its place."""
+        expander = sink.expander
+        while expander is not None and expander.scope.is_in(scope) and not expander.fully_saved:
+            assert expander.nested is not None
+            rows = [expander]
+            for row in rows:  # grows while it is gone through
+                if row.nested is not None:
+                    rows += row.nested.rows
+            for row in rows:
+                self._end_attempt(row)
+                self._emit(commands.Drop(row.id, self._attempt))
+                self._reset(row)
+                row.quiet = False
+            for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
+                self._collapse(row)
+            sink, expander = expander, expander.expander
+        return sink
+
+    def _save_outcome(self, sink: Row) -> None:
+        assert sink.ends is not None
+        self._append(records.Abandoned(sink.id, sink.attempt, sink.ends.expander))
+        sink.saving = sink.every_part
+        for part in range(sink.node.parts):
+            self._saving += 1
+            self._emit(commands.Save(sink.id, part, sink.attempt))
+
+    def _outcome_saved(self, sink: Row) -> None:
+        scope, sink.ends = sink.ends, None
+        assert scope is not None
+        self._abandon(scope, sink)
+        self._make_handled(sink)
+        self._become_done(sink, None, sink.small, handled=True)
+
+    def _abandon(self, scope: Scope, sink: Row) -> None:
+        """Nobody reads any more what is in the scope, so what is not saved of it need not be."""
+        abandoned: list[tuple[Row, bool]] = []
+        for row in self._rows_in(scope):
+            if row is sink:
+                continue
+            row.checkpoint = row.forced = False
+            if row.state != "done" or (row.writes and not row.fully_saved):  # what it wrote would never count
+                abandoned.append((row, not row.visible))
+        for row, _ in abandoned:
+            row.state = "done"
+            row.abandoned = row.visible = True
+            row.attempt = 0
+            row.repeatable = False
+            row.ends = None
+            self._forget_saves(row, row.saving)
+            row.saved = row.every_part
+        for row, first_time in abandoned:
+            self._gain(row, row.every_part, first_time)
+            if row.writes:
+                self._show_writes(row)
+            if row.group is not None or row.keeps is not None:
+                self._turn_is_over(row)
+            self._note_saved(row)
+
+    # -- transactions --------------------------------------------------------------------------------------------------
+
+    def _group_saga(self, scopes: Iterable[Scope]) -> list[Row]:
+        """Every begun undoable row in these scopes that nothing irrevocable stands on, and what has happened below."""
+        inside = list(scopes)
+        stood_on = self._stood_on()
+        rows: dict[Row, None] = {}
+        stack = [
+            row
+            for row in self.rows.values()
+            if row.effect == "undoable"
+            and row.begun
+            and row not in stood_on
+            and any(row.scope.is_in(scope) for scope in inside)
+        ]
+        while stack:
+            row = stack.pop()
+            if row not in rows:
+                rows[row] = None
+                stack.extend(consumer for consumer, _, _ in row.consumers if consumer.touched)
+        return list(rows)
+
+    def _stood_on(self) -> set[Row]:
+        """What begun irrevocable rows stand on now. (Later it may be less: what is saved can be made again.)"""
+        found = {row for row in self.rows.values() if row.covered}
+        stack = list(found)
+        while stack:
+            row = stack.pop()
+            more = [parent for parent, _ in row.parents]
+            if not row.reproducible:
+                more += [consumer for consumer, _, _ in row.consumers]
+            for other in more:
+                if other not in found:
+                    found.add(other)
+                    stack.append(other)
+        return found
+
+    # -- loaded --------------------------------------------------------------------------------------------------------
+
+    def _replay_endings(self) -> None:
+        """Which of the scopes have ended? An outcome counts as a whole, or not at all."""
+        for node, attempt, expander in self._abandonments:
+            sink = self.rows.get(node)
+            if sink is None or sink.attempt != attempt or not sink.saved:
+                continue
+            if not sink.fully_saved:
+                sink.saved = sink.attempt = 0
+                continue
+            scope = sink.scope
+            while scope.expander != expander and scope.outer is not None:
+                scope = scope.outer
+            self._make_handled(sink)
+            for row in self._rows_in(scope):
+                row.scope.closed = True
+                if row is not sink:
+                    row.checkpoint = False
+                    if not row.fully_saved:
+                        row.saved = row.every_part
+                        row.abandoned = True
+                        row.repeatable = False
+
+    def _replay_pauses(self) -> None:
+        for scope in dict.fromkeys(row.scope for row in self.rows.values()):
+            sink = scope.sink
+            if scope.failures and not scope.closed and sink is not None and sink.state != "done":
+                for row in self._rows_in(scope):
+                    row.scope.closed = True
+                self._wait_for(scope)
+
+
+def _is_under_way(row: Row) -> bool:
+    """Whether the end of its scope has to wait for it. What it wrote to variables may be on its way."""
+    return row.state == "running" or row.undo is not None or bool(row.writes and row.saving)
+
+
+def is_transaction(scope: Scope) -> bool:
+    """Whether a failure in it takes back what can be taken back."""
+    return scope.node is not None and scope.node.options.transaction
