@@ -153,9 +153,31 @@ def test_every_example_is_tested() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")} | {
         path.parent.name for path in EXAMPLES.glob("*/__main__.py")
     }
-    assert names == {"trip_booking.py", "test_trip_booking.py", "ml_pipeline.py", "invoices.py", "etl.py", "travel"}
+    assert names == {
+        "approval.py",
+        "etl.py",
+        "invoices.py",
+        "ml_pipeline.py",
+        "nightly_report.py",
+        "test_trip_booking.py",
+        "travel",
+        "trip_booking.py",
+    }
 
 
 def test_an_order_is_shipped_when_somebody_has_approved_it(tmp_path: Path) -> None:
     assert "tea is packed; please approve" in output_of(tmp_path, "approval.py", "order", "tea")
     assert output_of(tmp_path, "approval.py", "approve", "tea") == "tea shipped, as ann said\n"
+
+
+def test_a_report_is_written_for_each_night_that_is_missing(tmp_path: Path) -> None:
+    nights = ("2026-03-28", "2026-03-31")
+    assert output_of(tmp_path, "nightly_report.py", *nights) == (
+        "nightly-report@2026-03-28T01:30:00Z succeeded\n"
+        "nightly-report@2026-03-29T01:00:00Z succeeded\n"
+        "nightly-report@2026-03-30T00:30:00Z succeeded\n"
+        "3 were missing\n"
+    )
+    assert output_of(tmp_path, "nightly_report.py", *nights) == "0 were missing\n"
+    written = sorted(path.name for path in (tmp_path / "reports").iterdir())
+    assert written == ["2026-03-27.txt", "2026-03-28.txt", "2026-03-29.txt"]

@@ -27,6 +27,7 @@ The rooms behind:
     driving/    where runs are driven: the engine's own thread and its workers
     looking/    what can be known about runs, their tasks and their past
     talking/    engines that ask each other
+    schedules/  runs that begin by the clock
     logs/       what tasks print and what the engine does
     display/    how runs get on, live
 """

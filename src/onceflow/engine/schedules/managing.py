@@ -337,7 +337,9 @@ class EngineRuns:
         return self._engine._begin(submission, feed)
 
     def can_be_driven(self, row: RunRow) -> bool:
-        return row.id not in self._adopting and self._engine._attaching.can_be_driven(row)
+        if row.id in self._adopting or self._engine._hub.is_parked(row.id):
+            return False
+        return self._engine._attaching.can_be_driven(row)
 
     def go_on(self, row: RunRow) -> None:
         self._adopting.add(row.id)
