@@ -38,8 +38,8 @@ FIRST, LAST = 0.2, 5.0
 @output_option()
 @common
 def serve(session: Session, capacity: int | None, grace: float | None, output: Any) -> int:
-    """Drive runs that nobody drives: those that were submitted, and those whose engine is dead. The code of their tasks
-    must be found here; the current folder counts.
+    """Drive runs that nobody drives: those that were submitted, and those whose engine is dead; and fire schedules. The
+    code of their tasks must be found here; the current folder counts.
 
     SIGTERM or Ctrl-C ends it: it takes no more runs, lets tasks with an effect end, and leaves the rest to other
     engines. A second one does not wait. If the journal cannot be reached for too long, it starts anew.
@@ -63,7 +63,7 @@ def serve(session: Session, capacity: int | None, grace: float | None, output: A
 
 def _serve(session: Session, signals: _Signals, capacity: int | None, grace: float, output: Any) -> None:
     """One engine, until it was told to end, or has failed."""
-    with session.engine(output) as engine:
+    with session.engine(output, stays=True) as engine:
         engine.serve(capacity=capacity)
         session.note(f"engine {engine.id} serves {engine.settings.home}")
         while not signals.told:

@@ -58,12 +58,12 @@ class Session(NamedTuple):
     # -- engines -------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def engine(self, output: Any = None) -> Iterator[Engine]:
+    def engine(self, output: Any = None, *, stays: bool = False) -> Iterator[Engine]:
         """An engine on the home directory, which is made if there is none. When the block ends, nothing of it goes on.
         `output` says what becomes of what tasks print; with `--quiet` it is only stored.
 
         The settings `recover` and `schedules` are for programs that run all day: a command does what it says, and
-        nothing else.
+        nothing else. One that `stays` fires schedules as the settings say.
         """
         from onceflow.engine.engine import Engine
 
@@ -73,7 +73,7 @@ class Session(NamedTuple):
                 recover=False,
                 output=output or ("store" if self.quiet else None),
                 progress=False,
-                schedules=False,
+                schedules=None if stays else False,
             )
             try:
                 yield engine

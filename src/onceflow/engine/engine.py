@@ -276,9 +276,10 @@ class Engine(Scheduling):
                 self._serving = Serving(self._home, self._hub, self._attaching, capacity)
 
     def drain(self, *, grace: float = 30.0) -> None:
-        """Takes no more runs, and lets go of those that it drives, so that others go on with them: tasks with an effect
-        have `grace` seconds to end. Returns when nothing runs here any more. Close the engine then."""
+        """Takes no more runs, fires none, and lets go of those that it drives, so that others go on with them: tasks
+        with an effect have `grace` seconds to end. Returns when nothing runs here any more. Close the engine then."""
         self._check_open()
+        self._stop_firing()
         if self._serving is not None:
             self._serving.stop()
         drain(self._hub, grace)
