@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onceflow import current, task, wait_event, workflow
+from onceflow import current, for_each, task, wait_event, workflow
 
 
 @task.pure
@@ -154,3 +154,8 @@ def walked(path: str) -> str:
 @workflow
 def answered() -> str:
     return after.bind(wait_event("answer", str, timeout=60, default="nothing"))
+
+
+@workflow
+def prices(count: int) -> list[int]:
+    return for_each(price, ["Rome"] * count, chunk=1)

@@ -155,6 +155,27 @@ def test_a_chain_of_ten_thousand_nested_graphs_stays_small():
     assert largest < 20
 
 
+def test_such_a_chain_stays_small_inside_another_graph():
+    """`step` is not the sink of its graph: `g` waits for the end of the chain."""
+    step = graph("work default; step kept work")
+    depth = 0
+
+    def grow(node):
+        nonlocal depth
+        if node == "loop":
+            return graph("step kept; g pure step")
+        if not node.endswith("step") or depth == 2_000:
+            return None
+        depth += 1
+        return step
+
+    drive = Drive(graph("loop kept; z kept loop"), validate=False)
+    largest, last = play_fast(drive.run, grow)
+    assert last == commands.Finish("succeeded")
+    assert depth == 2_000
+    assert largest < 20
+
+
 def test_a_chain_of_undoable_nested_graphs_with_something_irrevocable_in_each_stays_small():
     step = graph("book undoable; pay default book; step kept pay")
     depth = 0

@@ -27,6 +27,7 @@ from onceflow import (
     workflow,
 )
 from onceflow.authoring.loops import splitting
+from onceflow.engine.looking.overviews import Loop
 from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
 from tests.engine.common import Door, knock, note, traces
 
@@ -505,6 +506,18 @@ def test_no_more_chunks_are_in_flight_than_the_limit_allows(memory: MemoryEngine
     assert memory.run(for_each(square, range(10), chunk=1, spawn_limit=2)) == [n * n for n in range(10)]
 
 
+# -- chains ------------------------------------------------------------------------------------------------------------
+
+
+@task(can_rollback=True)
+def count_down(number: int) -> str:
+    return count_down.bind(number - 1) if number else "the end"
+
+
+def test_items_may_be_chains_of_graphs(memory: MemoryEngine) -> None:
+    assert memory.run(for_each(count_down, [200, 100], chunk=1)) == ["the end", "the end"]
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
@@ -583,6 +596,7 @@ def test_a_limit_can_be_raised_while_the_run_goes_on(engine: Engine, door: Door)
     door.wait()
     reasons = [found.reason for found in engine.list_tasks(handle.id) if found.state == "ready"]
     assert reasons == ["1 of each_pass_door may be in flight at a time, and so many are"] * 3
+    assert engine.survey(handle.id).loops == [Loop("each_pass_door", 0, 4)]
     handle.limit("each_pass_door", 2)
     door.wait()
     door.open(4)

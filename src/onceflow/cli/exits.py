@@ -52,6 +52,7 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (errors.AmbiguousRun, UNKNOWN),
     (errors.NoSuchTask, UNKNOWN),
     (errors.RunActive, REFUSED),
+    (errors.RunNotActive, REFUSED),
     (errors.NameTaken, REFUSED),
     (errors.UnsafeGraph, REFUSED),
     (errors.BrokenPromise, REFUSED),

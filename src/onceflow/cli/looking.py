@@ -9,7 +9,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from onceflow.cli import completing, details, exits, selecting, targets
+from onceflow.cli import collapsing, completing, details, exits, selecting, targets
 from onceflow.cli.details import Details
 from onceflow.cli.kinds import STATUS, TEXT
 from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json, title
@@ -106,7 +106,7 @@ def show(session: Session, run: str) -> None:
         return
     session.say("")
     columns = ["task", "state", "effect", "saved", "started", "took", "failures", "now"]
-    session.table(columns, [_row(task, past) for task in tasks])
+    session.table(columns, [_row(alike, past) for alike in collapsing.collapse(tasks)])
     for task in tasks:
         if task.error is not None:
             session.say(f"\n{one_line(task.id)} raised {one_line(task.error)}")
@@ -203,7 +203,10 @@ def task_as_json(task: TaskInfo) -> dict[str, Any]:
     }
 
 
-def _row(task: TaskInfo, past: Details) -> list[str]:
+def _row(alike: list[TaskInfo], past: Details) -> list[str]:
+    task = alike[0]
+    if len(alike) > 1:
+        return [*collapsing.columns(alike), "", "", "", task.reason]
     saved = "yes" if task.saved else "no"
     failures = str(task.failures) if task.failures else ""
     now = task.reason or str(task.progress or "")

@@ -30,6 +30,8 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     limit: int = 0
     """How many may be in flight, in the graph with which a group begins. 0: they belong to the group of the node that
     returned the graph."""
+    items: int = 0
+    """How many items it stands for. For people who look at a loop."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

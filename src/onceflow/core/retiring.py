@@ -72,9 +72,13 @@ class Retiring(Settling):
                 return False  # it may yet become reproducible, when a parent is saved
             self._retirable += self._cover([consumer for consumer, _, _ in row.consumers])
             return True
-        if row.unretired or (row.effect == "undoable" and row.begun):
+        if row.effect == "undoable" and row.begun:
             return False
-        if row.reproducible or not self._exposed:
+        if not self._exposed:
+            return True  # all above it is done, and none of that can be undone: nobody who read it is dropped for that
+        if row.unretired:
+            return False
+        if row.reproducible:
             return True
         if any(_might_be_dropped(consumer, droppable) for consumer, _, _ in row.consumers):
             self._lingering.append(row)

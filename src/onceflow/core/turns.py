@@ -22,12 +22,14 @@ from onceflow.core.taking import Taking
 class Group:
     """Rows that take turns."""
 
-    __slots__ = ("__weakref__", "flying", "id", "limit", "opening", "waiting")
+    __slots__ = ("__weakref__", "flying", "id", "items", "limit", "opening", "waiting")
 
-    def __init__(self, id: str, limit: int) -> None:
+    def __init__(self, id: str, limit: int, items: int) -> None:
         self.id = id
         """Of the row that returned the graph with which the group begins."""
         self.limit = limit
+        self.items = items
+        """How many items all of them stand for."""
         self.flying: dict[Row, None] = {}
         """Rows that are in flight."""
         self.opening: Row | None = None
@@ -65,7 +67,8 @@ class Turns(Taking):
             limit = max(turn.limit for _, turn in members)
             group = expander.group
             if limit or group is None:
-                group = Group(expander.id, self.limits.get(expander.id, limit or len(members)))
+                limit = self.limits.get(expander.id, limit or len(members))
+                group = Group(expander.id, limit, sum(turn.items for _, turn in members))
                 self.groups[expander.id] = group
             for row, _ in members:
                 row.group = group

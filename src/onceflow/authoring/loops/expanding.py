@@ -103,7 +103,7 @@ def opened(
         parts = []
         for first, count in splitting.ranges(len(items), block):
             node: Any = inner.bind(items[first : first + count], given, place._replace(first=first), size, stages)
-            node._turn = Turn(first, opens=True, limit=limit)
+            node._turn = Turn(first, opens=True, limit=limit, items=count)
             parts.append(node)
     else:
         parts = staged(chunks(subject, role, items, given, place, size, limit), size, stages, place)
@@ -126,14 +126,14 @@ def chunks(
         arguments = loaded(given, place.by_ref)
         for number, item in enumerate(items, place.first):
             node: Any = subject.bind(item, **arguments)
-            node._turn = Turn(number, limit=limit)
+            node._turn = Turn(number, limit=limit, items=1)
             parts.append([node])
         return parts
     chunk = chunk_of(subject, role)
     for start, count in splitting.ranges(len(items), size):
         first = place.first + start
         node = chunk.bind(items[start : start + count], given, place._replace(first=first))
-        node._turn = Turn(first, limit=limit)
+        node._turn = Turn(first, limit=limit, items=count)
         parts.append(node)
     return parts
 

@@ -92,7 +92,7 @@ class _Items:
         place = self._place._replace(first=number)
         chunk = expanding.chunk_of(self._task, role)
         node: Any = chunk.bind([item], self._given, place, past)
-        node._turn = Turn(number)
+        node._turn = Turn(number, items=1)
         self._add(node)
         return not is_last
 

@@ -74,7 +74,7 @@ def _rows(overview: Overview, bar: int, budget: int) -> RenderableType:
     trouble = [task for task in overview.others if task.state in TROUBLED]
     waiting = [task for task in overview.others if task.state not in TROUBLED]
     shown_trouble = trouble[: max(1, budget // 3)]
-    left = budget - len(shown_trouble)
+    left = max(1, budget - len(shown_trouble) - min(len(overview.loops), max(1, budget // 3)))
     shown_running = overview.running[: max(1, left * 2 // 3) if waiting else left]
     shown_waiting = waiting[: max(0, left - len(shown_running) - 1)]
     grid = Table.grid(padding=(0, 1))
@@ -84,6 +84,9 @@ def _rows(overview: Overview, bar: int, budget: int) -> RenderableType:
     grid.add_column(width=bar)
     grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     now = time.time()
+    for loop in overview.loops[: max(1, budget // 3)]:
+        done = ProgressBar(max(1, loop.total), loop.done, width=bar)
+        grid.add_row(Text(f"  {one_line(loop.id)}", style="cyan"), done, Text(f"{loop.done:,}/{loop.total:,} items"))
     for task in shown_running:
         grid.add_row(_name(task), _bar(task, bar), _how_far(task, now))
     for task in (*shown_trouble, *shown_waiting):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from onceflow.core.rows import Row
+from onceflow.core.run import Run
 from onceflow.driver.driver import Driver
 from onceflow.engine.driving.insight import Insight
 from onceflow.engine.driving.workers import Crew
@@ -29,6 +30,19 @@ TROUBLED: tuple[TaskState, ...] = ("failed", "retrying", "undoing")
 """States that somebody should know of. They come first."""
 
 
+MOST_LOOPS = 12
+"""Loops that are told of."""
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """A loop that goes on."""
+
+    id: str
+    done: int
+    total: int
+    """Items."""
+
+
 class Overview(msgspec.Struct, frozen=True):
     counts: dict[TaskState, int]
     """How many tasks are in each state."""
@@ -40,6 +54,8 @@ class Overview(msgspec.Struct, frozen=True):
     """Attempts that have returned since this engine drives the run."""
     live: bool = False
     """As in `TaskInfo`."""
+    loops: list[Loop] = []
+    """Loops that go on, the outer ones first. Not all if there are very many."""
 
     @property
     def total(self) -> int:
@@ -65,6 +81,7 @@ class Counted(msgspec.Struct, frozen=True):
     started: int
     """Rows that core has started. Whether workers run them is another question."""
     chosen: list[Row]
+    loops: list[Loop] = []
 
 
 def count(driver: Driver) -> Counted:
@@ -72,12 +89,15 @@ def count(driver: Driver) -> Counted:
     counts: Counter[TaskState] = Counter()
     found: dict[TaskState, list[Row]] = {state: [] for state in (*TROUBLED, "running", "ready", "waiting")}
     started = present = 0
+    left: Counter[str] = Counter()
     for row in run.rows.values():
         present += row.id in run.graph.index
         state = _state(row)
         if state == "done":
             counts["done"] += 1
             continue
+        if row.group is not None and row.node.turn is not None:
+            left[row.group.id] += row.node.turn.items
         if state == "running":
             started += 1
         else:
@@ -85,7 +105,14 @@ def count(driver: Driver) -> Counted:
         if len(rows := found[state]) < MOST_OTHERS:
             rows.append(row)
     counts["done"] += len(run.graph.nodes) - present  # the others have been forgotten, because they are done for good
-    return Counted(driver.changes, counts, started, [row for rows in found.values() for row in rows])
+    chosen = [row for rows in found.values() for row in rows]
+    return Counted(driver.changes, counts, started, chosen, _loops(run, left))
+
+
+def _loops(run: Run, left: Counter[str]) -> list[Loop]:
+    """`left` are the items of each loop that are not done."""
+    found = [Loop(id, group.items - left[id], group.items) for id, group in run.groups.items() if left[id]]
+    return sorted(found, key=lambda loop: (loop.id.count("/"), loop.id))[:MOST_LOOPS]
 
 
 def survey(driver: Driver, counted: Counted, crew: Crew | None, now: float) -> Overview:
@@ -104,6 +131,7 @@ def survey(driver: Driver, counted: Counted, crew: Crew | None, now: float) -> O
         _ordered([task for task in others if task.state not in ("running", "done")]),
         driver.finished_attempts,
         live=True,
+        loops=counted.loops,
     )
 
 
