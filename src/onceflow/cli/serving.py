@@ -10,7 +10,7 @@ import click
 
 from onceflow.cli import exits, targets
 from onceflow.cli.kinds import AGE, PAIR, TEXT
-from onceflow.cli.running import print_result, wait
+from onceflow.cli.running import print_result
 from onceflow.cli.session import Session, as_duration, as_time, common, only_results_on_stdout, output_option
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def submit(
         node = targets.bind(target, given, input)
         with session.engine() as engine:
             handle = engine.submit(node, name=name, on_failure=on_failure, timeout=timeout, metadata=dict(meta))
-            result = wait(session, handle) if waits else None
+            result = handle.result() if waits else None
     if waits:
         print_result(session, handle, result)
     elif session.json:

@@ -18,6 +18,7 @@ What becomes of a run, in the thread of whoever calls:
     pausing     letting one rest until somebody goes on with it
     telling     what is wanted of a run that another engine drives
     outcomes    how a run came out, as a value or an exception
+    serving     taking runs that nobody drives, as one of a fleet
     pruning     which runs may be forgotten
     deaths      proof that an engine and its workers are no more
     waiting     looking now and then
