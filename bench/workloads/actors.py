@@ -1,7 +1,7 @@
 """Actors: what a call takes, there and back, from the task's side; what large arguments and snapshots take.
 
-A call is a method that adds a number. Large arguments are echoed: they go there and back. A snapshot is taken when a task
-returns that has taken the actor, so it is measured as the difference that saving makes.
+A call is a method that adds a number. Large arguments are echoed: they go there and back. A snapshot is taken when a
+task returns that has taken the actor, so it is measured as the difference that saving makes.
 """
 
 from __future__ import annotations
