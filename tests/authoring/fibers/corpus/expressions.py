@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from tests.authoring.fibers.world import echo, fail, fiber, log, op
@@ -45,6 +46,17 @@ class Box:
 
     def method(self, *args: Any) -> Any:
         return (self.value, *args)
+
+
+class Operand(Box):
+    """From Python 3.12 on, native code asks the inner operand of `x and y or z` twice: there, only the first time is
+    noted."""
+
+    def __bool__(self) -> bool:
+        if sys.version_info < (3, 12) or "asked" not in self.items:
+            log("bool", self.value)
+        self.items["asked"] = True
+        return bool(self.value)
 
 
 @fiber
@@ -124,9 +136,9 @@ async def case_boolean_operators_ask_for_truth_once():
 async def case_nested_boolean_operators_ask_for_truth_once():
     found = []
     for a, b, c in ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)):
-        found.append((Box(a) and await echo(Box(b)) or Box(c)).value)
-        found.append((Box(a) and Box(b) or await echo(Box(c))).value)
-        found.append(((Box(a) or Box(b)) and (await echo(Box(c)) or Box(a))).value)
+        found.append((Operand(a) and await echo(Operand(b)) or Operand(c)).value)
+        found.append((Operand(a) and Operand(b) or await echo(Operand(c))).value)
+        found.append(((Operand(a) or Operand(b)) and (await echo(Operand(c)) or Operand(a))).value)
     return found
 
 
