@@ -125,6 +125,8 @@ class Driver:
         self.changes = 0
         """Grows whenever something may have changed. Who looks again and again need not look closely if it has not."""
         self.finished_attempts = 0
+        self.limit: float | None = None
+        """When the run has run out of time, in seconds since 1970, if it has a limit."""
         self.retries: dict[str, float] = {}
         """Node → when what raised, its attempt or its undo, is tried again, in seconds since 1970."""
         self._host = host
@@ -448,7 +450,9 @@ class Driver:
             return None
         if self._in_flight or self._held or self._timers or self._saving.under_way or self._events:
             return None
-        return self._waits.due if self.run.status == "running" else None
+        if self.run.status != "running":
+            return None
+        return self._waits.due if self.limit is None else min(self._waits.due, self.limit)
 
     def rest(self) -> None:
         """Nothing but waits is left, all of it is durable, and somebody will go on when it is time."""

@@ -16,8 +16,10 @@ All of this happens in the thread of whoever asks.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onceflow.authoring import storing
 from onceflow.core import events
@@ -39,6 +41,11 @@ from onceflow.storage.places import Place
 from onceflow.values import sealing
 
 MOST_RUNS = 2**31
+
+FEW_ENTRIES = 100
+"""Entries that are kept while a run is loaded, so that they need not be read twice."""
+
+logger = logging.getLogger(__name__)
 
 
 class Attaching:
@@ -124,34 +131,41 @@ class Attaching:
         if row.status not in AT_REST and row.owner is not None and row.owner != self._home.engine:
             deaths.wait_for_workers(self._home.path, row.owner)
 
-    def wake(self, run: str, completion: Completion | None) -> None:
-        """Goes on with a run that was parked here, and does not wait until that is durable. `completion`, if somebody
-        waits, tells how it comes out."""
-        waiting = self._hub.expect(run, None) if completion is None else completion
+    def wake(self, runs: Sequence[tuple[str, Completion | None]]) -> None:
+        """Goes on with runs that were parked here, and does not wait until that is durable. The completion of each, if
+        somebody waits, tells how it comes out."""
+        woken = [self._wake(run, completion) for run, completion in runs]
+        self._hub.adopt(*[one for one in woken if one is not None])
+
+    def _wake(self, run: str, completion: Completion | None) -> tuple[Callable[[Hub], Adopted], Completion] | None:
+        """None if somebody else has driven it meanwhile."""
         row = self._home.journal.get_run(run)
-        if row is None or row.status in AT_REST or not self.can_be_driven(row):
-            if completion is not None:  # somebody else has driven it meanwhile
+        if row is None or row.due is None or row.owner != self._home.engine:
+            if completion is not None:
                 self._attach_aside(run, completion)
-            return
+            return None
+        driven = self._hub.expect(row.id, row.name, () if completion is None else completion.feeds)
         try:
             make = self._load(row, None, None)
-        except Redirected:
-            self._attach_aside(run, waiting)
-            return
         except OnceflowError as error:
-            waiting.end(None, error)
-            return
-        driven = self._hub.expect(row.id, row.name, waiting.feeds)
-        self._hub.adopt(make, driven)
+            if completion is None:
+                logger.warning("run %s waits, and cannot be woken: %s", run, error)
+            elif isinstance(error, Redirected):
+                self._attach_aside(run, completion)
+            else:
+                completion.end(None, error)
+            return None
         if completion is not None:
+            waiting = completion
 
             def pass_on() -> None:
                 if isinstance(driven.error, Redirected):
-                    self._attach_aside(run, completion)
+                    self._attach_aside(run, waiting)
                 else:
-                    completion.end(driven.ending, driven.error)
+                    waiting.end(driven.ending, driven.error)
 
             driven.when_done(pass_on)
+        return make, driven
 
     def _attach_aside(self, run: str, completion: Completion) -> None:
         def attach() -> None:
@@ -197,7 +211,7 @@ class Attaching:
             completion.end(None, error)
             return True
         driven = self._hub.expect(row.id, row.name, completion.feeds)
-        self._hub.adopt(make, driven)
+        self._hub.adopt((make, driven))
         driven.wait_until_accepted()
         if isinstance(driven.error, Redirected):
             return False
@@ -220,7 +234,8 @@ class Attaching:
                 missing = error
                 graph, changed = storing.decode_structure(loaded.graph), frozenset()
             settings = decode_settings(loaded.settings)
-            past = History.read(loaded.entries, store.read)
+            few = list(itertools.islice(loaded.entries, FEW_ENTRIES))
+            past = History.read(itertools.chain(few, loaded.entries), store.read)
         if again is not None and again.settings.on_failure != settings.on_failure:
             raise InvalidOption(
                 "on_failure",
@@ -248,8 +263,11 @@ class Attaching:
             decided += run.handle(events.RetryUndo(past.parked))
         elif past.finished is not None:
             decided += run.handle(events.Resume())
-        with journal.load(row.id) as loaded:
-            outputs, carried = load_values(loaded.entries, run)
+        if len(few) < FEW_ENTRIES:
+            outputs, carried = load_values(few, run)
+        else:
+            with journal.load(row.id) as loaded:
+                outputs, carried = load_values(loaded.entries, run)
 
         goes_on = (
             past.finished is None and past.parked is None

@@ -117,6 +117,8 @@ class Hub(ABC):
         """Drivers of runs that have run out of time → how many seconds they had."""
         self._claimed: set[Driver] = set()
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
+        self._commands_wanted = False
+        """Whether one has become durable."""
         self._counted: dict[Driver, overviews.Counted] = {}
         """What was found when somebody last asked how its run gets on."""
 
@@ -150,9 +152,14 @@ class Hub(ABC):
             self._loop.post(lambda: room.open() if self._closed is not None else self._waiting_for_room.append(room))
             room.wait()
 
-    def adopt(self, make: Callable[[Hub], Adopted], completion: Completion) -> None:
-        """Drive a run that exists."""
-        self._post(lambda: self._adopt(make, completion))
+    def adopt(self, *runs: tuple[Callable[[Hub], Adopted], Completion]) -> None:
+        """Drive runs that exist."""
+
+        def adopt() -> None:
+            for make, completion in runs:
+                self._adopt(make, completion)
+
+        self._post(adopt)
 
     def find(self, run: str) -> Completion | None:
         """Of a run that is driven here."""
@@ -250,6 +257,9 @@ class Hub(ABC):
                     self._tell(driver, driver.committed)
                 else:
                     self._refused(driver, outcome)
+            if self._commands_wanted:
+                self._commands_wanted = False
+                self._look_for_commands()
             self._flush()
         timeout = None if self._workers is None else self._workers.turn()
         if self._waiting_for_room and (self._workers is None or self._workers.backlog <= MOST_WAITING // 2):
@@ -297,6 +307,7 @@ class Hub(ABC):
         """Cancel a run when it has run out of time."""
         if timeout is None or left is None or driver.over:
             return
+        driver.limit = self.now() + left
 
         def run_out() -> None:
             self._timed_out[driver] = timeout
@@ -382,7 +393,7 @@ class Hub(ABC):
         completion = self._completions.get(driver)
         if driver in self._claimed:
             self._claimed.discard(driver)
-            self._look_for_commands()
+            self._commands_wanted = True
         if completion is not None:
             completion.accept()
             if completion.feeds:

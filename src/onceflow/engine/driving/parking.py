@@ -27,8 +27,11 @@ SOON = 1.0
 LONGEST = 30.0
 """Seconds after which the clock is looked at again: it may have been set."""
 
-Load = Callable[[str, "Completion | None"], None]
-"""Has a run driven again, for somebody who waits for it here."""
+AT_ONCE = 64
+"""Runs that are loaded before those are driven that came first."""
+
+Load = Callable[[Sequence[tuple[str, "Completion | None"]]], None]
+"""Has runs driven again, each for somebody who waits for it here, if anybody does."""
 
 
 class Parking:
@@ -111,5 +114,11 @@ class Parking:
     def _load_runs(self) -> None:
         """In the waker's thread."""
         assert self.load is not None
-        while (next := self._waking.get()) is not None:
-            self.load(*next)
+        while (first := self._waking.get()) is not None:
+            batch = [first]
+            while len(batch) < AT_ONCE and not self._waking.empty():
+                further = self._waking.get()
+                if further is None:
+                    return
+                batch.append(further)
+            self.load(batch)
