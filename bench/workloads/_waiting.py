@@ -1,0 +1,92 @@
+"""The programs that `waits` starts: one fills a home with parked runs, one drives them, and one sends events."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from pathlib import Path
+
+from onceflow import Engine, sleep, task, wait_event
+from onceflow.engine.driving.local import LocalHub
+from onceflow.storage.home import Home
+from onceflow.storage.journal import NEVER, AppendEntries, CreateRun, SetStatus, commit
+
+SECONDS = 1e6
+"""That the sleeping ones sleep."""
+
+AT_ONCE = 500
+
+
+@task(can_rollback=True)
+def got(number: int) -> int:
+    return number
+
+
+@task(can_rollback=True)
+def woke() -> None:
+    return None
+
+
+def fill(home: str, count: int) -> None:
+    """Half of them wait for an event, half for time to pass. All but two are copies of those that were really run: to
+    submit so many takes longer than what is to be seen."""
+    with Engine(home, workers=1) as engine:
+        engine.run_async(got.bind(wait_event("number", int)), name="number-0")
+        engine.run_async(woke.options(after=[sleep(SECONDS)]).bind(), name="sleep-0")
+        while len(_hub(engine).parking) < 2:
+            time.sleep(0.01)
+    place = Home(Path(home))
+    journal = place.journal
+    requests = []
+    for kind in ("number", "sleep"):
+        row = journal.find_name(f"{kind}-0")
+        assert row is not None
+        with journal.load(row.id) as loaded:
+            entries = list(loaded.entries)
+        due = NEVER if kind == "number" else time.time() + SECONDS
+        for number in range(1, count // 2):
+            id = f"{kind}{number:07}"
+            made = CreateRun(
+                id, f"{kind}-{number}", row.workflow, row.digest, loaded.graph, loaded.settings, row.owner, "running"
+            )
+            requests.append([made, AppendEntries(id, 1, entries), SetStatus(id, 1, "waiting", due)])
+    for start in range(0, len(requests), AT_ONCE):
+        outcome = commit(journal, [one for batch in requests[start : start + AT_ONCE] for one in batch])
+        assert outcome.ok, outcome.refusal
+    place.close()
+
+
+def drive(home: str, count: int) -> None:
+    """Prints the seconds until all are picked up, and the bytes that each takes; goes on until nobody wants more."""
+    with Engine(home, workers=2, output="inherit", event_log=False) as engine:
+        before = _bytes()
+        started = time.perf_counter()
+        engine._recover()
+        while len(_hub(engine).parking) < count:
+            time.sleep(0.005)
+        seconds = time.perf_counter() - started
+        print(seconds, (_bytes() - before) / count, flush=True)
+        sys.stdin.read()
+
+
+def send(home: str, first: int, count: int) -> None:
+    with Engine(home) as engine:
+        for number in range(first, first + count):
+            engine.send_event(f"number-{number}", "number", number, id="the one")
+
+
+def _hub(engine: Engine) -> LocalHub:
+    hub = engine._hub
+    assert isinstance(hub, LocalHub)
+    return hub
+
+
+def _bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def main() -> None:
+    verb, home, *numbers = sys.argv[1:]
+    {"fill": fill, "drive": drive, "send": send}[verb](home, *map(int, numbers))

@@ -1,0 +1,96 @@
+"""Runs that only wait: what each costs, how soon they are picked up after a restart, and how fast events wake them.
+
+Half of the parked runs wait for an event, half sleep. Then events are sent to some of them by processes of their own,
+while the engine drives what they wake; once more with `kill -9` of the engine in the middle. Each run returns the
+number that was sent to it, so that an event which was lost, or taken by another, would be seen.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from bench import processes, programs
+from bench.rows import Row
+from bench.workloads import _measuring
+from onceflow import Engine
+
+PARKED = 100_000
+WOKEN = 10_000
+SENDERS = 2
+
+MOST_BYTES = 1_000.0
+MOST_SECONDS = 5.0
+LEAST_WOKEN = 3_000
+"""Runs a second."""
+
+PATIENCE = 300.0
+
+PROGRAM = ["-c", "from bench.workloads import _waiting; _waiting.main()"]
+
+
+def _start(folder: Path, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+    return _measuring.start([*PROGRAM, *map(str, arguments)], folder, **options)
+
+
+def _drive(folder: Path, home: Path, count: int) -> tuple[subprocess.Popen[str], float, float]:
+    program = _start(folder, "drive", home, count, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    stdout: IO[str] | None = program.stdout
+    assert stdout is not None
+    told = stdout.readline().split()
+    if not told:
+        raise programs.Failed("the engine did not pick the runs up")
+    return program, float(told[0]), float(told[1])
+
+
+def _send(folder: Path, home: Path, first: int, count: int) -> list[subprocess.Popen[str]]:
+    each = count // SENDERS
+    return [_start(folder, "send", home, first + number * each, each) for number in range(SENDERS)]
+
+
+def _wait_for(engine: Engine, first: int, count: int) -> None:
+    """Until all of these have succeeded, each with the number that was sent to it."""
+    until = time.monotonic() + PATIENCE
+    while len(engine.list_runs(status="succeeded", name="number-", limit=None)) < first + count - 1:
+        if time.monotonic() > until:
+            raise programs.Failed("not all runs were woken")
+        time.sleep(0.05)
+    for number in range(first, first + count):
+        if engine.get_output(f"number-{number}") != number:
+            raise programs.Failed(f"run number-{number} has got another event")
+
+
+def measure() -> list[Row]:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        home = folder / "home"
+        if _start(folder, "fill", home, PARKED).wait(PATIENCE):
+            raise programs.Failed("the home was not filled")
+        program, seconds, size = _drive(folder, home, PARKED)
+        rows = [
+            Row(f"{PARKED:,} parked, memory each", size, "bytes", f"≤ {MOST_BYTES:,.0f}", size <= MOST_BYTES),
+            Row("picked up after a restart", seconds, "s", f"≤ {MOST_SECONDS:g}", seconds <= MOST_SECONDS),
+        ]
+        with Engine(home) as engine:
+            started = time.perf_counter()
+            senders = _send(folder, home, 1, WOKEN)
+            _wait_for(engine, 1, WOKEN)
+            rate = WOKEN / (time.perf_counter() - started)
+            limit = f"≥ {LEAST_WOKEN:,}"
+            rows.append(Row(f"{WOKEN:,} woken by events", rate, "runs/s", limit, rate >= LEAST_WOKEN))
+            senders += _send(folder, home, WOKEN + 1, WOKEN)
+            while len(engine.list_runs(status="succeeded", name="number-", limit=None)) < WOKEN * 3 // 2:
+                time.sleep(0.01)
+            processes.kill({program.pid, *processes.descendants(program.pid)})
+            program.wait()
+            left = PARKED - len(engine.list_runs(status="succeeded", name="number-", limit=None))
+            again = _start(folder, "drive", home, max(0, left - WOKEN), stdin=subprocess.PIPE)
+            _wait_for(engine, WOKEN + 1, WOKEN)
+            rows.append(Row(f"{WOKEN:,} more, killed in the middle", float(WOKEN), "runs", "each once"))
+            again.communicate()
+            for sender in senders:
+                sender.wait()
+    return rows
