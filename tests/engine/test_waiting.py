@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, EventRefused, sleep, task, wait_event
+from onceflow import Engine, EventRefused, RunTimedOut, sleep, task, wait_event
 from onceflow.engine.driving.local import LocalHub
-from tests.engine.common import run_script, until
+from tests.engine.common import kill, run_script, started, until
 
 
 @task(can_rollback=True)
@@ -99,3 +99,58 @@ def test_an_event_comes_from_another_process(engine: Engine, tmp_path: Path, hom
     """
     run_script(tmp_path, script, str(home))
     assert handle.result() == 16
+
+
+def test_it_is_told_what_a_run_waits_for(engine: Engine) -> None:
+    engine.run_async(double.bind(wait_event("number", int)), name="told")
+    until(lambda: parked(engine) == 1)
+    waits, consumer = engine.list_tasks("told")
+    assert (waits.state, waits.reason) == ("waiting", "waits for event 'number'")
+    assert consumer.reason == "waits for wait_event"
+    assert engine.cancel("told") == "cancelled"
+
+
+def test_a_task_may_return_a_graph_that_waits(engine: Engine) -> None:
+    @task
+    def expand(key: str) -> int:
+        return double.bind(wait_event(key, int))
+
+    handle = engine.run_async(double.bind(expand.bind("late")), name="expanded")
+    until(lambda: parked(engine) == 1)
+    engine.send_event("expanded", "late", 3)
+    assert handle.result() == 12
+
+
+def test_a_run_that_waits_for_too_long_runs_out_of_time(engine: Engine) -> None:
+    handle = engine.run_async(double.bind(wait_event("number", int)), timeout=1.5)
+    until(lambda: parked(engine) == 1)
+    with pytest.raises(RunTimedOut):
+        handle.result()
+
+
+DRIVING = """
+    import sys, threading
+    from onceflow import Engine
+    with Engine(sys.argv[1], workers=1, recover=True):
+        print("here", flush=True)
+        threading.Event().wait()
+"""
+
+
+def test_each_event_is_taken_once_though_engines_are_killed(tmp_path: Path) -> None:
+    home, count = tmp_path / "home", 30
+    with Engine(home, workers=1) as engine:
+        for number in range(count):
+            engine.run_async(double.bind(wait_event("number", int)), name=f"run-{number}")
+        until(lambda: parked(engine) == count)
+    with Engine(home, workers=1) as sender:
+        for killed in range(3):
+            with started(tmp_path, DRIVING, str(home)) as process:
+                assert process.stdout is not None
+                assert process.stdout.readline() == "here\n"
+                for number in range(10 * killed, 10 * killed + 10):
+                    sender.send_event(f"run-{number}", "number", number)
+                kill(process)
+        with started(tmp_path, DRIVING, str(home)):
+            until(lambda: len(sender.list_runs(status="succeeded")) == count)
+        assert [sender.get_output(f"run-{number}") for number in range(count)] == [2 * n for n in range(count)]

@@ -53,8 +53,15 @@ def wrote(record: records.Wrote, values: Mapping[str, bytes]) -> Entry:
     return Entry(WROTE, record.node, _encode((record.attempt,)), _encode(values))
 
 
-def waits(node: str, deadline: float) -> Entry:
-    return Entry(WAITS, node, _encode((deadline,)))
+def waits(node: str, deadline: float, key: str | None) -> Entry:
+    """`key` is that of the event, if one is waited for."""
+    return Entry(WAITS, node, _encode((deadline, key)))
+
+
+def key_in(entry: Entry) -> str | None:
+    """The key of a *waits* entry."""
+    key: str | None = _decode(entry.body)[1]
+    return key
 
 
 def took(node: str, number: int) -> Entry:

@@ -39,6 +39,8 @@ class History:
         """Task variables as they were committed last, packed."""
         self.deadlines: dict[str, float] = {}
         """Node → when its wait is over."""
+        self.awaited: dict[str, str | None] = {}
+        """Node → the key of the event that it waits for, or waited for; None if it waits for time to pass."""
         self.taken: dict[str, int] = {}
         """Node → the number of the event that is its output."""
         self.blobs: dict[str, list[SavedBlob]] = {}
@@ -65,6 +67,7 @@ class History:
                 history._note(record, entry)
             elif entry.kind == entries.WAITS:
                 history.deadlines[entry.node] = entries.number_in(entry)
+                history.awaited[entry.node] = entries.key_in(entry)
             elif entry.kind == entries.TOOK:
                 history.taken[entry.node] = entries.number_in(entry)
         return history

@@ -79,7 +79,7 @@ class Waits:
         if deadline is None or work.node in self._begun:  # what began before has been dropped
             deadline = self._deadline(wait)
             self._deadlines[work.node] = deadline
-            entry = entries.waits(work.node, deadline)
+            entry = entries.waits(work.node, deadline, wait.key)
         self._begun.add(work.node)
         self._open[work.attempt] = _Open(work, wait, deadline)
         self._look(work.attempt)

@@ -13,6 +13,7 @@ from onceflow.driver import entries
 from onceflow.driver.driver import Ending
 from onceflow.driver.driver import Status as DriverStatus
 from onceflow.driver.history import History, find_values
+from onceflow.engine.looking import reasons
 from onceflow.engine.looking.describing import TaskInfo, TaskState, describe, outline
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoOutput
@@ -43,7 +44,7 @@ class Reading:
             _wake(state, past)
         infos = describe(state, tasks, past.failures, past.annotations, None)
         if past.finished is None:
-            return infos
+            return [_with_wait(info, past) for info in infos]
         return [_after_the_end(info, past) for info in infos]
 
     def variables(self, run: str) -> dict[str, bytes]:
@@ -115,3 +116,11 @@ def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
         error=None if done else info.error,
         reason=info.reason if state == "waiting" and info.waits_for else "",
     )
+
+
+def _with_wait(info: TaskInfo, past: History) -> TaskInfo:
+    """What a task waits for that no worker carries out."""
+    if info.state != "ready" or info.id not in past.deadlines:
+        return info
+    reason = reasons.of_wait(past.awaited[info.id], past.deadlines[info.id])
+    return msgspec.structs.replace(info, state="waiting", reason=reason)

@@ -7,12 +7,14 @@ that keep each other waiting.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import islice
 
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
 from onceflow.engine.driving.insight import Insight, Look
+from onceflow.storage.journal import NEVER
 
 MOST_NAMES = 3
 """Tasks that are named in one reason."""
@@ -42,8 +44,19 @@ def of_waiting(row: Row, run: Run) -> str:
     return ""
 
 
+def of_wait(key: str | None, deadline: float) -> str:
+    """What a row waits for that no worker carries out."""
+    moment = "" if deadline >= NEVER else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(deadline))
+    if key is None:
+        return f"waits until {moment}"
+    return f"waits for event {key!r}" + (f", until {moment}" if moment else "")
+
+
 def of_given(row: Row, look: Look | None) -> str:
     """Why a row that core has started is not run by a worker yet."""
+    wait = getattr(getattr(row.node.call, "settings", None), "wait", None)
+    if wait is not None:
+        return f"waits for {wait}"
     if look is None:
         return "waits until the journal has its start" if row.effect != "none" else ""
     if look.started is not None:
