@@ -21,6 +21,11 @@ def test_a_node_whose_refs_are_not_saved_must_not_count_as_saved():
         simulate_many(range(ENOUGH), Settings(rule="values"))
 
 
+def test_who_writes_variables_must_wait_until_nothing_above_can_change():
+    with pytest.raises(Caught, match="may still be dropped"):
+        simulate_many(range(ENOUGH), Settings(rule="rash"))
+
+
 def test_who_takes_an_actor_must_wait_for_those_that_read_it():
     with pytest.raises(Caught, match=r"still reads|does not come to an end"):
         simulate_many(range(ENOUGH), Settings(rule="hasty", actors=True))

@@ -18,14 +18,23 @@ from onceflow.testing.simulation.scenarios import random_graph
 from onceflow.testing.simulation.schedule import Outcome, Simulation
 from onceflow.testing.simulation.story import draw
 from onceflow.testing.simulation.world import Violation
-from onceflow.testing.simulation.wrong_rules import ConsumersRun, CutRun, HastyRun, StaleRun, TrustingRun, ValuesRun
+from onceflow.testing.simulation.wrong_rules import (
+    ConsumersRun,
+    CutRun,
+    HastyRun,
+    RashRun,
+    StaleRun,
+    TrustingRun,
+    ValuesRun,
+)
 
-Rule = Literal["right", "cut", "consumers", "values", "hasty", "stale", "trusting"]
+Rule = Literal["right", "cut", "consumers", "values", "rash", "hasty", "stale", "trusting"]
 RULES: dict[Rule, type[Run]] = {
     "right": Run,
     "cut": CutRun,
     "consumers": ConsumersRun,
     "values": ValuesRun,
+    "rash": RashRun,
     "hasty": HastyRun,
     "stale": StaleRun,
     "trusting": TrustingRun,

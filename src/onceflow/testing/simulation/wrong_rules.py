@@ -12,6 +12,8 @@ only shapes such as the second one of design 2.3 show it.
 that it takes counts as there afterwards, although nobody saved it.
 
 `TrustingRun` takes what a handler gave for what the task would give again if it is deterministic.
+
+`RashRun` lets tasks that write variables start as soon as they have what they read, like those without effect.
 """
 
 from __future__ import annotations
@@ -98,6 +100,13 @@ class TrustingRun(Run):
 
     def _become_handled(self, row: Row) -> None:
         self._become_done(row, None, row.small)
+
+
+class RashRun(_EagerRun):
+    """What writes task variables need not wait until nothing above it can change."""
+
+    def _may_begin(self, row: Row) -> bool:
+        return (row.writes and row.effect == "none") or Run._may_begin(self, row)
 
 
 def _seems_settled(row: Row) -> bool:
