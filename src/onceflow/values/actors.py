@@ -10,6 +10,7 @@ by which it can be told from other values (`values.packing`).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -25,8 +26,10 @@ R_co = TypeVar("R_co", covariant=True)
 MARK = "__onceflow_actor__"
 CONST = "__onceflow_const__"
 
-HEAD = b"onceactr" + bytes(packing.ALIGNMENT - 8)
-"""How a snapshot begins. What follows is packed."""
+HEAD = struct.Struct(f"<8sdQd{packing.ALIGNMENT - 32}x")
+"""How a snapshot begins: that it is one, and the options of the class. What follows is packed."""
+
+MAGIC = b"onceactr"
 
 IDLE = 60.0
 """Seconds for which an actor that is saved may stand idle before its process is ended."""
@@ -90,18 +93,24 @@ def snapshot(actor: Any) -> Packed:
     """As it is now. Raises what `_checkpoint` or pickling raises."""
     state = actor._checkpoint() if hasattr(actor, "_checkpoint") else actor
     packed = packing.pack((type(actor), state))
-    packed.pieces.insert(0, HEAD)
-    packed.size += len(HEAD)
+    packed.pieces.insert(0, HEAD.pack(MAGIC, *options_of(type(actor))))
+    packed.size += HEAD.size
     return packed
 
 
 def is_snapshot(content: bytes | memoryview) -> bool:
-    return bytes(content[:8]) == HEAD[:8]
+    return bytes(content[:8]) == MAGIC
+
+
+def options_in(content: bytes | memoryview) -> ActorOptions:
+    """Those of the class of what a snapshot was taken of."""
+    _, cpus, memory, idle = HEAD.unpack_from(content)
+    return ActorOptions(cpus, memory, idle)
 
 
 def restore(content: bytes | memoryview) -> Any:
     """A new object like the one that the snapshot was taken of. Raises what `_restore` or unpickling raises."""
-    kind, state = packing.unpack(memoryview(bytearray(content[len(HEAD) :])), ours=True)
+    kind, state = packing.unpack(memoryview(bytearray(content[HEAD.size :])), ours=True)
     return kind._restore(state) if hasattr(kind, "_restore") else state
 
 

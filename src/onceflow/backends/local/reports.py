@@ -124,3 +124,5 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
     """Jobs given back by a worker since then, not started."""
     deaths: int
     """Workers that died since then without having been asked to."""
+    actors: int = 0
+    """Actors that live now, each in a process of its own. They do not count as workers."""

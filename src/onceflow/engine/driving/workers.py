@@ -49,6 +49,7 @@ from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
 from onceflow.errors import OnceflowError, StorageError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
 from onceflow.values import failures, functions, variables
+from onceflow.values.actors import ActorOptions, options_in
 from onceflow.values.answers import THE_TASK
 from onceflow.values.buffers import Buffer, flat
 from onceflow.values.templates import Template
@@ -404,7 +405,7 @@ class Workers:
                 self._recording.tell_start(driver.id, work, started)
 
     def statistics(self) -> Statistics:
-        return self._pool.statistics()
+        return msgspec.structs.replace(self._pool.statistics(), actors=len(self._actors))
 
     def close(self) -> None:
         if self._recording.on:
@@ -435,10 +436,16 @@ class Workers:
             found[place] = ActorIn(instance.id, use == "take")
         return found
 
-    def _frozen(self, token: int, version: Version) -> bytes | Place | Live:
-        if version.snapshot is None:
+    def _frozen(self, token: int, version: Version) -> tuple[bytes | Place | Live, ActorOptions]:
+        """What an actor is restored from, and the options of its class."""
+        snapshot = version.snapshot
+        if snapshot is None:
             raise _Lost
-        return version.snapshot if isinstance(version.snapshot, bytes) else self._place(token, version.snapshot)
+        if isinstance(snapshot, bytes):
+            return snapshot, options_in(snapshot)
+        place = self._place(token, snapshot)
+        found = self._opened[token][-1] if isinstance(snapshot, Blob) else snapshot
+        return place, options_in(found.map())
 
     def _find_buffers(self, driver: Driver, template: Template) -> list[bytes | Place]:
         """Where the large buffers of arguments are: they were stored when the run was submitted. Those of a graph that

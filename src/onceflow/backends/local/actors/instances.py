@@ -17,7 +17,7 @@ from onceflow.backends.local.messages import Host, Job, RefIn
 from onceflow.backends.local.pool import Pool
 from onceflow.data.places import Live, Place
 from onceflow.driver.actors import Instance, Version
-from onceflow.values import actors
+from onceflow.values.actors import ActorOptions
 
 OFTEN = 1.0
 """Seconds between two looks at whether an actor stands idle."""
@@ -61,13 +61,24 @@ class Instances:
         made = self._start(wish.name, listener, wish.idle, wish.kind, cpus=wish.cpus, memory=wish.memory)
         self._made.setdefault(wish.token, []).append(made)
 
-    def use(self, token: int, version: Version, content: Callable[[], bytes | Place | Live]) -> Instance:
+    def use(
+        self, token: int, version: Version, content: Callable[[], tuple[bytes | Place | Live, ActorOptions]]
+    ) -> Instance:
         """The actor of a version, for a job: the one that lives, or one that is restored from this content."""
         instance = version.instance
         if instance is None or instance.dead:
             name = f"{os.getpid()}-{secrets.token_hex(12)}"
+            snapshot, options = content()
             with wire.listen(name) as listener:
-                instance = self._start(name, os.dup(listener.fileno()), actors.IDLE, "actor", snapshot=content())
+                instance = self._start(
+                    name,
+                    os.dup(listener.fileno()),
+                    options.idle,
+                    "that is restored",
+                    cpus=options.cpus,
+                    memory=options.memory,
+                    snapshot=snapshot,
+                )
             self.restored += 1
             version.instance = instance
             instance.version = weakref.ref(version)
