@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
 from onceflow.errors import StorageError
-from onceflow.storage.journal import CreateRun, Failed, SendCommand
+from onceflow.storage.journal import DeleteRun, Failed, ForgetCommands, SendCommand
 from onceflow.storage.postgres import connecting, schema
 from onceflow.storage.postgres.journal import PostgresJournal
 from onceflow.storage.postgres.writer import PostgresWriter
@@ -66,19 +66,19 @@ class Breaking:
         self.monkeypatch = monkeypatch
 
     def at(self, when: str) -> None:
-        connection = writer_of(self.journal)._connection
+        writer = writer_of(self.journal)
+        connection, swift = writer._connection, writer._swift
         assert connection is not None
-        original: Callable[..., Any] = connection.execute
+        assert swift is not None
+        commit = swift.commit
 
-        def execute(statement: Any, *arguments: Any, **options: Any) -> Any:
-            if statement == schema.ENTER:
-                if when == "after":
-                    original(statement, *arguments, **options)
-                connection.close()
-                raise psycopg.OperationalError("the network is gone")
-            return original(statement, *arguments, **options)
+        def commit_and_break(statements: Any) -> None:
+            if when == "after":
+                commit(statements)
+            connection.close()
+            raise psycopg.OperationalError("the network is gone")
 
-        self.monkeypatch.setattr(connection, "execute", execute)
+        self.monkeypatch.setattr(swift, "commit", commit_and_break)
 
 
 @pytest.fixture
@@ -106,31 +106,10 @@ def test_a_run_whose_creation_got_no_answer_is_created_once(
     commit(journal, create("r"))
     before = journal.statistics().commits
 
-    def submit() -> list[bool]:
-        request: CreateRun = create("s", "monday")
-        return [commit(journal, request, append("s", b"1")).ok, commit(journal, append("s", b"2")).ok]
+    breaking.at(when)
 
-    if when == "after":  # the pipeline has arrived as a whole, and only its answer is lost
-        connection = writer_of(journal)._connection
-        assert connection is not None
-        original = connection.pipeline
-
-        class Pipeline:
-            def __enter__(self) -> None:
-                self.inner = original()
-                self.inner.__enter__()
-
-            def __exit__(self, *error: Any) -> None:
-                self.inner.__exit__(*error)
-                assert connection is not None
-                connection.close()
-                raise psycopg.OperationalError("the network is gone")
-
-        breaking.monkeypatch.setattr(connection, "pipeline", Pipeline)
-    else:
-        breaking.at(when)
-
-    assert submit() == [True, True]
+    assert commit(journal, create("s", "monday"), append("s", b"1")).ok
+    assert commit(journal, append("s", b"2")).ok
     assert bodies(journal, "s") == [b"1", b"2"]
     assert journal.statistics().commits == before + 2
 
@@ -208,3 +187,19 @@ def test_what_can_never_be_opened_is_told_at_once_and_without_the_password(postg
     assert password not in str(caught.value)
     with pytest.raises(StorageError, match="authentication failed"):
         PostgresJournal(postgres_server.url.replace(password, "guess"))
+
+
+def test_rare_requests_survive_as_well(journal: PostgresJournal) -> None:
+    """They take another way than the frequent ones."""
+    commit(journal, create("r", owner="me"))
+    writer = writer_of(journal)
+    assert writer._connection is not None
+    writer._connection.close()
+
+    assert commit(journal, SendCommand("r", "x"), DeleteRun("r", 1)).ok
+    assert journal.get_run("r") is None
+    assert commit(journal, create("r", owner="me"), SendCommand("r", "y")).ok
+    (command,) = journal.commands("me")
+    end_connections(journal.url)
+    assert commit(journal, ForgetCommands("r", (command.number,))).ok
+    assert journal.commands("me") == []

@@ -186,8 +186,8 @@ FORGET_VERSION = "DELETE FROM version"
 SET_VERSION = "INSERT INTO version (number) VALUES (%s)"
 LOCK_MIGRATION = f"SELECT pg_advisory_xact_lock({MIGRATING})"
 
-ENTER = f"""
-    SELECT enter({", ".join(["%b"] * 3)},
+ENTER = """
+    SELECT enter(%b::text, %b::bigint, %b::bigint,
         %b::bigint[], %b::bigint[], %b::text[], %b::text[],
         %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::text[])
 """

@@ -1,7 +1,7 @@
 """The thread that commits to PostgreSQL (`grouping`): how what `applying` has decided reaches the database.
 
 Most transactions only append entries: they are one statement, `enter`, and one round trip. The others are sent as a
-pipeline, which is one round trip as well.
+pipeline, which is one round trip as well; the frequent ones without a detour (`swift`).
 
 **A lost connection.** Whether a transaction was committed whose answer got lost is found out before anything else:
 other connections of this writer are ended, the engine's `generation` is changed, which waits for a transaction of the
@@ -30,7 +30,8 @@ from onceflow.storage.journal import (
     RunRow,
     WriteSchedule,
 )
-from onceflow.storage.postgres import connecting, schema
+from onceflow.storage.postgres import connecting, schema, swift
+from onceflow.storage.postgres.swift import Statement, Swift
 
 if TYPE_CHECKING:
     import psycopg
@@ -63,6 +64,7 @@ class PostgresWriter(GroupWriter):
         self._rows = Rows()
         self._last_of_block = 0
         self._connection: psycopg.Connection[Any] | None = None
+        self._swift: Swift | None = None
         self._generation = self._sequence = 0
         self._start()
 
@@ -205,13 +207,7 @@ class PostgresWriter(GroupWriter):
             sequence = self._sequence + 1
             enter = (self._engine, self._generation, sequence, *_of_known(known), *_of_entries(changes))
             try:
-                if statements:
-                    with connection.pipeline():
-                        connection.execute(schema.ENTER, enter, prepare=True)
-                        for statement, columns in statements:
-                            connection.execute(statement, columns, prepare=True)
-                else:
-                    connection.execute(schema.ENTER, enter, prepare=True)
+                self._transact_once(connection, [(schema.ENTER, enter), *statements])
             except psycopg.Error as error:
                 if connecting.is_conflict(error):
                     return None
@@ -224,6 +220,15 @@ class PostgresWriter(GroupWriter):
                     continue
             self._sequence = sequence
             return size
+
+    def _transact_once(self, connection: Connection, statements: list[Statement]) -> None:
+        if all(swift.types_of(statement) is not None for statement, _ in statements):
+            assert self._swift is not None
+            self._swift.commit(statements)
+            return
+        with connection.pipeline():
+            for statement, columns in statements:
+                connection.execute(statement, columns, prepare=True)
 
     def _find_out(self) -> int:
         """The last transaction of this writer that has been committed. None of those before can be any more."""
@@ -242,6 +247,7 @@ class PostgresWriter(GroupWriter):
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = connecting.connect(self._url, application_name=self._title)
+            self._swift = Swift(self._connection)
         return self._connection
 
     def _drop(self) -> None:
@@ -253,8 +259,6 @@ class PostgresWriter(GroupWriter):
 
 _left_to_parent: list[Any] = []
 """In a forked child: connections that must not be used, nor even closed."""
-
-Statement = tuple[str, Sequence[Any]]
 
 
 def _statements(changes: Changes) -> tuple[list[Statement], int]:
