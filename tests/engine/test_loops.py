@@ -17,8 +17,11 @@ from onceflow import (
     RunNotActive,
     TaskFailed,
     WrongArguments,
+    break_,
     current,
     for_each,
+    handler,
+    ignore,
     parallel,
     put,
     reduce,
@@ -447,6 +450,52 @@ def test_async_items_fail_one_by_one(memory: MemoryEngine) -> None:
     calls.clear()
     assert memory.resume("async") == [f"{n} ordered" for n in range(4)]
     assert calls == [1]
+
+
+# -- handlers ----------------------------------------------------------------------------------------------------------
+
+instead = handler(ValueError, ignore("nothing"))
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5])
+def test_a_handler_of_the_task_is_asked_for_each_item(memory: MemoryEngine, chunk: int) -> None:
+    broken.update({1, 4})
+    careful = order.options(handlers=[instead])
+    found = memory.run(for_each(careful, range(5), chunk=chunk))
+    assert found == ["0 ordered", "nothing", "2 ordered", "3 ordered", "nothing"]
+    assert sorted(calls) == list(range(5)), "none is tried twice"
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+def test_handlers_of_a_loop_are_in_force_for_its_items(memory: MemoryEngine, chunk: int) -> None:
+    broken.add(1)
+    assert memory.run(for_each(order, range(3), chunk=chunk, handlers=[instead])) == [
+        "0 ordered",
+        "nothing",
+        "2 ordered",
+    ]
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+def test_what_breaks_off_an_item_leaves_the_others_alone(memory: MemoryEngine, chunk: int) -> None:
+    broken.add(1)
+    stop = handler(ValueError, break_())
+    assert memory.run(for_each(order, range(3), chunk=chunk, handlers=[stop])) == ["0 ordered", None, "2 ordered"]
+
+
+def test_items_that_can_be_taken_back_are_broken_off_by_themselves(memory: MemoryEngine) -> None:
+    global world
+    world = Ledger()
+    broken.add(1)
+    assert memory.run(for_each(book, range(3), handlers=[handler(ValueError, break_())])) == [0, None, 2]
+    world.assert_holds("room 0", "room 2")
+
+
+def test_errors_of_items_may_be_caught(memory: MemoryEngine) -> None:
+    broken.add(1)
+    (first, no_error), (nothing, error) = memory.run(for_each(order.options(catch=True), range(2)))
+    assert (first, no_error, nothing) == ("0 ordered", None, None)
+    assert isinstance(error, ValueError)
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from onceflow.authoring.loops import splitting
+from onceflow.authoring.loops.failing import SKIPPED
 from onceflow.authoring.loops.roles import Actor, Role, in_role
 from onceflow.authoring.tasks import task
 from onceflow.core.graph import Turn
@@ -62,6 +63,16 @@ class Loop(Actor):
         least = splitting.smallest(len(items), self.task, self.role)
         place = Place(current().task, 0, least, by_ref)
         return opened(self.task, self.role, items, given, place, then)
+
+
+class Branch(Actor):
+    """An item that is a task of its own, or a workflow, in a graph of its own: what ends the branch ends nothing
+    else."""
+
+    __slots__ = ()
+
+    def __call__(self, item: Any, given: dict[str, Any], by_ref: tuple[str, ...]) -> Any:
+        return self.task.bind(item, **loaded(given, by_ref))
 
 
 class Block(Actor):
@@ -123,9 +134,9 @@ def chunks(
     others of the loop were there before."""
     parts: list[Any] = []
     if size == 1 and splitting.is_single(subject) and role.on_error == "stop":
-        arguments = loaded(given, place.by_ref)
+        branch = in_role(subject, Role("branch", f"{subject.name}_branch", role.chunk))
         for number, item in enumerate(items, place.first):
-            node: Any = subject.bind(item, **arguments)
+            node: Any = branch.bind(item, given, place.by_ref)
             node._turn = Turn(number, limit=limit, items=1)
             parts.append([node])
         return parts
@@ -141,6 +152,11 @@ def chunks(
 def chunk_of(subject: AnyTask[..., Any], role: Role) -> AnyTask[..., Any]:
     """The task of the chunks of a loop."""
     return in_role(subject, Role("chunk", f"{subject.name}_chunk", role.chunk, 0, role.on_error))
+
+
+def item_of(subject: AnyTask[..., Any], role: Role) -> AnyTask[..., Any]:
+    """The task of a single item."""
+    return in_role(subject, Role("item", f"{subject.name}_item", role.chunk, 0, role.on_error))
 
 
 def staged(parts: list[Any], size: int, stages: Sequence[Stage], place: Place) -> list[Any]:
@@ -181,9 +197,10 @@ def gathered(parts: Sequence[Any]) -> Any:
 
 
 @task.pure
-def gather(lists: list[list[Any]]) -> list[Any]:
-    """What chunks have returned, as one list."""
-    return [value for part in lists for value in part]
+def gather(lists: list[Any]) -> list[Any]:
+    """What chunks have returned, as one list. What a handler has put in the place of a chunk stands for all of it."""
+    parts = [part if isinstance(part, list) else [part] for part in lists]
+    return [value for part in parts for value in part if value is not SKIPPED]
 
 
 @task.pure

@@ -5,6 +5,18 @@ from __future__ import annotations
 from onceflow.values import failures
 
 
+class Skipped:
+    """Stands for an item that is left out, until the results are gathered."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "SKIPPED"
+
+
+SKIPPED = Skipped()
+
+
 class Failed:
     """An item of a loop with `on_error="collect"` that failed, in its place among the results."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
+from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.loops.building import Building
 from onceflow.authoring.loops.partials import Partial
 from onceflow.authoring.loops.roles import OnError, Role, in_role
@@ -28,6 +29,7 @@ def for_each(
     chunk: int | Literal["auto"] = "auto",
     spawn_limit: int | None = None,
     on_error: OnError = "stop",
+    handlers: Sequence[Handler] = (),
     name: str | None = None,
 ) -> list[R]: ...
 @overload
@@ -38,6 +40,7 @@ def for_each(
     chunk: int | Literal["auto"] = "auto",
     spawn_limit: int | None = None,
     on_error: OnError = "stop",
+    handlers: Sequence[Handler] = (),
     name: str | None = None,
 ) -> list[R]: ...
 def for_each(
@@ -47,6 +50,7 @@ def for_each(
     chunk: int | Literal["auto"] = "auto",
     spawn_limit: int | None = None,
     on_error: OnError = "stop",
+    handlers: Sequence[Handler] = (),
     name: str | None = None,
 ) -> Any:
     """Makes a node that calls `fn` for each item and gives the list of what that returns, in the order of the items.
@@ -59,13 +63,14 @@ def for_each(
     - `spawn_limit`: how many chunks may be in flight; it can be changed while the run goes on (`RunHandle.limit`).
     - `on_error`: what happens when an item has failed for good, after its retries. "stop" fails the run, and a resume
       runs what is missing; "skip" leaves the item out of the results; "collect" puts a `Failed` in its place.
+    - `handlers`: what shall become of failures of items, each by itself, if the task's own handlers leave them.
     - `name`: how people see the loop; by default `each_` and the name of `fn`.
 
         pages = for_each(fetch, ["a.html", "b.html"])
         run(index.bind(pages))
     """
     subject, given = _called(fn, "for_each")
-    options = _Options(subject, chunk, spawn_limit, on_error, name)
+    options = _Options(subject, chunk, spawn_limit, on_error, handlers, name)
     if not subject._shape.fits((None,), given):
         raise WrongArguments(subject.name, str(subject._shape), subject._shape.problem((None,), given))
     by_ref, shared = _shared(given)
@@ -128,7 +133,9 @@ def _parallel(outputs: list[Any]) -> list[Any]:
 class _Options:
     """Of a loop, as they were given."""
 
-    def __init__(self, subject: AnyTask[..., Any], chunk: Any, limit: Any, on_error: Any, name: Any) -> None:
+    def __init__(
+        self, subject: AnyTask[..., Any], chunk: Any, limit: Any, on_error: Any, handlers: Any, name: Any
+    ) -> None:
         self._name = name or f"each_{subject.name}"
         if not isinstance(self._name, str):
             self._refuse(f"name must be a text, not {name!r}")
@@ -142,8 +149,12 @@ class _Options:
         if chunk not in ("auto", 1) and is_single(subject) and not subject.settings.threads:
             why = "it is a workflow" if is_workflow else "it has a rollback function or a timeout"
             self._refuse(f"chunk must be 1 or 'auto', not {chunk}: {why}, so each item is a task of its own")
-        if on_error != "stop" and (is_workflow or subject.settings.rollback is not None):
-            why = "a workflow" if is_workflow else "a task with a rollback function"
+        settings = subject.settings
+        self._handlers = checked(handlers, self._name)
+        handled = self._handlers or settings.handlers or settings.catch
+        if on_error != "stop" and (is_workflow or settings.rollback is not None or handled):
+            kinds = {"a workflow": is_workflow, "a loop or task with handlers": handled}
+            why = next((kind for kind, is_so in kinds.items() if is_so), "a task with a rollback function")
             self._refuse(f"on_error={on_error!r} is not possible for {why}, only 'stop'")
         self._chunk = 0 if chunk == "auto" else chunk
         self._limit = limit or 0
@@ -153,7 +164,7 @@ class _Options:
         raise InvalidOption(str(self._name), problem, kind="loop")
 
     def role(self) -> Role:
-        return Role("loop", self._name, self._chunk, self._limit, self._on_error)
+        return Role("loop", self._name, self._chunk, self._limit, self._on_error, handlers=self._handlers)
 
 
 def _called(fn: Any, by: str) -> tuple[AnyTask[..., Any], dict[str, Any]]:

@@ -18,7 +18,7 @@ from onceflow.authoring.signatures import Shape
 if TYPE_CHECKING:
     from onceflow.authoring.tasks import AnyTask
 
-Kind = Literal["loop", "block", "chunk", "fold"]
+Kind = Literal["loop", "block", "chunk", "item", "branch", "fold"]
 OnError = Literal["stop", "skip", "collect"]
 
 
@@ -35,6 +35,8 @@ class Role(msgspec.Struct, frozen=True):
     on_error: OnError = "stop"
     saved: bool = False
     """Whether something else in the loop is saved or has an effect, beside this task."""
+    handlers: tuple[Any, ...] = ()
+    """In force for all items."""
 
 
 class Actor:
@@ -78,15 +80,18 @@ def assume(task: AnyTask[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     role, changes = given["role"], given["changes"]
     base = task._base
     subject = _with_options(base, {**base._given, **changes}) if changes else base
-    is_chunk = role.kind == "chunk"
-    kind: type[Actor]
-    if is_chunk:
-        kind = running.AsyncChunk if base.is_async else running.Chunk
-    else:
-        kind = {"loop": expanding.Loop, "block": expanding.Block, "fold": running.Fold}[role.kind]
+    kinds: dict[Kind, type[Actor]] = {
+        "loop": expanding.Loop,
+        "block": expanding.Block,
+        "branch": expanding.Branch,
+        "chunk": running.AsyncChunk if base.is_async else running.Chunk,
+        "item": running.AsyncItem if base.is_async else running.Item,
+        "fold": running.Fold,
+    }
+    kind = kinds[role.kind]
     function: Any = kind(subject, role)
     task.function = function
-    task.is_async = base.is_async and is_chunk
+    task.is_async = base.is_async and role.kind in ("chunk", "item")
     task._shape = _shape_of(kind)
     task._roles = {}
     options = _OPTIONS[role.kind](subject, role)
@@ -107,13 +112,24 @@ def _of_loop(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
     """What opens into chunks is saved if they are, or if they have an effect (design 2.9)."""
     settings = subject.settings
     saved = is_saved(subject, role)
-    return {"checkpoint": saved, "deterministic": saved or settings.deterministic, "can_rollback": True}
+    options = {"checkpoint": saved, "deterministic": saved or settings.deterministic, "can_rollback": True}
+    return {**options, "handlers": role.handlers} if role.kind == "loop" and role.handlers else options
+
+
+def _of_branch(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
+    return {**_of_loop(subject, role), "num_returns": subject.settings.num_returns}
 
 
 def _of_chunk(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
     """What goes on after errors has outcomes that were made by failures: nondeterministic, and saved (design 2.8)."""
-    options = {name: value for name, value in subject._given.items() if name != "num_returns"}
+    options = {name: value for name, value in subject._given.items() if name not in ("num_returns", "handlers")}
     return options if role.on_error == "stop" else {**options, "checkpoint": True, "deterministic": False}
+
+
+def _of_item(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
+    """As a chunk, but what the task raises is its own."""
+    handlers = {"handlers": subject._given["handlers"]} if "handlers" in subject._given else {}
+    return {**_of_chunk(subject, role), **handlers}
 
 
 def _of_fold(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
@@ -123,7 +139,9 @@ def _of_fold(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
 _OPTIONS: dict[Kind, Callable[[AnyTask[..., Any], Role], dict[str, Any]]] = {
     "loop": _of_loop,
     "block": _of_loop,
+    "branch": _of_branch,
     "chunk": _of_chunk,
+    "item": _of_item,
     "fold": _of_fold,
 }
 

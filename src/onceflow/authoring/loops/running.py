@@ -5,9 +5,11 @@ again, in whatever chunk.
 
 **Failures.** A chunk does not fail because one of its items does. An item that raised becomes a node of its own, in a
 graph that the chunk returns, together with what the others gave: so what has been done is saved, and after a fix only
-what is missing runs. That node has the retry policy of the task, and its first attempt counts as made: it raises what
-the item has raised, and runs nothing. (In another life of the run it does run the item: that is what a resumed task
-does.) If the policy has no retries, the items behind it wait in a chunk of their own, which does not start any more.
+what is missing runs. That node has the options of the task, and its first attempt counts as made: it raises what the
+item has raised, and runs nothing. (In another life of the run it does run the item: that is what a resumed task does.)
+It is alone in its graph, so that a handler which ends the branch (`break_`) ends that item and no other: if others were
+in the chunk, they and it go into chunks of their own first. If the policy has no retries, the items behind it wait in
+a chunk of their own, which does not start before it is done.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import msgspec
 
 from onceflow.authoring.loops import expanding, splitting
 from onceflow.authoring.loops.expanding import Place
-from onceflow.authoring.loops.failing import Failed
+from onceflow.authoring.loops.failing import SKIPPED, Failed
 from onceflow.authoring.loops.roles import Actor
 from onceflow.authoring.nodes import NodeHandle
 from onceflow.core.graph import Turn
@@ -39,21 +41,20 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
 class _Items:
     """What is known of the items of one attempt so far."""
 
-    def __init__(self, chunk: Actor, given: dict[str, Any], place: Place, *, alone: bool, past: Past | None) -> None:
-        self._chunk = chunk
-        self._task = chunk.task
+    def __init__(self, actor: Actor, given: dict[str, Any], place: Place, *, alone: bool = False) -> None:
+        self._role = actor.role
+        self._task = actor.task
         self._given = given
         self._place = place
         self._alone = alone
-        """Whether the chunk has one item: then it is a node of its own already."""
-        self._past = past
+        """Whether there is one item only."""
         self.arguments = {**given, **{name: given[name].get() for name in place.by_ref}}
         """That all items share."""
         context = running.get()
         assert context is not None
         self._context: Mapping[str, Any] = context
         self._epoch: str = context["attempt"].partition(".")[0]
-        self._failures: int = context.get("failures", 0)
+        self.failures: int = context.get("failures", 0)
         """How often the node of this attempt has failed."""
         self.again: bool = "again" in context
         """Whether an earlier attempt has returned: this one must return the same, and is not split."""
@@ -72,29 +73,43 @@ class _Items:
             "key": f"{self._before}{number}{self._behind}",
         }
 
-    def replay(self) -> None:
+    def replay(self, past: Past | None) -> None:
         """Raises what the item raised in a chunk, if this attempt stands for that one."""
-        if self._past is not None and self._past.epoch == self._epoch and not self._failures:
-            raise failures.load(self._past.failure)
+        if past is not None and past.epoch == self._epoch and not self.failures:
+            raise failures.load(past.failure)
+
+    def given_up(self, number: int, error: Exception, tried: int) -> Any:
+        """What stands in the place of an item that has failed so often, if that was its last chance and the loop goes
+        on all the same: a `Failed`, or `SKIPPED`. Else None."""
+        retry, on_error = self._task.settings.retry, self._role.on_error
+        if on_error == "stop" or (retry.covers(error) and tried <= retry.count):
+            return None
+        return SKIPPED if on_error == "skip" else Failed(number, self._dump(number, error))
+
+    def _dump(self, number: int, error: Exception) -> bytes:
+        return failures.dump(error, f"item {number} of {self._place.loop}")
 
     def add_failure(self, number: int, item: Any, error: Exception) -> bool:
-        """Whether the items behind it may run. Raises the error if the attempt has no other item."""
-        role, retry = self._chunk.role, self._task.settings.retry
-        is_last = not retry.covers(error) or (self._failures if self._alone else 0) >= retry.count
-        where = f"item {number} of {self._place.loop}"
-        if is_last and role.on_error != "stop":
-            if role.on_error == "collect":
-                self.values.append(Failed(number, failures.dump(error, where)))
+        """Whether the items behind it may run."""
+        instead = self.given_up(number, error, 1)
+        if instead is not None:
+            self.values.append(instead)
             return True
-        if self._alone:
-            raise error
-        past = Past(failures.dump(error, where), self._epoch)
+        self.add_item(number, item, Past(self._dump(number, error), self._epoch))
+        retry = self._task.settings.retry
+        return retry.covers(error) and retry.count > 0
+
+    def add_item(self, number: int, item: Any, past: Past) -> None:
+        """An item that failed: as a node of its own if it has the graph for itself, else in a chunk of its own."""
         place = self._place._replace(first=number)
-        chunk = expanding.chunk_of(self._task, role)
-        node: Any = chunk.bind([item], self._given, place, past)
-        node._turn = Turn(number, items=1)
-        self._add(node)
-        return not is_last
+        if self._alone:
+            node: Any = expanding.item_of(self._task, self._role).bind(item, self._given, place, past)
+            node._turn = Turn(number, items=1)
+            self._add([node])
+        else:
+            node = expanding.chunk_of(self._task, self._role).bind([item], self._given, place, past)
+            node._turn = Turn(number, items=1)
+            self._add(node)
 
     def add_rest(self, items: Any, number: int) -> None:
         """The items behind one that has failed for good: they wait for it."""
@@ -105,7 +120,7 @@ class _Items:
     def add_chunks(self, items: Any, number: int, size: int, after: tuple[Any, ...] = ()) -> None:
         """What is left, from this number on, in chunks of this size."""
         place = self._place._replace(first=number)
-        for node in expanding.chunks(self._task, self._chunk.role, items, self._given, place, size, limit=0):
+        for node in expanding.chunks(self._task, self._role, items, self._given, place, size, limit=0):
             node._after = after
             self._add(node)
 
@@ -119,7 +134,9 @@ class _Items:
         """The values; or the node of what there is and what is missing."""
         if self._parts or any(isinstance(value, NodeHandle) for value in self.values):
             return expanding.gathered([*self._parts, self.values])
-        return self.values
+        return (
+            [value for value in self.values if value is not SKIPPED] if self._role.on_error == "skip" else self.values
+        )
 
 
 class Chunk(Actor):
@@ -129,7 +146,10 @@ class Chunk(Actor):
 
     def __call__(self, items: Any, given: dict[str, Any], place: Place, past: Past | None = None) -> Any:
         known = expanding.as_sequence(items)
-        state = _Items(self, given, place, alone=len(known) == 1, past=past)
+        state = _Items(self, given, place, alone=len(known) == 1)
+        if past is not None:
+            state.add_item(place.first, known[0], past)
+            return state.result()
         measured = splitting.is_measured(self.task, self.role) and not state.again
         enough = splitting.ENOUGH if measured else float("inf")
         function, arguments = self.task.function, state.arguments
@@ -140,7 +160,6 @@ class Chunk(Actor):
                 number = place.first + done - 1
                 running.set(state.context_of(number))
                 try:
-                    state.replay()
                     state.values.append(function(item, **arguments))
                 except Exception as error:
                     if not state.add_failure(number, item, error):
@@ -167,12 +186,14 @@ class AsyncChunk(Actor):
         import asyncio  # large, and most workers never need it
 
         known = expanding.as_sequence(items)
-        state = _Items(self, given, place, alone=len(known) == 1, past=past)
+        state = _Items(self, given, place, alone=len(known) == 1)
+        if past is not None:
+            state.add_item(place.first, known[0], past)
+            return state.result()
 
         async def one(number: int, item: Any) -> Any:
             running.set(state.context_of(number))  # each has a context of its own
             try:
-                state.replay()
                 return await self.task.function(item, **state.arguments)
             except Exception as error:
                 return _Raised(error)
@@ -191,6 +212,45 @@ class _Raised:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+
+class Item(Actor):
+    """Runs one item that has failed before."""
+
+    __slots__ = ()
+
+    def __call__(self, item: Any, given: dict[str, Any], place: Place, past: Past) -> Any:
+        state = _Items(self, given, place)
+        before = running.get()
+        running.set(state.context_of(place.first))
+        try:
+            state.replay(past)
+            return self.task.function(item, **state.arguments)
+        except Exception as error:
+            instead = state.given_up(place.first, error, state.failures + 1)
+            if instead is None:
+                raise
+            return instead
+        finally:
+            running.set(before)
+
+
+class AsyncItem(Actor):
+    """The same for an async task."""
+
+    __slots__ = ()
+
+    async def __call__(self, item: Any, given: dict[str, Any], place: Place, past: Past) -> Any:
+        state = _Items(self, given, place)
+        running.set(state.context_of(place.first))
+        try:
+            state.replay(past)
+            return await self.task.function(item, **state.arguments)
+        except Exception as error:
+            instead = state.given_up(place.first, error, state.failures + 1)
+            if instead is None:
+                raise
+            return instead
 
 
 class Fold(Actor):

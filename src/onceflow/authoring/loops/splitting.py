@@ -62,7 +62,7 @@ def is_single(task: AnyTask[..., Any]) -> bool:
     if isinstance(task._base.function, Building):
         return True
     limited = settings.timeout is not None or settings.total_timeout is not None
-    return settings.rollback is not None or limited or settings.threads
+    return settings.rollback is not None or limited or settings.threads or settings.catch > 0 or settings.transaction
 
 
 def limit_of(task: AnyTask[..., Any], role: Role) -> int:
