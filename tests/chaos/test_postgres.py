@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +55,8 @@ def server() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="module")
 def nursery(server: PostgresServer) -> Iterator[Nursery]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "ONCEFLOW_JOURNAL", server.url)
+        patch.setenv("ONCEFLOW_JOURNAL", server.url)
+        patch.setenv("ONCEFLOW_LEASE", "600")  # all of them share a home, and know of each other by their locks
         with Nursery() as made:
             yield made
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, NameTaken
+from onceflow.testing.servers.postgres import PostgresServer
 from tests.engine.common import LONG, Door, traces, until
 from tests.fleet.common import LEASE, host, leave_trace, wait_at
 from tests.storage.common import PROJECT
@@ -201,3 +202,19 @@ def test_serving_hosts_share_what_one_of_them_was_given(tmp_path: Path, postgres
 
         assert first.submit(leave_trace.bind(path, 1)).result(LONG) == 1
         assert first.active == []
+
+
+def test_who_has_lost_its_database_for_too_long_serves_again_when_it_is_back(tmp_path: Path) -> None:
+    path = str(tmp_path / "traces")
+    with PostgresServer() as server:
+        place = {"home": tmp_path / "home", "journal": server.url, "lease": 1.0}
+        with Served(place) as served:
+            stderr = served.process.stderr
+            assert stderr is not None
+            server.stop("crash")
+            until(lambda: "another one takes its place" in stderr.readline())
+            server.start()
+            until(lambda: "serves" in stderr.readline())
+
+            with host(tmp_path / "submitter", server.url) as submitter:
+                assert submitter.submit(leave_trace.bind(path, 1)).result(LONG) == 1

@@ -11,15 +11,19 @@ import pytest
 from onceflow.errors import StorageError
 from onceflow.storage.journal import DeleteRun, Failed, ForgetCommands, SendCommand
 from onceflow.storage.postgres import connecting, schema
+from onceflow.storage.postgres.attendance import Member
 from onceflow.storage.postgres.journal import PostgresJournal
 from onceflow.storage.postgres.writer import PostgresWriter
 from onceflow.testing.servers.postgres import PostgresServer
 from tests.storage.common import append, bodies, commit, create
 
+LONG = 600.0
+"""Seconds of a lease that outlasts whatever a busy machine does to a server."""
+
 
 @pytest.fixture
 def journal(postgres_url: str) -> Iterator[PostgresJournal]:
-    store = PostgresJournal(postgres_url)
+    store = PostgresJournal(postgres_url, Member("engine", seconds=LONG))
     yield store
     store.close()
 
@@ -150,7 +154,7 @@ def test_a_writer_of_an_older_generation_is_refused(journal: PostgresJournal) ->
 @pytest.mark.parametrize("ending", ["fast", "crash"])
 def test_a_server_that_restarts_costs_time_only(ending: Any) -> None:
     with PostgresServer() as server:
-        journal = PostgresJournal(server.url)
+        journal = PostgresJournal(server.url, Member("engine", seconds=LONG))
         commit(journal, create("r"), append("r", b"1"))
         answers: list[bool] = []
 
@@ -169,7 +173,7 @@ def test_a_server_that_stays_away_fails_the_journal(monkeypatch: pytest.MonkeyPa
     with PostgresServer() as server:
         journal = PostgresJournal(server.url)
         commit(journal, create("r"))
-        monkeypatch.setattr(connecting.persistently, "__defaults__", (0.0,))
+        monkeypatch.setattr(connecting, "PATIENCE", 0.0)
         server.stop()
 
         first, second = commit(journal, append("r", b"1")), commit(journal, append("r", b"2"))

@@ -84,6 +84,11 @@ class Attendance:
         """When everything has to stop, as known so far; None before it has enrolled."""
         return None if self._holding.asked is None else self._holding.stop_at
 
+    def patience(self) -> float:
+        """Seconds for which it makes sense to wait for a lost server: others go on when the lease has ended."""
+        stop_at = self.stop_at
+        return connecting.PATIENCE if stop_at is None else max(0.0, min(connecting.PATIENCE, stop_at - now()))
+
     @property
     def is_enrolled(self) -> bool:
         return self._thread is not None

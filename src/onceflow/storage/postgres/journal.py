@@ -65,7 +65,9 @@ class PostgresJournal:
         self._closed: str | None = None
         self._ask(lambda connection: schema.bring_up_to_date(connection, self._place), OPENING)
         self.attendance = Attendance(url, self._place, member)
-        self._writer = PostgresWriter(url, self._place, member.id, clock, self.attendance.enrol)
+        self._writer = PostgresWriter(
+            url, self._place, member.id, clock, self.attendance.enrol, self.attendance.patience
+        )
         forks.watch(self)
 
     def identity(self) -> str:

@@ -50,16 +50,24 @@ END_OTHERS = """
 
 
 class PostgresWriter(GroupWriter):
-    """`enrol` makes the engine known before the first write."""
+    """`enrol` makes the engine known before the first write; `patience` says for how many seconds a lost server is
+    waited for."""
 
     def __init__(
-        self, url: str, place: str, engine: str, clock: Callable[[], float], enrol: Callable[[], None]
+        self,
+        url: str,
+        place: str,
+        engine: str,
+        clock: Callable[[], float],
+        enrol: Callable[[], None],
+        patience: Callable[[], float],
     ) -> None:
         super().__init__(place)
         self._url = url
         self._engine = engine
         self._clock = clock
         self._enrol = enrol
+        self._patience = patience
         self._title = f"onceflow writer {engine}"
         self._rows = Rows()
         self._last_of_block = 0
@@ -193,7 +201,7 @@ class PostgresWriter(GroupWriter):
                     self._drop()
                 raise
 
-        return connecting.persistently(attempt, self._place)
+        return connecting.persistently(attempt, self._place, self._patience())
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
