@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, EventRefused, RunTimedOut, sleep, task, wait_event
+from onceflow import Engine, EventRefused, RunActive, RunPaused, RunTimedOut, sleep, task, wait_event
 from onceflow.engine.driving.local import LocalHub
 from tests.engine.common import kill, run_script, started, until
 
@@ -126,6 +126,24 @@ def test_a_run_that_waits_for_too_long_runs_out_of_time(engine: Engine) -> None:
     until(lambda: parked(engine) == 1)
     with pytest.raises(RunTimedOut):
         handle.result()
+
+
+def test_whoever_waits_for_a_parked_run_is_told_that_it_was_paused(engine: Engine) -> None:
+    handle = engine.run_async(double.bind(wait_event("number", int)), name="rested")
+    until(lambda: parked(engine) == 1)
+    assert engine.pause("rested") == "paused"
+    with pytest.raises(RunPaused):
+        handle.result()
+    engine.send_event("rested", "number", 5)
+    assert engine.resume("rested") == 10
+
+
+def test_a_parked_run_cannot_be_deleted(engine: Engine) -> None:
+    engine.run_async(double.bind(wait_event("number", int)), name="stays")
+    until(lambda: parked(engine) == 1)
+    with pytest.raises(RunActive):
+        engine.delete("stays")
+    engine.cancel("stays")
 
 
 DRIVING = """

@@ -142,7 +142,7 @@ class Attaching:
         row = self._home.journal.get_run(run)
         if row is None or row.due is None or row.owner != self._home.engine:
             if completion is not None:
-                self._attach_aside(run, completion)
+                self._wait_aside(run, completion)
             return None
         driven = self._hub.expect(row.id, row.name, () if completion is None else completion.feeds)
         try:
@@ -151,7 +151,7 @@ class Attaching:
             if completion is None:
                 logger.warning("run %s waits, and cannot be woken: %s", run, error)
             elif isinstance(error, Redirected):
-                self._attach_aside(run, completion)
+                self._wait_aside(run, completion)
             else:
                 completion.end(None, error)
             return None
@@ -160,21 +160,23 @@ class Attaching:
 
             def pass_on() -> None:
                 if isinstance(driven.error, Redirected):
-                    self._attach_aside(run, waiting)
+                    self._wait_aside(run, waiting)
                 else:
                     waiting.end(driven.ending, driven.error)
 
             driven.when_done(pass_on)
         return make, driven
 
-    def _attach_aside(self, run: str, completion: Completion) -> None:
-        def attach() -> None:
+    def _wait_aside(self, run: str, completion: Completion) -> None:
+        """Somebody else has driven a run that was parked here: whoever waits for it waits for that."""
+
+        def wait() -> None:
             try:
-                self.attach(run, completion)
+                self.wait_for(run, completion)
             except OnceflowError as error:
                 completion.end(None, error)
 
-        threading.Thread(target=attach, name=f"onceflow attach {run}", daemon=True).start()
+        threading.Thread(target=wait, name=f"onceflow wait {run}", daemon=True).start()
 
     def adopt_parked(self, owner: str) -> None:
         """Runs that only wait, which a dead engine has left, are woken here from now on. They are not loaded: there may

@@ -402,7 +402,10 @@ class Engine(Scheduling):
     def pause(self, run: str) -> Status:
         """Lets a run rest, wherever it is driven, and returns how it stands then. See `onceflow.pause`."""
         self._check_usable()
-        return pause(self._listing.row(run), self._home, self._hub, self._attaching)
+        row = self._listing.row(run)
+        status = pause(row, self._home, self._hub, self._attaching)
+        self._hub.look_for_mail(row.id)  # whoever waits here for a run that was parked is told
+        return status
 
     def limit(self, run: str, loop: str, spawn_limit: int) -> None:
         """Says how many chunks of a loop may be in flight, wherever the run is driven. See `onceflow.limit`."""
@@ -539,7 +542,7 @@ class Engine(Scheduling):
         """Forgets a run with everything it saved. See `onceflow.delete`."""
         self._check_open()
         row = self._listing.row(run)
-        if not self._attaching.can_be_driven(row):
+        if not self._attaching.can_be_driven(row) or self._attaching.rests_here(row):
             raise RunActive(row.id, "it cannot be deleted before it has ended")
         outcome = commit(self._home.journal, [DeleteRun(row.id, row.epoch)])
         match outcome.refusal:
