@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from onceflow.authoring.fibers.running import Fiber
     from onceflow.authoring.loops.failing import Failed
     from onceflow.authoring.loops.looping import for_each, parallel, reduce
+    from onceflow.authoring.loops.partials import Partial
     from onceflow.engine.default import (
         cancel,
         configure,
@@ -207,6 +208,7 @@ __all__ = [
     "OnceflowError",
     "Op",
     "OutputNotSent",
+    "Partial",
     "Progress",
     "Ref",
     "RefLost",
@@ -318,6 +320,7 @@ __all__ = [
 
 _IN_LOOPS = {
     "Failed": "failing",
+    "Partial": "partials",
     "for_each": "looping",
     "parallel": "looping",
     "reduce": "looping",
