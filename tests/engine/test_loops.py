@@ -567,6 +567,12 @@ def test_items_may_be_chains_of_graphs(memory: MemoryEngine) -> None:
     assert memory.run(for_each(count_down, [200, 100], chunk=1)) == ["the end", "the end"]
 
 
+@pytest.mark.parametrize("chunk", [1, 3])
+def test_another_function_may_stand_in_for_the_task(memory: MemoryEngine, chunk: int) -> None:
+    memory.replace(order, lambda x: f"{x} on the house")
+    assert memory.run(for_each(order, range(3), chunk=chunk)) == [f"{n} on the house" for n in range(3)]
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 

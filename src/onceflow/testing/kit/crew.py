@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from onceflow.authoring.calls import Call, Undo
+from onceflow.authoring.loops.roles import Actor
 from onceflow.backends.local import messages, running
 from onceflow.backends.local.messages import ActorIn, Job
 from onceflow.backends.local.refs import JobRefs, actors
@@ -413,6 +414,14 @@ class Crew:
             if stand_in is not None:
                 replaced.called = True
                 return Undo(call.task.options(rollback=stand_in)) if assignment.work.undo else stand_in
+        function: Any = call.function
+        if isinstance(function, Actor) and function.role.kind in ("chunk", "item", "fold"):
+            replaced = self._faults.stand_in(
+                assignment.work.node, function.task.name
+            )  # a part of a loop calls the task
+            if replaced is not None and replaced.function is not None:
+                replaced.called = True
+                return function.calling(replaced.function)
         return call.undo if assignment.work.undo else call.function
 
     def _await(self, awaitable: Any) -> Any:
