@@ -95,7 +95,7 @@ def const(method: F) -> F:
     return method
 
 
-def create(kind: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -> A:
+def create(kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A:
     """Inside a task: an actor of this class, in a process of its own. Its `__init__` is called there with these
     arguments; what it raises is raised here when the actor is first used. Return it from the task: it ends with the
     attempt otherwise. Elsewhere: an ordinary object."""
@@ -107,7 +107,7 @@ def create(kind: Callable[P, A], *args: P.args, **kwargs: P.kwargs) -> A:
     return made
 
 
-def later(method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+def later(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
     """Calls a method of an actor without waiting for it. `result()` of what it returns waits, and so does `await`.
     All answers must be there when the task returns.
 
