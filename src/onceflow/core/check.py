@@ -236,9 +236,7 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
         return None
     whole = _with_nested(run, expander, graph)
     behind_us = [
-        row.id
-        for row in run.rows.values()
-        if (row.settled or row.foreign or row.scope.closed) and row.id in whole.index
+        row.id for row in run.rows.values() if (row.settled or row.foreign or row.scope.over) and row.id in whole.index
     ]
     dry = DryRun(whole, settled=behind_us)
     return describe(whole, dry) if dry.blocked else None

@@ -201,6 +201,7 @@ class Ending(Handling):
         """Nobody reads any more what is in the scope, so what is not saved of it need not be."""
         abandoned: list[tuple[Row, bool]] = []
         for row in self._rows_in(scope):
+            row.scope.over = True
             if row is sink:
                 continue
             row.checkpoint = row.forced = False
@@ -275,7 +276,7 @@ class Ending(Handling):
                 scope = scope.outer
             self._make_handled(sink)
             for row in self._rows_in(scope):
-                row.scope.closed = True
+                row.scope.closed = row.scope.over = True
                 if row is not sink:
                     row.checkpoint = False
                     if not row.fully_saved:

@@ -187,7 +187,7 @@ class Scope:
     """The graph that a failure concerns (design 2.8): the whole run, or a returned graph with all that is nested in it.
     Where the sink of a returned graph returns the next one, that belongs to the same scope."""
 
-    __slots__ = ("_heir", "_sink", "closed", "depth", "expander", "failures", "in_force", "node", "outer")
+    __slots__ = ("_heir", "_sink", "closed", "depth", "expander", "failures", "in_force", "node", "outer", "over")
 
     def __init__(self, outer: Scope | None = None, expander: Row | None = None) -> None:
         self.outer = outer
@@ -197,6 +197,8 @@ class Scope:
         """What returned the graph."""
         self.closed: bool = outer is not None and outer.closed
         """Nothing in it may start: it is about to end, or to be tried again."""
+        self.over = False
+        """It has ended: nothing in it will ever run."""
         self.failures = 0
         """How often it has failed as a whole."""
         self.in_force: Any = None
