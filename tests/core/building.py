@@ -37,7 +37,12 @@ KINDS = {
     "default": Options(),
     "writer": Options(effect="none", writes=True),
 }
-CHANGES = {"saved": {"checkpoint": True}, "unsaved": {"checkpoint": False}, "deterministic": {"deterministic": True}}
+CHANGES = {
+    "saved": {"checkpoint": True},
+    "unsaved": {"checkpoint": False},
+    "deterministic": {"deterministic": True},
+    "transaction": {"transaction": True},
+}
 CHANGES["writing"] = {"writes": True}
 
 
@@ -184,6 +189,11 @@ class Drive:
     def raises(self, node: str, *, permanent: bool = False, again: bool = False) -> list[str]:
         """`again`: a handler wants it to be tried again."""
         return self.tell(events.Raised(node, self.running.pop(node), permanent, again))
+
+    def ends(self, node: str, depth: int, *, failed: int | None = None, again: bool = False) -> list[str]:
+        """It raises, and a handler answers for the graph at this depth, whose failure it is unless said otherwise."""
+        attempt = self.running.pop(node)
+        return self.tell(events.Ends(node, attempt, depth if failed is None else failed, depth, again))
 
     def handle(self, node: str) -> list[str]:
         """It raises, and a handler gives an outcome."""

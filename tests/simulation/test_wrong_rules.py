@@ -41,6 +41,12 @@ def test_what_a_handler_gave_must_not_count_as_what_the_task_would_give_again():
         simulate_many(range(ENOUGH), Settings(rule="trusting"))
 
 
+@pytest.mark.parametrize("rule", ["greedy", "open"])
+def test_a_graph_that_a_handler_answered_for_must_end_as_the_law_says(rule):
+    with pytest.raises(Caught):
+        simulate_many(range(ENOUGH), Settings(rule=rule))
+
+
 @pytest.mark.parametrize(
     ("rule", "shape"),
     [

@@ -23,6 +23,7 @@ from typing import Any
 from onceflow.core import commands, records
 from onceflow.core.handling import Handling
 from onceflow.core.rows import Row, Scope
+from onceflow.core.state import topological
 
 
 class _End:
@@ -106,9 +107,11 @@ class Ending(Handling):
                 continue
             if end.undo:
                 rows = self._group_saga(end.undo)
-                end.undo = []
+                groups, end.undo = end.undo, []
                 if rows:
                     self._begin_recovery(rows)
+                    for group in groups:
+                        self._reassess(group)
                     return True
             del self._endings[scope]
             if end.again:
@@ -259,6 +262,31 @@ class Ending(Handling):
                     found.add(other)
                     stack.append(other)
         return found
+
+    def _reassess(self, group: Scope) -> None:
+        """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nobody
+        outside depends on that, because its result is not there."""
+        rows = list(self._rows_in(group))
+        for row in rows:
+            row.settled = row.quiet = False
+            for mark in (row.settling, row.quieting):
+                if mark is not None:
+                    self._release_hindered(mark)
+            row.settling = row.quieting = None
+        for row in rows:
+            row.unquiet = sum(not parent.quiet for parent, _ in row.parents)
+            row.unsettled = sum(not consumer.settled for consumer, _, _ in row.consumers) + row.exported
+        for expander in {
+            row.expander for row in rows if row.expander is not None and row.expander.scope is group.outer
+        }:
+            expander.unsettled = sum(not consumer.settled for consumer, _, _ in expander.consumers) + expander.exported
+        inside = set(rows)
+        for row in topological(self.rows):
+            if row in inside and row.state == "done" and not row.doomed:
+                if row.fully_saved:
+                    self._note_saved(row)
+                else:
+                    self._note_done(row)
 
     # -- loaded --------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from onceflow.core import commands
-from onceflow.core.rows import Row
+from onceflow.core.rows import Row, Scope
 from onceflow.core.settling import Settling
 
 
@@ -33,15 +33,25 @@ class Retiring(Settling):
         """How many begun undoable rows are not covered."""
         self._lingering: list[Row] = []
         """Rows that stay because one of their readers might be dropped."""
+        self._retained: dict[Scope, list[Row]] = {}
+        """Transaction that may still fail → rows in it that would otherwise be released or forgotten."""
         self._kept: list[str] = []
         """Ids of forgotten rows whose effects were undoable."""
 
     def _retire_rows(self) -> None:
         """Work off the agenda of rows that became settled together with all their consumers."""
+        if self._retained:
+            self._let_go_of_groups()
         droppable: dict[Row, bool] = {}
         exposed = self._exposed
         for row in self._retirable:  # grows while it is worked off
-            if row.retired or not row.settled or row.unsettled or not row.consumers or not self._release(row):
+            if row.retired or not row.settled or row.unsettled or not row.consumers:
+                continue
+            group = row.scope.group
+            if group is not None and not (group.sink is not None and group.sink.settled):
+                self._retained.setdefault(group, []).append(row)
+                continue
+            if not self._release(row):
                 continue
             if self._may_be_forgotten(row, droppable):
                 self._forget(row)
@@ -50,6 +60,16 @@ class Retiring(Settling):
                 self._retirable += self._lingering
                 self._lingering.clear()
         self._retirable.clear()
+
+    def _let_go_of_groups(self) -> None:
+        """A transaction that may fail takes back what is settled in it, and starts it afresh: until it is done, nothing
+        of it is released or forgotten."""
+        for group in list(self._retained):
+            sink = group.sink
+            if sink is None or sink.settled:
+                self._retirable += self._retained.pop(group)
+            elif self.rows.get(sink.id) is not sink:  # dropped as a whole
+                del self._retained[group]
 
     def _release(self, row: Row) -> bool:
         """Free the output, if no save and no undo may read it."""

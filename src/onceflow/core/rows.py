@@ -187,7 +187,19 @@ class Scope:
     """The graph that a failure concerns (design 2.8): the whole run, or a returned graph with all that is nested in it.
     Where the sink of a returned graph returns the next one, that belongs to the same scope."""
 
-    __slots__ = ("_heir", "_sink", "closed", "depth", "expander", "failures", "in_force", "node", "outer", "over")
+    __slots__ = (
+        "_heir",
+        "_sink",
+        "closed",
+        "depth",
+        "expander",
+        "failures",
+        "group",
+        "in_force",
+        "node",
+        "outer",
+        "over",
+    )
 
     def __init__(self, outer: Scope | None = None, expander: Row | None = None) -> None:
         self.outer = outer
@@ -195,6 +207,10 @@ class Scope:
         self.expander = "" if expander is None else expander.id
         self.node = None if expander is None else expander.node
         """What returned the graph."""
+        self.group: Scope | None = None if outer is None else outer.group
+        """The outermost transaction that this graph is, or is in."""
+        if self.group is None and self.node is not None and self.node.options.transaction:
+            self.group = self
         self.closed: bool = outer is not None and outer.closed
         """Nothing in it may start: it is about to end, or to be tried again."""
         self.over = False

@@ -21,14 +21,16 @@ from onceflow.testing.simulation.world import Violation
 from onceflow.testing.simulation.wrong_rules import (
     ConsumersRun,
     CutRun,
+    GreedyRun,
     HastyRun,
+    OpenRun,
     RashRun,
     StaleRun,
     TrustingRun,
     ValuesRun,
 )
 
-Rule = Literal["right", "cut", "consumers", "values", "rash", "hasty", "stale", "trusting"]
+Rule = Literal["right", "cut", "consumers", "values", "rash", "hasty", "stale", "trusting", "greedy", "open"]
 RULES: dict[Rule, type[Run]] = {
     "right": Run,
     "cut": CutRun,
@@ -38,6 +40,8 @@ RULES: dict[Rule, type[Run]] = {
     "hasty": HastyRun,
     "stale": StaleRun,
     "trusting": TrustingRun,
+    "greedy": GreedyRun,
+    "open": OpenRun,
 }
 CHUNK = 250
 """Schedules that a process plays before it reports."""

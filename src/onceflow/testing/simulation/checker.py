@@ -104,7 +104,8 @@ class Checker:
         shape = driver.structure.shape
         if attempt.kind == "run":
             for writer in shape.names(shape.ancestors[shape.position[node]] & shape.writers):
-                if writer not in driver.durable.wrote:
+                version = driver.rows[writer].version
+                if writer not in driver.durable.wrote and not (version is not None and version.abandoned):
                     raise Violation(f"{attempt!r} does not see what {writer} wrote")
         if attempt.task.options.effect == "irrevocable":
             for other in driver.of_node[node]:

@@ -246,10 +246,11 @@ class Driver:
         if given is None or sink not in self.appended.ended:
             return
         expander = self.appended.ended[sink]
+        facts = self.facts()
         for node in self.structure.inside(expander) - {sink}:
             other = self.rows[node]
             task = self.structure.nodes[node]
-            unsaved = task.options.writes and len(self.appended.saved.get(node, {})) < task.parts
+            unsaved = task.options.writes and not facts.is_saved(self.structure.shape.position[node])
             if other.version is None or unsaved:
                 other.version = nothing(node, self.structure.nodes[node])
                 other.current = other.handled = None

@@ -29,6 +29,8 @@ def random_graph(random: Random, largest: int = 8, relays: bool = False, actors:
         return make_safe(_relay_graph(random))
     if random.random() < 0.2:
         return make_safe(_layered_graph(random))
+    if random.random() < 0.15:
+        return make_safe(_group_graph(random))
     return make_safe(_random_graph(random, 2 + random.randrange(largest - 1), 0, plain=False))
 
 
@@ -87,6 +89,27 @@ def _layered_graph(random: Random) -> Graph:
             node = msgspec.structs.replace(node, options=usual)
         nodes.append(node)
     return Graph(nodes)
+
+
+def _group_graph(random: Random) -> Graph:
+    """A transaction, perhaps with others in it, between tasks that it does not concern."""
+    usual = Options(effect="none", deterministic=random.random() < 0.5, retries=0)
+    before = _node(random, 0, (), False, DEEPEST, last=True)
+    inside = _random_graph(random, 3 + random.randrange(3), 1, plain=False)
+    nodes = [
+        msgspec.structs.replace(node, options=msgspec.structs.replace(node.options, effect="undoable", writes=False))
+        if random.random() < 0.5
+        else node
+        for node in inside.nodes
+    ]
+    group = Node(
+        id="b",
+        task="b",
+        options=msgspec.structs.replace(usual, transaction=True, guards=random.random() < 0.5),
+        edges=((0, 1),),
+        call=(make_safe(Graph(nodes)),),
+    )
+    return Graph([before, group, _node(random, 2, ((1, 1),), False, DEEPEST, last=True)])
 
 
 def _relay_graph(random: Random) -> Graph:

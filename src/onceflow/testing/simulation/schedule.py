@@ -443,6 +443,8 @@ class Simulation:
         def step() -> None:
             self.crash(asleep=True)
             if self.driver.over is None:
+                self._parked_when_loaded = False  # nobody needs to resume it any more
+                self.driver.parked.clear()
                 self.driver.deliver(events.Cancel(undo))
                 held = [waiting.attempt for waiting in self.driver.waiting if waiting.attempt is not None]
                 if any(attempt.kind == "run" for attempt in [*held, *self._running("run")]):

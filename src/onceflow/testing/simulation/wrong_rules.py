@@ -11,7 +11,9 @@ only shapes such as the second one of design 2.3 show it.
 `HastyRun` and `StaleRun` are about actors: a task that takes one does not wait for those that read it; and the version
 that it takes counts as there afterwards, although nobody saved it.
 
-`TrustingRun` takes what a handler gave for what the task would give again if it is deterministic.
+`TrustingRun` takes what a handler gave for what the task would give again if it is deterministic. `GreedyRun` undoes a
+whole transaction that failed, whatever irrevocable has been built on it. `OpenRun` lets a graph go on for which a
+handler has answered.
 
 `RashRun` lets tasks that write variables start as soon as they have what they read, like those without effect.
 """
@@ -19,7 +21,7 @@ that it takes counts as there afterwards, although nobody saved it.
 from __future__ import annotations
 
 from onceflow.core import commands, events
-from onceflow.core.rows import Row
+from onceflow.core.rows import Row, Scope
 from onceflow.core.run import Run
 
 
@@ -107,6 +109,20 @@ class RashRun(_EagerRun):
 
     def _may_begin(self, row: Row) -> bool:
         return (row.writes and row.effect == "none") or Run._may_begin(self, row)
+
+
+class GreedyRun(Run):
+    """Nothing in a transaction is kept."""
+
+    def _stood_on(self) -> set[Row]:
+        return set()
+
+
+class OpenRun(Run):
+    """A graph that is about to end is not closed."""
+
+    def _close(self, scope: Scope, groups: list[Scope]) -> None:
+        pass
 
 
 def _seems_settled(row: Row) -> bool:

@@ -1,0 +1,103 @@
+"""Graphs that end before their result is there, and transactions (design 2.8)."""
+
+import pytest
+
+from onceflow.core import events
+from onceflow.errors import IllegalEvent
+from tests.core.building import Drive, graph
+
+KEEP, TRANSACTION = "e kept; n default e", "e kept,transaction; n default e"
+
+
+def inside(text, nested):
+    """A drive whose `e` has returned this graph, and is saved."""
+    drive = Drive(graph(text))
+    drive.begin()
+    drive.complete("e", graph=graph(nested))
+    return drive
+
+
+def test_an_answer_for_a_graph_ends_it_with_an_outcome_that_is_saved_before_it_is_seen():
+    drive = inside(KEEP, "a kept; b kept a; c kept b")
+    assert drive.ends("e/a", 1) == ["give e/c", "+abandoned e/c", "save e/c"]
+    assert drive.save("e/c")[:1] == ["+saved e/c"]
+    assert drive.run.rows["n"].state == "running"
+
+
+def test_what_has_no_effect_is_stopped_and_what_has_begun_comes_to_its_end():
+    drive = inside(KEEP, "a kept; p kept; u undoable; c kept a p u")
+    assert drive.ends("e/a", 1) == ["stop e/p"]
+    assert drive.finish("e/u")[-3:] == ["give e/c", "+abandoned e/c", "save e/c"]
+
+
+def test_a_break_leaves_what_was_done():
+    drive = inside(TRANSACTION, "u undoable; a kept u; c kept a")
+    drive.complete("e/u")
+    assert drive.ends("e/a", 1, failed=-1) == ["give e/c", "+abandoned e/c", "save e/c"]
+
+
+def test_a_transaction_is_undone_before_it_ends():
+    drive = inside(TRANSACTION, "u undoable; v undoable u; a kept v; c kept a")
+    drive.complete("e/u", "e/v")
+    assert drive.ends("e/a", 1) == ["+recovering e/u e/v", "undo e/v with output"]
+    assert drive.undone("e/v") == ["+undone e/v", "undo e/u with output"]
+    assert drive.undone("e/u")[-3:] == ["give e/c", "+abandoned e/c", "save e/c"]
+
+
+def test_a_transaction_that_is_tried_again_starts_afresh_after_its_delay():
+    drive = inside(TRANSACTION, "u undoable; a kept u; c kept a")
+    drive.complete("e/u")
+    drive.ends("e/a", 1, again=True)
+    assert drive.undone("e/u")[-2:] == ["+again e", "wait e 1"]
+    assert drive.elapse("e") == ["+begun e/u carrying e.0", "start! e/u"]
+
+
+def test_what_something_irrevocable_stands_on_is_kept():
+    drive = inside(TRANSACTION, "u undoable; i default u; v undoable i; a kept v; c kept a")
+    drive.complete("e/u", "e/i", "e/v")
+    assert drive.ends("e/a", 1) == ["+recovering e/v", "undo e/v with output"]
+
+
+def test_a_failure_that_nobody_takes_undoes_the_transaction_and_fails_the_run():
+    drive = inside("e kept,transaction; o undoable; n default e o", "u undoable; a kept u; c kept a")
+    drive.complete("o")
+    drive.complete("e/u")
+    assert drive.raises("e/a") == ["+failed e/a 1 final", "+recovering e/a e/u", "undo e/u with output"]
+    assert drive.undone("e/u")[-1] == "finish failed failed=e/a"
+
+
+def test_an_answer_that_is_not_durable_is_forgotten_by_a_crash():
+    drive = inside(KEEP, "a kept; c kept a")
+    drive.ends("e/a", 1)
+    again = drive.reload()
+    assert again.begin() == ["start e/a"]
+
+
+def test_a_graph_that_has_ended_stays_so_after_a_crash():
+    drive = inside(KEEP, "a kept; b loose a; c kept b")
+    drive.ends("e/a", 1)
+    drive.save("e/c")
+    again = drive.reload()
+    assert again.begin() == ["start! n"]
+    assert again.complete("n")[-1] == "finish succeeded"
+
+
+def test_a_second_failure_in_a_graph_that_ends_changes_nothing():
+    drive = inside(KEEP, "a default; b default; c kept a b")
+    drive.ends("e/a", 1)
+    assert drive.ends("e/b", 1) == ["give e/c", "+abandoned e/c", "save e/c"]
+
+
+def test_the_run_may_end_as_a_whole():
+    drive = Drive(graph("a kept; b kept a; c kept b"))
+    drive.begin()
+    assert drive.ends("a", 0, failed=-1) == ["give c", "+abandoned c", "save c"]
+    assert drive.save("c")[-1] == "finish succeeded"
+
+
+def test_a_scope_that_does_not_exist_is_illegal():
+    drive = Drive(graph("a kept"))
+    drive.begin()
+    attempt = drive.running["a"]
+    with pytest.raises(IllegalEvent):
+        drive.tell(events.Ends("a", attempt, 1, 1))
