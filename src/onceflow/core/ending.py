@@ -109,6 +109,8 @@ class Ending(Handling):
                 rows = self._group_saga(end.undo)
                 groups, end.undo = end.undo, []
                 if rows:
+                    for row in rows:
+                        self._end_attempt(row)
                     self._begin_recovery(rows)
                     for group in groups:
                         self._reassess(group)
