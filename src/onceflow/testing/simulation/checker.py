@@ -195,6 +195,9 @@ class Checker:
             retries = driver.raising.task.options.retries
             if record.final != (not driver.again and (driver.permanent or record.failures > retries)):
                 raise Violation(f"{record}, but the task may be tried {retries + 1} times")
+        if record.final and record.node in driver.rows:
+            group = driver.structure.transaction_around(record.node)
+            driver.groups |= set() if group is None else {group}
         if record.final and driver.on_failure == "undo":
             self._staying = None
         elif record.final and driver.appended.cancelled is None:
