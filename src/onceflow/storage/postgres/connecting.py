@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCHEMES = ("postgresql", "postgres")
-
 PATIENCE = 60.0
 """Seconds that a lost server has to come back."""
 
@@ -66,10 +64,6 @@ def library() -> Any:
     except ImportError as error:
         raise MissingPackage("psycopg", "a journal in PostgreSQL", "postgres") from error
     return psycopg
-
-
-def is_url(journal: str) -> bool:
-    return journal.partition("://")[0] in SCHEMES
 
 
 def redacted(url: str) -> str:

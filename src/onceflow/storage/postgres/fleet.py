@@ -45,10 +45,11 @@ class Fleet:
         if now - self._alive.get(engine, -RECENT) < RECENT:
             return True
         found = self.journal.ask(schema.FIND_ENGINE, (engine,))
-        if found and found[0] != (self._home, True) and found[0][1]:
-            self._alive[engine] = now
-            return True
-        # One of this home that has no lock any more has ended, whatever is left of its lease.
+        for home, is_leased in found:
+            # One of this home that has no lock any more has ended, whatever is left of its lease.
+            if is_leased and home != self._home:
+                self._alive[engine] = now
+                return True
         self._alive.pop(engine, None)
         self._gone.add(engine)
         return False
