@@ -365,7 +365,9 @@ class Checker:
         if finish.status in ("failed", "cancelled") and self._staying is not None:
             epoch, effects = self._staying
             groups = self._failed_groups(driver) | driver.groups
-            effects -= {node for group in groups & driver.rows.keys() for node in driver.structure.inside(group)}
+            effects -= {
+                node for node in effects if node.startswith(tuple(f"{g}{mark}" for g in groups for mark in "/~"))
+            }
             gone = effects - driver.world.undoable.keys()
             if epoch == driver.epoch and gone:
                 raise Violation(f"{finish}, but {sorted(gone)} was undone although nobody asked for it")
