@@ -6,9 +6,10 @@
 - `begin` makes up the number of a transaction. Nobody sees it, but it is another one each time, so it is saved.
 - `acquire` locks a row, unless somebody else has it. It can be taken back (`release`). Whether it succeeds is a matter
   of luck, so that is saved, too.
-- `reserve` looks whether there is room and makes a note of that at the lock. While the row is locked nobody can change
-  what it sees, or see what it writes: it is deterministic and has no effect. It need not be saved, and, what matters
-  more, it need not wait until the outcome of `acquire` is saved. Both happen at the same time.
+- `reserve` looks whether there is room and makes a note of that. While the row is locked nobody can change what it
+  sees, or see what it writes: it is deterministic and has no effect. It need not be saved, and, what matters more, it
+  need not wait until the outcome of `acquire` is saved. Both happen at the same time. But if a crash takes its outcome,
+  it runs again, perhaps when `finish` has happened already. So it goes by the note, which outlives the lock.
 - `finish` commits or aborts. That cannot be taken back, so it waits until everything above it is saved.
 
 `VARIANTS` has the same trip in the ways one would write it before: one after the other, side by side, and with locks
@@ -32,6 +33,7 @@ def begin() -> str:
 
 def release(txn: str, item: str) -> None:
     with database() as db:
+        db.execute("DELETE FROM note WHERE item = %s AND txn = %s", (item, txn))
         db.execute("DELETE FROM lock WHERE item = %s AND txn = %s", (item, txn))
 
 
@@ -60,10 +62,7 @@ def finish(txn: str, customer: str, hotel: str, flight: str, has_hotel: bool, ha
         ).fetchone()
         if first is not None:
             if committed:
-                db.execute(
-                    "UPDATE item SET capacity = capacity - 1 FROM lock WHERE id = item AND txn = %s AND reserved",
-                    (txn,),
-                )
+                db.execute("UPDATE item SET capacity = capacity - 1 WHERE id IN (%s, %s)", (hotel, flight))
                 db.execute("INSERT INTO trip VALUES (%s, %s, %s, %s)", (txn, customer, hotel, flight))
             db.execute("DELETE FROM lock WHERE txn = %s", (txn,))
     return committed

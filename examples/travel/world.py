@@ -38,7 +38,8 @@ SCHEMA = """
         capacity int NOT NULL CHECK (capacity >= 0)
     );
     CREATE TABLE IF NOT EXISTS customer (name text PRIMARY KEY, password text NOT NULL);
-    CREATE TABLE IF NOT EXISTS lock (item text PRIMARY KEY, txn text NOT NULL, reserved bool NOT NULL DEFAULT false);
+    CREATE TABLE IF NOT EXISTS lock (item text PRIMARY KEY, txn text NOT NULL);
+    CREATE TABLE IF NOT EXISTS note (txn text, item text, room bool NOT NULL, PRIMARY KEY (txn, item));
     CREATE TABLE IF NOT EXISTS txn (id text PRIMARY KEY, committed bool NOT NULL);
     CREATE TABLE IF NOT EXISTS trip (
         txn text PRIMARY KEY, customer text NOT NULL, hotel text NOT NULL, flight text NOT NULL
@@ -123,12 +124,14 @@ def lock(db: Database, txn: str, item: str) -> bool:
 
 
 def note(db: Database, txn: str, item: str) -> bool:
-    """Whether there is room in something that the transaction has locked. If so, that is noted at the lock."""
-    row = db.execute(
+    """Whether there was room when the transaction first looked, which it does while it has the lock. The note of that
+    stays: the answer is the same whenever one asks, also after the end of the transaction."""
+    db.execute(
         """
-        UPDATE lock SET reserved = true FROM item
-        WHERE lock.item = %s AND txn = %s AND item.id = lock.item AND capacity > 0 RETURNING txn
+        INSERT INTO note SELECT txn, id, capacity > 0 FROM item JOIN lock ON item = id WHERE item = %s AND txn = %s
+        ON CONFLICT DO NOTHING
         """,
         (item, txn),
-    ).fetchone()
-    return row is not None
+    )
+    row = db.execute("SELECT room FROM note WHERE item = %s AND txn = %s", (item, txn)).fetchone()
+    return row is not None and bool(row[0])

@@ -75,6 +75,25 @@ def test_the_journal_may_be_in_the_same_database(tmp_path: Path, postgres_url: s
     assert not (tmp_path / ".onceflow" / "journal.db").exists()
 
 
+def test_a_reservation_that_is_repeated_after_the_end_gives_the_same_answer(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. The last room is reserved. 2. The trip is finished. 3. A crash has taken the outcome of 1: it is not saved."""
+    from travel import trips, world
+
+    monkeypatch.setenv(world.DATABASE, postgres_url)
+    world.create()
+    hotel, flight = "hotel 1 Rome", "flight 1 Rome"
+    with Engine(tmp_path / "home", workers=1) as engine:
+        with world.database() as db:
+            db.execute("UPDATE item SET capacity = 1 WHERE id = %s", (hotel,))
+            assert world.lock(db, "txn", hotel)
+        assert engine.run(trips.reserve.bind("txn", hotel, True))
+        assert engine.run(trips.finish.bind("txn", "customer 1", hotel, flight, True, True))
+        assert engine.run(trips.reserve.bind("txn", hotel, True))
+    world.close()
+
+
 def test_a_customer_is_known_by_the_password(tmp_path: Path, postgres_url: str) -> None:
     from travel import looking, world
 
