@@ -23,6 +23,9 @@ keys = st.tuples(names, st.integers(0, 70))
 
 plain = st.one_of(
     st.builds(records.Expanded, names),
+    st.builds(records.Handled, names),
+    st.builds(records.Trusted, names),
+    st.builds(records.Abandoned, names, attempts, st.text(max_size=5)),
     st.builds(records.Done, names),
     st.builds(records.Recovering, st.lists(names).map(tuple)),
     st.builds(records.Undone, names),
@@ -44,9 +47,10 @@ def test_a_record_without_a_value_comes_back(record):
 
 
 def test_every_record_without_a_value_is_among_those():
-    kinds = {records.Begun, records.Saved, records.Wrote, records.Failed, records.Finished}
+    kinds = {records.Begun, records.Saved, records.Wrote, records.Failed, records.Again, records.Finished}
     made = {type(record) for record in (records.Expanded("n"), records.Done("n"), records.Resumed())}
     made |= {records.Recovering, records.Undone, records.Dropped, records.Parked, records.Cancelled, records.Limited}
+    made |= {records.Handled, records.Trusted, records.Abandoned}
     assert set(records.Record.__args__) == kinds | made
 
 
