@@ -27,6 +27,9 @@ plain = st.one_of(
     st.builds(records.Trusted, names),
     st.builds(records.Abandoned, names, attempts, st.text(max_size=5)),
     st.builds(records.Done, names),
+    st.builds(records.Handled, names),
+    st.builds(records.Trusted, names),
+    st.builds(records.Abandoned, names, attempts, st.text(max_size=5)),
     st.builds(records.Recovering, st.lists(names).map(tuple)),
     st.builds(records.Undone, names),
     st.builds(records.Dropped, st.lists(names).map(tuple)),
@@ -61,6 +64,26 @@ def test_a_begun_record_comes_back_with_what_it_carries(node, attempt, carried):
     entry = entries.begun(record, values)
     assert entries.record_of(entry, unreadable) == record
     assert entries.carried(entry) == values
+
+
+@given(names, attempts, attempts)
+def test_an_entry_can_be_about_another_attempt(node, before, now):
+    made = {
+        records.Saved(node, 3, before): lambda record: entries.saved(record, b"", None),
+        records.Wrote(node, before): lambda record: entries.wrote(record, {}),
+        records.Abandoned(node, before, "e"): entries.plain,
+    }
+    for record, entry_of in made.items():
+        entry = entry_of(record)
+        assert entries.attempt_of(entry) == before
+        moved = entries.with_attempt(entry, now)
+        assert entries.record_of(moved, unreadable) == msgspec.structs.replace(record, attempt=now)
+
+
+@given(names, st.integers(1, 99), st.binary())
+def test_a_graph_that_is_tried_again_comes_back(node, failures, failure):
+    record = records.Again(node, failures)
+    assert entries.record_of(entries.again(record, failure, 1.0, (0.0, 0.0)), unreadable) == record
 
 
 @given(names, st.integers(0, 70), attempts, st.binary())

@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, InvalidOption, NameTaken, NoSuchTask, Ref, TaskFailed, put, task, workflow
+from onceflow import (
+    Engine,
+    InvalidOption,
+    NameTaken,
+    NoSuchTask,
+    Ref,
+    TaskFailed,
+    Variable,
+    handler,
+    ignore,
+    put,
+    task,
+    workflow,
+)
 from tests.engine.common import note, traces
 
 
@@ -194,3 +207,44 @@ def test_effects_of_the_first_run_stay_its_own(engine: Engine, file: str) -> Non
     with pytest.raises(TaskFailed):
         engine.rerun(first.id, from_task="fail")
     assert since(file) == ["fail"]
+
+
+@task.pure
+def refuse(file: str) -> int:
+    note(file, "refuse")
+    raise ValueError("no")
+
+
+def test_what_a_handler_gave_is_reused(engine: Engine, file: str) -> None:
+    answered = refuse.options(handlers=[handler(ValueError, ignore(7))])
+    first = engine.run_async(end.bind(file, answered.bind(file)))
+    assert first.result() == 7
+    since(file)
+    assert engine.rerun(first.id, from_task="end") == 7
+    assert since(file) == ["end"]
+
+
+COUNT = Variable("count", 0)
+
+
+@task(writes=[COUNT])
+def count(file: str) -> int:
+    note(file, "count")
+    COUNT.update(lambda before: before + 1)
+    return 1
+
+
+@task
+def tell(file: str, *counted: int) -> int:
+    note(file, "tell")
+    return COUNT.get()
+
+
+def test_what_was_written_to_variables_is_reused(engine: Engine, file: str) -> None:
+    first = engine.run_async(tell.bind(file, count.bind(file), count.bind(file)))
+    assert first.result() == 2
+    since(file)
+    assert engine.rerun(first.id, from_task="tell") == 2
+    assert since(file) == ["tell"]
+    assert engine.rerun(first.id, from_task="count_1") == 2  # both write again: their sum cannot be taken apart
+    assert since(file) == ["count", "count", "tell"]

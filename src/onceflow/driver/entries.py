@@ -212,10 +212,17 @@ def saved_part(entry: Entry) -> tuple[int, int]:
     return part, attempt
 
 
+def attempt_of(entry: Entry) -> int:
+    """The attempt that a *saved*, *wrote* or *abandoned* entry is about."""
+    attempt: int = _decode(entry.body)[entry.kind == "saved"]
+    return attempt
+
+
 def with_attempt(entry: Entry, attempt: int) -> Entry:
-    """A *saved* entry as if another attempt had made it."""
-    part, _, *others = _decode(entry.body)
-    return msgspec.structs.replace(entry, body=_encode((part, attempt, *others)))
+    """The same, as if it were about another attempt."""
+    fields = _decode(entry.body)
+    fields[entry.kind == "saved"] = attempt
+    return msgspec.structs.replace(entry, body=_encode(fields))
 
 
 def annotations_of(entry: Entry) -> str | None:

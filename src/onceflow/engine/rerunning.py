@@ -12,6 +12,7 @@ above which everything is the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
 EPOCH = 1
 """In which everything that is copied was done, as far as the new run knows."""
+
+OF_ATTEMPTS = ("saved", "wrote", "abandoned")
+OF_NODES = ("done", "expanded", "handled", "trusted")
+"""Kinds of entries that are copied."""
 
 
 def create(
@@ -86,8 +91,12 @@ class _Before:
 
     def copied(self, tasks: Iterable[str], copying: _Copying) -> list[Entry]:
         """What is saved, without what these tasks lead to."""
+        saved = _saved(self.history)
+        written = {entry.node: set(entries.variables(entry)) for entry in saved if entry.kind == entries.WROTE}
         dropped = _led_to(self.run, tasks, self.row.id)
-        return [copying.entry(entry) for entry in _saved(self.history) if entry.node not in dropped]
+        while rivals := _rivals(written, dropped):
+            dropped |= _led_to(self.run, rivals, self.row.id)
+        return [copying.entry(entry) for entry in saved if entry.node not in dropped]
 
 
 Opening = tuple[CreateRun, AppendEntries]
@@ -157,6 +166,13 @@ def _led_to(run: Run, tasks: Iterable[str], id: str) -> set[str]:
     return found
 
 
+def _rivals(written: Mapping[str, set[str]], dropped: set[str]) -> list[str]:
+    """Tasks that would be kept, and wrote to a variable that one of the others wrote to: what that has added cannot be
+    told from what they have, so they write again, too."""
+    again = {name for node in dropped for name in written.get(node, ())}
+    return [node for node, names in written.items() if node not in dropped and names & again]
+
+
 def _different(before: Graph, now: Graph) -> list[str]:
     """The nodes that are not the same in both graphs, and those of the first one that the second does not have."""
     same: set[str] = set()
@@ -174,25 +190,26 @@ def _different(before: Graph, now: Graph) -> list[str]:
 
 
 def _saved(history: Iterable[Entry]) -> list[Entry]:
-    """What is saved of each node, in the order in which it was."""
-    found: dict[str, list[Entry]] = {}
-    for entry in history:
-        match entry.kind:
-            case "saved":
-                known = found.get(entry.node, [])
-                _, attempt = entries.saved_part(entry)
-                if known and known[0].kind == "saved" and entries.saved_part(known[0])[1] != attempt:
-                    known = []  # it ran again, and what was saved of the earlier output does not count
-                found.pop(entry.node, None)
-                found[entry.node] = [*known, entry]
-            case "done" | "expanded":
-                found.setdefault(entry.node, []).append(entry)
-            case "dropped":
-                record = entries.record_of(entry, _nothing)
-                assert isinstance(record, records.Dropped)
-                for node in record.nodes:
-                    found.pop(node, None)
-    return [entry for known in found.values() for entry in known]
+    """What counts of what is saved of each node, and what belongs to it, in the order in which it was written."""
+    found: dict[str, list[tuple[int, Entry]]] = {}
+    for number, entry in enumerate(history):
+        if entry.kind in OF_ATTEMPTS:
+            attempt = entries.attempt_of(entry)
+            known = found.get(entry.node, [])
+            found[entry.node] = [
+                (place, other)
+                for place, other in known
+                if other.kind not in OF_ATTEMPTS or entries.attempt_of(other) == attempt
+            ]  # if it ran again, what was saved of the earlier output does not count
+            found[entry.node].append((number, entry))
+        elif entry.kind in OF_NODES:
+            found.setdefault(entry.node, []).append((number, entry))
+        elif entry.kind == "dropped":
+            record = entries.record_of(entry, _nothing)
+            assert isinstance(record, records.Dropped)
+            for node in record.nodes:
+                found.pop(node, None)
+    return [entry for _, entry in sorted([each for known in found.values() for each in known], key=itemgetter(0))]
 
 
 def _nothing(reference: str) -> bytes:
@@ -210,10 +227,10 @@ class _Copying:
         """(node, attempt) → the attempt of the new run that counts as having made it."""
 
     def entry(self, entry: Entry) -> Entry:
-        if entry.kind == "saved":
-            _, attempt = entries.saved_part(entry)
+        if entry.kind in OF_ATTEMPTS:
             number = (EPOCH << EPOCH_BITS) + len(self._attempts) + 1
-            entry = entries.with_attempt(entry, self._attempts.setdefault((entry.node, attempt), number))
+            made_by = self._attempts.setdefault((entry.node, entries.attempt_of(entry)), number)
+            entry = entries.with_attempt(entry, made_by)
         if entry.blob is not None:
             entry = msgspec.structs.replace(entry, blob=self.copy(entry.blob))
         return entry
