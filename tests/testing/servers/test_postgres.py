@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,7 +72,7 @@ def test_a_missing_server_is_told_with_the_pip_line(monkeypatch: pytest.MonkeyPa
         PostgresServer()
 
 
-def test_the_server_ends_with_whoever_started_it() -> None:
+def test_the_server_ends_with_whoever_started_it_and_the_next_one_tidies_up() -> None:
     program = """
 import sys
 from onceflow.testing.servers.postgres import PostgresServer
@@ -92,4 +91,7 @@ sys.stdin.read()
             assert select.select([server], [], [], 60)[0]
         finally:
             os.close(server)
-            shutil.rmtree(folder)
+    place = Path(folder).parent
+    assert Path(folder).exists()
+    postgres.remove_left(place)
+    assert not Path(folder).exists()

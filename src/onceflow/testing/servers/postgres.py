@@ -8,12 +8,14 @@ not run as root, so root starts it as another user that exists anyway, and who o
 be able to reach the programs: where it is not, because they lie in somebody's private folder, they are copied.
 
 The server ends with whoever started it, even if that is killed: the kernel tells it of the death of the thread that it
-was started from. Its port is closed to strangers by a password.
+was started from. What a killed one leaves on disk, the next one removes. Its port is closed to strangers by a password.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import importlib.util
 import os
 import secrets
@@ -46,6 +48,9 @@ USER = "onceflow"
 
 PREFIX = "onceflow-postgres-"
 """Of temporary folders."""
+
+LOCK = "lock"
+"""The file in such a folder that is locked as long as somebody has use for it."""
 
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2**30
@@ -95,7 +100,11 @@ class PostgresServer:
         """The thread that the server is a child of. It lives as long as this object is open."""
         self._databases = 0
         self._password = secrets.token_hex(16)
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=None if durable else _memory()))
+        place = None if durable else _memory()
+        remove_left(Path(place or tempfile.gettempdir()))
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._copied: Path | None = None
         """Programs that had to be copied. Nothing can be executed where memory is used as a disk."""
         self.port = 0
@@ -182,6 +191,9 @@ class PostgresServer:
             self.stop("crash")
         finally:
             self._starter.shutdown()
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
             shutil.rmtree(self.folder, ignore_errors=True)
             if self._copied is not None:
                 shutil.rmtree(self._copied, ignore_errors=True)
@@ -206,7 +218,7 @@ class PostgresServer:
         if self._user is None or all(_is_open_to_all(folder) for folder in (programs, *programs.parents)):
             return programs
         installed = programs.resolve().parent
-        self._copied = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._copied = Path(tempfile.mkdtemp(prefix="onceflow-programs-"))
         self._copied.chmod(0o755)
         copy = self._copied / installed.parent.name / installed.name
         shutil.copytree(installed, copy, symlinks=True)
@@ -284,6 +296,28 @@ def _candidates() -> Iterator[Path]:
     program = shutil.which("postgres")
     if program is not None:
         yield Path(program).resolve().parent
+
+
+def remove_left(place: Path) -> None:
+    """Removes what servers have left there whose starter was killed."""
+    for folder in place.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # somebody else's, or somebody else is quicker
+            if _is_left(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:  # it is just being made
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock)
+    return True
 
 
 def free_port() -> int:
