@@ -538,6 +538,31 @@ def test_a_loop_with_failing_items_survives_every_crash() -> None:
     crash_everywhere(scenario)
 
 
+@task(can_rollback=True)
+def enter_both(x: int) -> list[int]:
+    return for_each(enter, [x, x + 10], chunk=2)
+
+
+def test_loops_inside_loops_survive_every_crash() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        global world
+        world = Ledger()
+        assert engine.run(for_each(enter_both, range(2), chunk=2)) == [[0, 10], [1, 11]]
+        world.assert_holds(*[f"item {n}" for n in (0, 10, 1, 11)])
+
+    crash_everywhere(scenario)
+
+
+def test_a_loop_behind_one_that_can_be_taken_back_survives_every_crash() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        global world
+        world = Ledger()
+        assert engine.run(for_each(enter, for_each(book, range(2)), spawn_limit=1)) == [0, 1]
+        world.assert_holds("item 0", "item 1", "room 0", "room 1")
+
+    crash_everywhere(scenario)
+
+
 def test_items_that_can_be_taken_back_are_tasks_of_their_own(memory: MemoryEngine) -> None:
     global world
     world = Ledger()
