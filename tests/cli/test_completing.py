@@ -41,7 +41,7 @@ def test_an_unknown_shell_is_wrong_usage(onceflow):
 
 
 def test_verbs_are_completed(onceflow):
-    assert complete(onceflow, "re") == ["resume", "retry"]
+    assert complete(onceflow, "re") == ["rerun", "resume", "retry"]
     assert complete(onceflow, "") == list(VERBS)
 
 
