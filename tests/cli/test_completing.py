@@ -77,4 +77,4 @@ def test_the_script_works_in_bash(tmp_path):
     """
     environment = {**ENVIRONMENT, "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=LONG)
-    assert done.stdout == "resume retry\n"
+    assert done.stdout == "rerun resume retry\n"
