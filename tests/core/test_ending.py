@@ -101,3 +101,10 @@ def test_a_scope_that_does_not_exist_is_illegal():
     attempt = drive.running["a"]
     with pytest.raises(IllegalEvent):
         drive.tell(events.Ends("a", attempt, 1, 1))
+
+
+def test_a_graph_that_waits_for_being_tried_again_does_not_open_if_the_one_around_it_ends():
+    drive = inside("e kept; o kept; n default e o", "a kept; c kept a")
+    drive.ends("e/a", 1, again=True)
+    drive.ends("o", 0, failed=-1)
+    assert drive.elapse("e") == []

@@ -84,6 +84,7 @@ class Ending(Handling):
         return (row for row in self.rows.values() if row.scope.is_in(scope))
 
     def _close(self, scope: Scope, groups: list[Scope]) -> None:
+        self._pausing = {attempt: other for attempt, other in self._pausing.items() if not other.is_in(scope)}
         for row in self._rows_in(scope):
             row.scope.closed = True
             taken_back = any(row.scope.is_in(group) for group in groups)
