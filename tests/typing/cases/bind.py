@@ -112,8 +112,8 @@ def options_keep_the_types() -> None:
     assert_type(changed(1), str)
     assert_type(fetch.options(retry=3).bind("a"), bytes)
     changed.bind("a")  # E: arg-type
-    label.options(checkpoint="yes")  # E: arg-type
-    label.options(chekpoint=True)  # E: call-arg
+    label.options(checkpoint="yes")  # E: call-overload
+    label.options(chekpoint=True)  # E: call-overload
 
 
 def decorators_know_their_options() -> None:

@@ -126,7 +126,7 @@ def _state(row: Row, run: Run, insight: Insight | None) -> tuple[TaskState, Look
         return "undoing", undoing, reasons.of_undo(row, insight)
     match row.state:
         case "done":
-            return "done", None, ""
+            return "done", None, "its graph ended before it ran" if row.abandoned else ""
         case "waiting":
             return "waiting" if row.missing else "ready", None, reasons.of_waiting(row, run)
         case "running":
