@@ -62,6 +62,8 @@ class Starting(Turns):
         if self._stalled:
             self._held.append(row)
             return False
+        if row.uncommitted:
+            return False
         if row.node.takes and self._is_in_use(row):
             self._takers.append(row)
             return False
