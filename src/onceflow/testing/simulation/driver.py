@@ -658,6 +658,9 @@ class Driver:
         before = self.rows
         self.structure = self.structure.without(expanders)
         self.rows = {id: before[id] for id in self.structure.nodes}
+        self.closing = {
+            expander: None for expander in self.closing if not expander or expander in self.structure.graphs
+        }
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
 
