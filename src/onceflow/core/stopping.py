@@ -143,10 +143,7 @@ class Stopping(Recovery):
         if self._undo_all:
             return self._kept + [row.id for row in standing]
         groups = self._failed_groups()
-        forgotten = [
-            id for id in self._kept if any(id.startswith((f"{g.expander}/", f"{g.expander}~")) for g in groups)
-        ]
-        return forgotten + [row.id for row in standing if any(row.scope.is_in(group) for group in groups)]
+        return [row.id for row in standing if any(row.scope.is_in(group) for group in groups)]
 
     def _failed_groups(self) -> list[Scope]:
         """The outermost transactions in which something failed for good."""

@@ -201,7 +201,9 @@ class Checker:
         if record.final and driver.on_failure == "undo":
             self._staying = None
         elif record.final and driver.appended.cancelled is None:
-            self._staying = (driver.epoch, _finished_effects(driver))
+            groups = driver.groups & driver.rows.keys()
+            taken_back = {node for group in groups for node in driver.structure.inside(group)}
+            self._staying = (driver.epoch, _finished_effects(driver) - taken_back)
 
     def _judge_save(self, driver: Driver, record: records.Saved, attempt: Attempt) -> None:
         node = record.node
@@ -364,10 +366,6 @@ class Checker:
         """2.8: without undo, what was finished stays. (A crash may have taken what was not saved.)"""
         if finish.status in ("failed", "cancelled") and self._staying is not None:
             epoch, effects = self._staying
-            groups = self._failed_groups(driver) | driver.groups
-            effects -= {
-                node for node in effects if node.startswith(tuple(f"{g}{mark}" for g in groups for mark in "/~"))
-            }
             gone = effects - driver.world.undoable.keys()
             if epoch == driver.epoch and gone:
                 raise Violation(f"{finish}, but {sorted(gone)} was undone although nobody asked for it")
