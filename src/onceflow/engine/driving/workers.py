@@ -436,16 +436,16 @@ class Workers:
             found[place] = ActorIn(instance.id, use == "take")
         return found
 
-    def _frozen(self, token: int, version: Version) -> tuple[bytes | Place | Live, ActorOptions]:
-        """What an actor is restored from, and the options of its class."""
+    def _frozen(self, token: int, version: Version) -> tuple[bytes | Place | Live, ActorOptions, object]:
+        """What an actor is restored from, the options of its class, and what has to be held meanwhile."""
         snapshot = version.snapshot
         if snapshot is None:
             raise _Lost
         if isinstance(snapshot, bytes):
-            return snapshot, options_in(snapshot)
+            return snapshot, options_in(snapshot), None
         place = self._place(token, snapshot)
         found = self._opened[token][-1] if isinstance(snapshot, Blob) else snapshot
-        return place, options_in(found.map())
+        return place, options_in(found.map()), found
 
     def _find_buffers(self, driver: Driver, template: Template) -> list[bytes | Place]:
         """Where the large buffers of arguments are: they were stored when the run was submitted. Those of a graph that

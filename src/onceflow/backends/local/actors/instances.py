@@ -43,6 +43,9 @@ class Instances:
         """Actor → the job that it lives in, until that has ended."""
         self._actors: dict[int, str] = {}
         """The same the other way round."""
+        self._held: dict[int, object] = {}
+        """Job that a restored actor lives in → what it was restored from: the job that wanted it may be over before its
+        process is there."""
         self._let_go: deque[str] = deque()
         """Those that nobody needs any more."""
         self._made: dict[int, list[Instance]] = {}
@@ -62,13 +65,14 @@ class Instances:
         self._made.setdefault(wish.token, []).append(made)
 
     def use(
-        self, token: int, version: Version, content: Callable[[], tuple[bytes | Place | Live, ActorOptions]]
+        self, token: int, version: Version, content: Callable[[], tuple[bytes | Place | Live, ActorOptions, object]]
     ) -> Instance:
-        """The actor of a version, for a job: the one that lives, or one that is restored from this content."""
+        """The actor of a version, for a job: the one that lives, or one that is restored from this content: where it
+        is, the options of its class, and what has to be held for as long as somebody may read it."""
         instance = version.instance
         if instance is None or instance.dead:
             name = f"{os.getpid()}-{secrets.token_hex(12)}"
-            snapshot, options = content()
+            snapshot, options, held = content()
             with wire.listen(name) as listener:
                 instance = self._start(
                     name,
@@ -79,6 +83,7 @@ class Instances:
                     memory=options.memory,
                     snapshot=snapshot,
                 )
+            self._held[self._tokens[name]] = held
             self.restored += 1
             version.instance = instance
             instance.version = weakref.ref(version)
@@ -108,6 +113,7 @@ class Instances:
     def host_ended(self, token: int) -> None:
         name = self._actors.pop(token)
         del self._tokens[name]
+        self._held.pop(token, None)
         instance = self._alive.pop(name, None)
         if instance is not None:
             instance.dead = True
