@@ -20,6 +20,9 @@ from typing import Any
 from onceflow.core.committing import Committing
 from onceflow.core.rows import Row
 
+UNREAD = ("waiting", "backoff", "handled")
+"""States of rows that may yet read, or read again, what is above them."""
+
 
 class Taking(Committing):
     """Knows which versions are in use, and takes them away."""
@@ -35,7 +38,7 @@ class Taking(Committing):
             for reader in readers_of(parent, part):
                 if reader.state == "running":
                     return True
-                if not parent.checkpoint and reader.state in ("waiting", "backoff") and not descends(reader, row):
+                if not parent.checkpoint and reader.state in UNREAD and not descends(reader, row):
                     return True
         return False
 
