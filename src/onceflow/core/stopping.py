@@ -146,7 +146,7 @@ class Stopping(Recovery):
         return [row.id for row in standing if any(row.scope.is_in(group) for group in groups)]
 
     def _failed_groups(self) -> list[Scope]:
-        """The outermost transactions in which something failed for good. Who cancels a run says himself what is undone."""
+        """The outermost transactions in which something failed for good. Who cancels a run says what is undone."""
         if self._stopping == "cancelled":
             return []
         groups: dict[Scope, None] = {}
