@@ -59,7 +59,7 @@ class Recovery(Undoing):
                 continue
             if cause is None and not row.repeatable:
                 cause = row
-            if cause is not None and cause is not row and (row.effect == "irrevocable" or row.committed):
+            if cause is not None and cause is not row and _is_for_good(row):
                 raise BrokenPromise(row.id, cause.id)
             if row in tainted:
                 continue
@@ -173,6 +173,11 @@ class Recovery(Undoing):
         row.visible = row.inferred = row.reproducible = row.doomed = False
         row.abandoned = False
         forget_handling(row)
+
+
+def _is_for_good(row: Row) -> bool:
+    """Whether something was done that cannot be taken back. What a handler put in its place never began."""
+    return (row.effect == "irrevocable" and row.begun) or (row.committed and not row.abandoned)
 
 
 def readable_attempt(row: Row) -> int | None:
