@@ -93,7 +93,7 @@ class Loading(Ending):
                 for row in self._known([node]):
                     row.failures = failures
                 if final:
-                    self._failed[node] = None
+                    self._failed[node] = self.rows[node].scope if node in self.rows else None
                     self._stopping = self._stopping or "failed"
                     self._undo_all = self._undo_all or self.on_failure == "undo"
             case records.Again(node, failures):

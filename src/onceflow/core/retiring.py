@@ -35,8 +35,8 @@ class Retiring(Settling):
         """Rows that stay because one of their readers might be dropped."""
         self._retained: dict[Scope, list[Row]] = {}
         """Transaction that may still fail → rows in it that would otherwise be released or forgotten."""
-        self._kept: list[str] = []
-        """Ids of forgotten rows whose effects were undoable."""
+        self._kept: list[tuple[str, Scope]] = []
+        """Ids and scopes of forgotten rows whose effects were undoable."""
 
     def _retire_rows(self) -> None:
         """Work off the agenda of rows that became settled together with all their consumers."""
@@ -108,7 +108,7 @@ class Retiring(Settling):
     def _forget(self, row: Row) -> None:
         row.retired = True
         if row.effect == "undoable" and row.begun:
-            self._kept.append(row.id)
+            self._kept.append((row.id, row.scope))
         for consumer, _, _ in row.consumers:
             consumer.unretired -= 1
             if consumer.unretired == 0:

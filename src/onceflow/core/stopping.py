@@ -28,7 +28,8 @@ class Stopping(Recovery):
         """Take back what can be taken back before the run ends."""
         self._undoing_all = False
         """The recovery under way does that."""
-        self._failed: dict[str, None] = {}
+        self._failed: dict[str, Scope | None] = {}
+        """Nodes that failed for good → where: their rows may be forgotten before the run ends."""
         self._gave_up: set[Row] = set()
         self._were_parked: set[str] = set()
         """Loaded with these nodes parked."""
@@ -59,7 +60,7 @@ class Stopping(Recovery):
             self._fail(row)
 
     def _fail(self, row: Row) -> None:
-        self._failed[row.id] = None
+        self._failed[row.id] = row.scope
         self._undo_all = self._undo_all or self.on_failure == "undo"
         self._stop("failed")
 
@@ -139,20 +140,19 @@ class Stopping(Recovery):
         return list(rows)
 
     def _kept_effects(self) -> list[str]:
-        standing = [row for row in self.rows.values() if row.effect == "undoable" and row.begun]
+        rows = [row for row in self.rows.values() if row.effect == "undoable" and row.begun]
+        standing = self._kept + [(row.id, row.scope) for row in rows]
         if self._undo_all:
-            return self._kept + [row.id for row in standing]
+            return [id for id, _ in standing]
         groups = self._failed_groups()
-        return [row.id for row in standing if any(row.scope.is_in(group) for group in groups)]
+        return [id for id, scope in standing if any(scope.is_in(group) for group in groups)]
 
     def _failed_groups(self) -> list[Scope]:
         """The outermost transactions in which something failed for good. Who cancels a run says what is undone."""
         if self._stopping == "cancelled":
             return []
         groups: dict[Scope, None] = {}
-        for id in self._failed:
-            row = self.rows.get(id)
-            scope = None if row is None else row.scope
+        for scope in self._failed.values():
             outermost: Scope | None = None
             while scope is not None:
                 if scope.node is not None and scope.node.options.transaction:

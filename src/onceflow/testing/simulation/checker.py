@@ -264,8 +264,14 @@ class Checker:
             raise Violation(f"the recovery takes {shape.names(too_many)}, which nothing requires")
 
     def _failed_groups(self, driver: Driver) -> set[str]:
-        failed = driver.appended.failed & driver.rows.keys()
-        return {group for node in failed if (group := driver.structure.transaction_around(node)) is not None}
+        groups: set[str | None] = set()
+        for failed in driver.appended.failed:
+            node = failed
+            while node not in driver.rows and "/" in node:  # the graph that it was in has been dropped
+                node = node.rpartition("/")[0]
+            if node in driver.rows:
+                groups.add(driver.structure.transaction_around(node))
+        return {group for group in groups if group is not None}
 
     def judge_vanished(self, driver: Driver, nodes: Set[str]) -> None:
         """2.9: the nodes of a nested graph went with their expander. Nothing of them may be left."""
