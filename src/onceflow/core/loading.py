@@ -134,6 +134,7 @@ class Loading(Ending):
         if record.refs or (row.refs is not None and record.attempt != row.attempt):
             self._describe(row, record.refs, told=True)
         row.saved |= 1 << record.part
+        self._force(row)  # whatever it declares: who saves a part is to be saved as a whole
         if row.saved & row.node.every_part and not row.handled:  # else not yet known whether it returned a graph
             row.repeatable = row.node.options.repeatable
         row.attempt = record.attempt
