@@ -149,6 +149,12 @@ def test_the_tests_of_an_example_pass(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_training_gives_the_same_weights_whatever_is_saved(tmp_path: Path) -> None:
+    selective, none = (output_of(tmp_path, "training.py", mode) for mode in ("selective", "none"))
+    assert re.fullmatch(r"selective: the weights are [0-9a-f]{16}\n", selective)
+    assert none == selective.replace("selective", "none")
+
+
 def test_every_example_is_tested() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")} | {
         path.parent.name for path in EXAMPLES.glob("*/__main__.py")
@@ -160,6 +166,7 @@ def test_every_example_is_tested() -> None:
         "ml_pipeline.py",
         "nightly_report.py",
         "test_trip_booking.py",
+        "training.py",
         "travel",
         "trip_booking.py",
     }

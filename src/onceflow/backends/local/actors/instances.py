@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import secrets
 import time
 import weakref
 from collections import deque
@@ -71,7 +70,7 @@ class Instances:
         is, the options of its class, and what has to be held for as long as somebody may read it."""
         instance = version.instance
         if instance is None or instance.dead:
-            name = f"{os.getpid()}-{secrets.token_hex(12)}"
+            name = f"{os.getpid()}-{os.urandom(12).hex()}"
             snapshot, options, held = content()
             with wire.listen(name) as listener:
                 instance = self._start(

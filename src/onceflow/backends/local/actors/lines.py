@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import threading
 from collections import deque
@@ -195,7 +194,7 @@ class SocketActors:
         return line.ref
 
     def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ActorRef[Any]:
-        name = f"{os.getpid()}-{secrets.token_hex(12)}"
+        name = f"{os.getpid()}-{os.urandom(12).hex()}"
         ask = cast("AsksForHosts", context.link())
         with wire.listen(name) as listener:
             ask.ask_for_host(name, self._token, kind, listener)
