@@ -39,7 +39,7 @@ class Expanding(Starting):
         scope.ends_with(sink)
         if tail and scope is not outer:
             outer.ends_with(None, scope)
-        sink.checkpoint = sink.checkpoint or expander.checkpoint
+        sink.checkpoint = sink.checkpoint or (expander.checkpoint and not expander.forced)
         sink.exported, expander.exported = expander.exported, False
         _hand_over(expander, sink)
         for row, node in zip(rows, graph.nodes, strict=True):
