@@ -248,3 +248,20 @@ def test_a_long_chain_that_settles_as_one_group_is_looked_at_once():
     for n in range(20_000):
         drive.complete(f"p{n}")
     assert drive.complete("z")[-1] == "finish succeeded"
+
+
+def test_what_is_dropped_keeps_nobody_waiting_for_what_it_waited_for_itself():
+    """While `g` is to be dropped, `b` looks for what keeps it from being settled: that is `g`, and not what `g` waited
+    for before, which was `b`."""
+    drive = begun("b loose; f kept b; h default f; c undoable; g kept b c; z pure h g")
+    drive.finish("b", "f", "c", "g")
+    drive.save("g")
+    drive.run.handle(events.Lost((("c", 0),)))
+    drive.run.handle(events.Saved("f", 0, drive.run.rows["f"].attempt))
+    (undo,) = [row.undo.attempt for row in drive.run.rows.values() if row.undo is not None]
+    drive.run.handle(events.Undone("c", undo))
+    for node in ("c", "g"):
+        attempt = drive.run.rows[node].attempt
+        drive.run.handle(events.Finished(node, attempt))
+        drive.run.handle(events.Saved(node, 0, attempt))
+    assert drive.run.rows["h"].state == "running"

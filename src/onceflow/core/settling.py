@@ -269,8 +269,13 @@ def _plain_obstacle(mark: Mark) -> Mark | None:
 
 def _blame(mark: Mark, obstacle: Mark) -> None:
     """Remember the obstacle, or better what it waits for itself if it will always wait for that: what a repeatable or a
-    saved row requires of its parents never changes, so the chain can be shortened there."""
-    while obstacle.why is not None and (obstacle.about_quiet or obstacle.row.saved == obstacle.row.every_part):
+    saved row requires of its parents never changes, so the chain can be shortened there. (Not at a row that is about to
+    be dropped: what it waited for is not what keeps it now.)"""
+    while (
+        obstacle.why is not None
+        and obstacle.open
+        and (obstacle.about_quiet or obstacle.row.saved == obstacle.row.every_part)
+    ):
         obstacle = obstacle.why
     mark.why = obstacle
     if obstacle is not NEVER:
