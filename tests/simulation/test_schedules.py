@@ -11,7 +11,7 @@ from onceflow.core import commands, events, records
 from onceflow.testing.simulation import Caught, Settings, Simulation, play, simulate_many
 from onceflow.testing.simulation.scenarios import random_graph
 
-BLOCK = 2_000
+BLOCK = 1_000
 LONG_BLOCK = 12_500
 
 
