@@ -72,12 +72,12 @@ def shown(frame: Paused) -> dict[str, str]:
 
 def short(value: Any, depth: int = DEEPEST) -> str:
     kind = type(value)
+    if kind in _PLAIN:
+        return repr(value)
     if kind is int:
         return repr(value) if -BIG < value < BIG else f"int of {value.bit_length()} bits"
     if kind is str or kind is bytes:
         return repr(value) if len(value) <= LONGEST else f"{value[:LONGEST]!r}…"
-    if kind in _PLAIN:
-        return repr(value)
     if kind in _CONTAINERS:
         return _container(value, depth)
     if isinstance(value, Op):

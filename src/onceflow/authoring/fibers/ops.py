@@ -21,6 +21,14 @@ class Op:
         self.kwargs = kwargs
         self.label = label
 
+    def parts(self) -> tuple[Any, ...]:
+        """What a snapshot keeps of the operation for which its fiber waits."""
+        return self.name, self.args, self.kwargs, self.label
+
+    @classmethod
+    def of(cls, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], label: str | None) -> Op:
+        return cls(name, *args, label=label, **kwargs)
+
     def __await__(self) -> Generator[Op, Any, Any]:
         return (yield self)
 

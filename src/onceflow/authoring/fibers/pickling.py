@@ -31,9 +31,12 @@ from types import (
 from typing import Any
 
 from onceflow.authoring.fibers import definitions, exceptions, frames, nodes, rebuilding, sources
+from onceflow.authoring.fibers.ops import Op
 from onceflow.errors import BadSnapshot
 
 PROTOCOL = 5
+NOTHING_MORE = pickle.dumps(None, PROTOCOL)
+"""Ends a snapshot."""
 
 
 class Unsaveable(Exception):
@@ -43,6 +46,7 @@ class Unsaveable(Exception):
 class FiberPickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO, chain: Sequence[frames.Paused] = (), *, full: bool) -> None:
         super().__init__(file, PROTOCOL)
+        self._file = file
         self._chain = {id(frame.routine): index for index, frame in enumerate(chain)}
         self.full = full
         """Whether variables that nobody can read any more are saved too."""
@@ -58,14 +62,16 @@ class FiberPickler(pickle.Pickler):
     def dump_chain(self, chain: Sequence[frames.Paused]) -> None:
         """The frames of a fiber, innermost first: what they are, then what is in them, then the contents of cells."""
         self.dump([_what(frame) for frame in chain])
-        self.dump(([_state(frame, self.full) for frame in chain], chain[0].awaited))
+        awaited = chain[0].awaited
+        awaited = awaited.parts() if type(awaited) is Op else awaited
+        self.dump(([_state(frame, self.full) for frame in chain], awaited))
         self._dump_contents()
 
     def _dump_contents(self) -> None:
         while self._cells:
             cells, self._cells = self._cells, []
             self.dump([(cell, cell.cell_contents) for cell in cells if _filled(cell)])
-        self.dump(None)
+        self._file.write(NOTHING_MORE)
 
     def reducer_override(self, value: Any) -> Any:
         self.last = value
@@ -204,9 +210,12 @@ def loads(data: bytes, allow: Iterable[type] | None, loading: rebuilding.Loading
     for what in unpickler.load():
         loading.chain.append(rebuilding.frame(*what))
     states, awaited = unpickler.load()
+    awaited = Op.of(*awaited) if type(awaited) is tuple else awaited
     for routine, state in zip(loading.chain, states, strict=True):
         rebuilding.set_frame(routine, (*state, awaited))
         awaited = routine
+    if file.tell() + len(NOTHING_MORE) == len(data):
+        return loading.chain
     while (contents := unpickler.load()) is not None:
         for cell, content in contents:
             cell.cell_contents = content
