@@ -71,7 +71,7 @@ class _Server:
 
     def serve(self) -> None:
         while True:
-            for descriptor, _ in self._poll.poll():
+            for descriptor, _ in wire.ready(self._poll):
                 if descriptor == self._listener.fileno():
                     self._accept()
                 elif (peer := self._peers.get(descriptor)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import threading
 from collections import deque
@@ -112,6 +113,8 @@ class SocketLine:
         try:
             self._connection = wire.connect(self.id)
             self._answers = wire.answers(self._connection)
+            self._poll = select.poll()
+            self._poll.register(self._connection, select.POLLIN)
             self._connection.send(encode(Hello(self._holder, self.exclusive)))
         except OSError as error:
             raise self._gone(error) from None
@@ -148,6 +151,7 @@ class SocketLine:
 
     def _receive(self) -> None:
         try:
+            wire.ready(self._poll)
             received = self._answers.receive()
         except OSError as error:
             raise self._gone(error) from None
