@@ -188,6 +188,14 @@ class Ending(Handling):
             sink, expander = expander, expander.expander
         return sink
 
+    def _advance_outcomes(self) -> None:
+        outcomes, self._outcomes = self._outcomes, []
+        for sink in outcomes:
+            if sink.fully_saved:
+                self._outcome_saved(sink)
+            else:
+                self._save_outcome(sink)
+
     def _save_outcome(self, sink: Row) -> None:
         assert sink.ends is not None
         self._append(records.Abandoned(sink.id, sink.attempt, sink.ends.expander))
@@ -235,21 +243,14 @@ class Ending(Handling):
         """Every begun undoable row in these scopes that nothing irrevocable stands on, and what has happened below."""
         inside = list(scopes)
         stood_on = self._stood_on()
-        rows: dict[Row, None] = {}
-        stack = [
+        return with_what_is_below(
             row
             for row in self.rows.values()
             if row.effect == "undoable"
             and row.begun
             and row not in stood_on
             and any(row.scope.is_in(scope) for scope in inside)
-        ]
-        while stack:
-            row = stack.pop()
-            if row not in rows:
-                rows[row] = None
-                stack.extend(consumer for consumer, _, _ in row.consumers if consumer.touched)
-        return list(rows)
+        )
 
     def _stood_on(self) -> set[Row]:
         """What begun irrevocable rows stand on now. (Later it may be less: what is saved can be made again.)"""
@@ -327,6 +328,18 @@ class Ending(Handling):
 def _is_under_way(row: Row) -> bool:
     """Whether the end of its scope has to wait for it. What it wrote to variables may be on its way."""
     return row.state == "running" or row.undo is not None or bool(row.writes and row.saving)
+
+
+def with_what_is_below(rows: Iterable[Row]) -> list[Row]:
+    """These rows and what has happened below them."""
+    found: dict[Row, None] = {}
+    stack = list(rows)
+    while stack:
+        row = stack.pop()
+        if row not in found:
+            found[row] = None
+            stack.extend(consumer for consumer, _, _ in row.consumers if consumer.touched)
+    return list(found)
 
 
 def is_transaction(scope: Scope) -> bool:

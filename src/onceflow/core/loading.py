@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from onceflow.core import commands, records
-from onceflow.core.ending import Ending
+from onceflow.core.concluding import Concluding
 from onceflow.core.graph import Graph
 from onceflow.core.recovery import readable_attempt
 from onceflow.core.rows import Nested, Row, Undo, forget_handling
@@ -19,7 +19,7 @@ from onceflow.core.sharing import Makers
 from onceflow.core.state import OnFailure, topological
 
 
-class Loading(Ending):
+class Loading(Concluding):
     """Replays records into rows, then takes stock of what that means."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

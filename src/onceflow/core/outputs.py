@@ -181,7 +181,7 @@ class Outputs(Sharing):
             if row.ends is None:
                 self._note_saved(row)
             else:
-                self._outcome_saved(row)
+                self._outcomes.append(row)
 
     def _let_nested_begin(self, nested: Nested) -> None:
         """The expander is saved, so the journal knows the graph."""
@@ -191,13 +191,5 @@ class Outputs(Sharing):
             if row.state == "done" and not row.doomed and not row.saving and not row.released:
                 self._ask_to_save(row)
             elif row.ends is not None and not row.saving:
-                self._save_outcome(row)
+                self._outcomes.append(row)
         self._ready.extend(row for row in nested.rows if row.missing == 0)
-
-    # -- outcomes that stand for graphs (`ending`) ---------------------------------------------------------------------
-
-    def _save_outcome(self, sink: Row) -> None:
-        raise NotImplementedError
-
-    def _outcome_saved(self, sink: Row) -> None:
-        raise NotImplementedError

@@ -5,7 +5,7 @@ randomness: the same events give the same commands. What an event means is decid
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
     state → settling → retiring → committing → taking → turns → starting → expanding → sharing → outputs → undoing
-    → recovery → stopping → handling → ending → loading → run
+    → recovery → stopping → handling → ending → concluding → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -85,7 +85,8 @@ class Run(Loading):
             return []
         while True:
             while (
-                self._reconsider
+                self._outcomes
+                or self._reconsider
                 or self._explore
                 or self._retirable
                 or self._suspects
@@ -93,6 +94,8 @@ class Run(Loading):
                 or self._ready
                 or self._eager
             ):
+                if self._outcomes:
+                    self._advance_outcomes()
                 if self._reconsider or self._explore:
                     self._work_off_marks()
                 if self._retirable:

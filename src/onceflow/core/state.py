@@ -56,6 +56,8 @@ class RunState:
         """Agenda: rows whose lost output is needed again."""
         self._suspects: list[Row] = []
         """Agenda: rows that may be lost and needed."""
+        self._outcomes: list[Row] = []
+        """Agenda: sinks whose outcome, given for their graph, can be saved now or has been."""
         self._held: list[Row] = []
         """Rows that could start but for `_stalled`."""
         self._stalled = False

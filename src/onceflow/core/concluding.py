@@ -1,0 +1,92 @@
+"""How a run ends (design 2.8): it succeeds, fails, is undone (a saga), or is cancelled.
+
+When a run that was stopped is quiet, and an undo of the whole was asked for, a last recovery takes back every begun
+undoable task that nothing irrevocable stands on, and all that descends from them; without one, the same for the
+transactions in which something failed.
+"""
+
+from __future__ import annotations
+
+from onceflow.core import commands, records
+from onceflow.core.ending import Ending, with_what_is_below
+from onceflow.core.rows import Row
+
+
+class Concluding(Ending):
+    """Says when a recovery, a closed scope or the run has come to its end."""
+
+    def _conclude(self) -> bool:
+        """Take the next step towards the end, if it is time. True if there may be another."""
+        if self.final is not None:
+            return False
+        if self._recovering:
+            if self._uncleared:
+                return False
+            if self._undoing_all:
+                self._append(records.Dropped(tuple(row.id for row in self._recovering)))
+                for row in self._recovering:
+                    self._emit(commands.Drop(row.id, self._attempt))
+                self._recovering.clear()
+            else:
+                self._end_recovery()
+                if self._stopping is None:
+                    self._resume_starts()
+            return True
+        if self._stopping is None:
+            if self._endings:
+                return self._advance_endings()
+            if self._succeeded():
+                self._finish("succeeded")
+            return False
+        if self._running or self._saving or self._undos or self._zombies:
+            return False
+        if not self._undoing_all:
+            self._undoing_all = True
+            rows = self._saga() if self._undo_all else self._group_saga(self._failed_groups())
+            if rows:
+                self._begin_recovery(rows)
+                return True
+        if self._stopping == "cancelled":
+            self._finish("cancelled")
+        else:
+            self._finish("undone" if self._undo_all and not self._kept_effects() else "failed")
+        return False
+
+    def _succeeded(self) -> bool:
+        if self._saving or self._undos:
+            return False
+        if not self.partial:
+            return self._sink is not None and self._sink.settled
+        return not self._running and all(row.foreign or row.state == "done" for row in self.rows.values())
+
+    def _saga(self) -> list[Row]:
+        """Every begun undoable row that nothing irrevocable stands on, and what has happened below them."""
+        self._cover_readers()
+        begun = [row for row in self.rows.values() if row.effect == "undoable" and row.begun and not row.covered]
+        return with_what_is_below(begun)
+
+    def _kept_effects(self) -> list[str]:
+        rows = [row for row in self.rows.values() if row.effect == "undoable" and row.begun]
+        standing = self._kept + [(row.id, row.scope) for row in rows]
+        if self._undo_all:
+            return [id for id, _ in standing]
+        groups = self._failed_groups()
+        return [id for id, scope in standing if any(scope.is_in(group) for group in groups)]
+
+    def _finish(self, status: commands.Status) -> None:
+        self.final = status
+        for row in self.rows.values():
+            if row.state == "running":  # made again for somebody who no longer needs it
+                self._emit(commands.Stop(row.id, row.attempt))
+        kept: list[str] = []
+        uncertain: list[str] = []
+        if status != "succeeded":
+            if self._undo_all or self._stopping == "failed":
+                kept = self._kept_effects()
+            uncertain = [
+                row.id
+                for row in self.rows.values()
+                if row.effect == "irrevocable" and row.begun and row.state != "done"
+            ]
+        self._append(records.Finished(status))
+        self._emit(commands.Finish(status, tuple(self._failed), tuple(kept), tuple(uncertain)))
