@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onceflow.cli import exits, selecting, targets
-from onceflow.cli.kinds import AGE, PAIR, TEXT
+from onceflow.cli.kinds import TEXT
 from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, output_option
 
 if TYPE_CHECKING:
@@ -17,16 +17,7 @@ if TYPE_CHECKING:
 
 @click.command
 @targets.arguments
-@click.option("--name", type=TEXT, metavar="N", help="Which piece of work this is: the same name is never done twice.")
-@click.option("--on-failure", type=click.Choice(["keep", "undo"]), default="keep", help="What becomes of a failed run.")
-@click.option("--timeout", type=AGE, metavar="AGE", help="How long the run may take: 90s, 30m, 12h.")
-@click.option(
-    "--meta",
-    type=PAIR,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Something to find it by later. JSON, or else a text.",
-)
+@targets.run_options
 @output_option()
 @common
 def run(
@@ -68,7 +59,7 @@ def run(
 )
 @click.option("--as", "target", type=TEXT, metavar="MODULE:WORKFLOW", help="Run this, and reuse what is the same.")
 @targets.values
-@click.option("--name", type=TEXT, metavar="N", help="Which piece of work this is: the same name is never done twice.")
+@targets.name_option
 @output_option()
 @common
 def rerun(

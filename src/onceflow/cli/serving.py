@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onceflow.cli import exits, targets
-from onceflow.cli.kinds import AGE, PAIR, TEXT
+from onceflow.cli.kinds import AGE
 from onceflow.cli.running import print_result
 from onceflow.cli.session import Session, as_duration, as_time, common, only_results_on_stdout, output_option
 
@@ -136,16 +136,7 @@ def engines(session: Session) -> int:
 
 @click.command
 @targets.arguments
-@click.option("--name", type=TEXT, metavar="N", help="Which piece of work this is: the same name is never done twice.")
-@click.option("--on-failure", type=click.Choice(["keep", "undo"]), default="keep", help="What becomes of a failed run.")
-@click.option("--timeout", type=AGE, metavar="AGE", help="How long the run may take: 90s, 30m, 12h.")
-@click.option(
-    "--meta",
-    type=PAIR,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Something to find it by later. JSON, or else a text.",
-)
+@targets.run_options
 @click.option("--wait", "waits", is_flag=True, help="Wait until it has ended, and print its result.")
 @common
 def submit(

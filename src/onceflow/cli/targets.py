@@ -18,7 +18,7 @@ import msgspec
 from onceflow.authoring.tasks import AnyTask
 from onceflow.authoring.workflows import Workflow
 from onceflow.cli.exits import Wrong
-from onceflow.cli.kinds import TEXT
+from onceflow.cli.kinds import AGE, PAIR, TEXT
 from onceflow.errors import OnceflowError
 
 Target = Workflow[..., Any] | AnyTask[..., Any]
@@ -41,6 +41,31 @@ def values(verb: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME=VALUE",
             help="An argument: JSON, or else a text. May be given many times; counts more than --input.",
         ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+name_option = click.option(
+    "--name", type=TEXT, metavar="N", help="Which piece of work this is: the same name is never done twice."
+)
+
+
+def run_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """What can be said of a new run: `name`, `on_failure`, `timeout`, `meta`."""
+    for option in (
+        click.option(
+            "--meta",
+            type=PAIR,
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Something to find it by later. JSON, or else a text.",
+        ),
+        click.option("--timeout", type=AGE, metavar="AGE", help="How long the run may take: 90s, 30m, 12h."),
+        click.option(
+            "--on-failure", type=click.Choice(["keep", "undo"]), default="keep", help="What becomes of a failed run."
+        ),
+        name_option,
     ):
         verb = option(verb)
     return verb

@@ -52,6 +52,24 @@ class Known(msgspec.Struct, frozen=True):
     entries: int
     """How many there are: the place of the next one."""
 
+    def columns(self) -> tuple[int | float | str | None, ...]:
+        """Of a row of the table of runs."""
+        row = self.row
+        return (
+            self.number,
+            row.id,
+            row.name,
+            row.workflow,
+            row.status,
+            row.epoch,
+            row.owner,
+            row.digest,
+            row.created,
+            row.updated,
+            row.metadata,
+            row.due,
+        )
+
 
 class Rows:
     """Runs by id and by name."""

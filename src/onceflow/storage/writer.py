@@ -211,7 +211,7 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
     size = 0
     for runs in schema.in_statements(list(changes.runs.values())):
         statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 12, schema.OVER_OLD_RUNS)
-        connection.execute(statement, [column for known in runs for column in _of_run(known)])
+        connection.execute(statement, [column for known in runs for column in known.columns()])
     for definitions in schema.in_statements(list(changes.definitions.items())):
         statement = schema.of_rows(schema.WRITE_DEFINITIONS, len(definitions), 3)
         values = [column for number, run in definitions for column in (number, run.graph, run.settings)]
@@ -255,24 +255,6 @@ def _write_schedule(connection: sqlite3.Connection, request: OfSchedule) -> None
         connection.execute(schema.ADVANCE_SCHEDULE, row)
     else:
         connection.execute(schema.WRITE_SCHEDULE, row | {"definition": request.definition})
-
-
-def _of_run(known: Known) -> tuple[int | float | str | None, ...]:
-    row = known.row
-    return (
-        known.number,
-        row.id,
-        row.name,
-        row.workflow,
-        row.status,
-        row.epoch,
-        row.owner,
-        row.digest,
-        row.created,
-        row.updated,
-        row.metadata,
-        row.due,
-    )
 
 
 def _size(entry: Entry) -> int:

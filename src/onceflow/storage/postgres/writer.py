@@ -276,7 +276,7 @@ def _statements(changes: Changes) -> tuple[list[Statement], int]:
         made += [(statement, (list(changes.deleted),)) for statement in schema.DELETE_RUNS]
     new = [known for number, known in changes.runs.items() if number in changes.definitions]
     if new:
-        made.append((schema.CREATE_RUNS, _columns([_of_run(known) for known in new])))
+        made.append((schema.CREATE_RUNS, _columns([known.columns() for known in new])))
         definitions = [(number, run.graph, run.settings) for number, run in changes.definitions.items()]
         made.append((schema.WRITE_DEFINITIONS, _columns(definitions)))
     changed = [known for number, known in changes.runs.items() if number not in changes.definitions]
@@ -318,24 +318,6 @@ def _of_entries(changes: Changes) -> tuple[list[Any], ...]:
         [entry.body for _, _, entry in entries],
         [entry.value for _, _, entry in entries],
         [entry.blob for _, _, entry in entries],
-    )
-
-
-def _of_run(known: Known) -> tuple[Any, ...]:
-    row = known.row
-    return (
-        known.number,
-        row.id,
-        row.name,
-        row.workflow,
-        row.status,
-        row.epoch,
-        row.owner,
-        row.digest,
-        row.created,
-        row.updated,
-        row.metadata,
-        row.due,
     )
 
 
