@@ -5,6 +5,12 @@
 - `inputs`: what attempts and undos read
 - `outputs`: the values of a run: those in memory, and where the saved ones are
 - `saving`: what is written for it, once for all who hold it
+- `guards`: which handlers go with an attempt
+- `delays`: what is tried again, and when
+- `limits`: tasks that run out of time
+- `waiting`: nodes that wait for an event or a moment
+- `variables`: what tasks write to variables
+- `actors`: versions of actors, and the processes that have them
 - `entries`: records of core ↔ entries of the journal
 - `measuring`: what attempts took, as entries of the journal
 - `history`: a run as the journal has it

@@ -27,15 +27,17 @@ from onceflow.core.run import Run
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import ahead, entries
 from onceflow.driver.actors import Instance, Version
+from onceflow.driver.delays import Delays
 from onceflow.driver.guards import Guards, failures_around
 from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
+from onceflow.driver.limits import Limits
 from onceflow.driver.measuring import Measurements
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
 from onceflow.driver.saving import Save, Saving
 from onceflow.driver.variables import Variables
 from onceflow.driver.waiting import Waits
 from onceflow.driver.work import Host, Store, Work
-from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted, TaskTimedOut
+from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
 from onceflow.values import packing
 from onceflow.values.answers import THE_TASK, Answer
@@ -127,8 +129,6 @@ class Driver:
         self.finished_attempts = 0
         self.limit: float | None = None
         """When the run has run out of time, in seconds since 1970, if it has a limit."""
-        self.retries: dict[str, float] = {}
-        """Node → when what raised, its attempt or its undo, is tried again, in seconds since 1970."""
         self._host = host
         self._store = store
         self._opening = list(opening)
@@ -137,12 +137,10 @@ class Driver:
         self._saving = Saving(self, host, store, self._outputs, self._inputs, blobs)
         self._changing = Variables(self, host, self._saving, variables)
         self._waits = Waits(self, host, deadlines, taken)
+        self._limits = Limits(self, host, since)
+        self.delays = Delays(self, host, due, delays)
         self.raised_last = failed or {}
         """Node → what it raised last."""
-        self._due = due or {}
-        """Node → when its next attempt may start. Of those that wait for it, or will when they are undone."""
-        self._since = since or {}
-        """Node → when its `total_timeout` began to run, in seconds since 1970, until it is done."""
         self.annotations = annotations or {}
         """Node → what it told about itself (`values.metadata`), if it has finished. Of tasks of returned graphs, which
         may be many, no longer than their output is in memory; the journal has it with what is saved."""
@@ -168,18 +166,11 @@ class Driver:
         """What was started last, if it has no effect and nothing was foreseen behind it."""
         self._private: set[int] = set()
         """Attempts whose outputs are for undos only."""
-        self._timers = 0
         self._parked: str | None = None
         """The node whose undo keeps failing, once that is durable."""
-        self._timed: dict[str, float] = {}
-        """Nodes whose `total_timeout` is running → since when."""
         self._guards = Guards()
         self._given: dict[str, list[bytes]] = {}
         """Node that failed → the outcome that a handler gives to a graph around it."""
-        self._delays: dict[str, tuple[float, float]] = delays or {}
-        """Node → delay and jitter that a handler asks for, of those that will wait for being tried again."""
-        self._expired: set[str] = set()
-        """Nodes whose `total_timeout` is over."""
         self._drained: OnceflowError | None = None
         """Nothing more starts, and this is why."""
         self._pausing = False
@@ -226,8 +217,7 @@ class Driver:
         if work.undo:
             self.tell(events.Undone(node, attempt))
             return
-        if self._since:
-            self._since.pop(node, None)
+        self._limits.forget(node)
         graph: Graph | None = None
         if is_graph:
             assert isinstance(parts[0], bytes)
@@ -324,8 +314,8 @@ class Driver:
         """It was stopped, and runs no more."""
         if not self._take(work):
             return
-        if work.node in self._expired and not work.undo:
-            self._raise_here(work, self._out_of_time(work.node, work.call.settings.total_timeout), permanent=True)
+        if work.node in self._limits and not work.undo:
+            self._raise_here(work, self._limits.failure(work.node, work.call.settings.total_timeout), permanent=True)
         else:
             self.tell(events.Ended(work.node, work.attempt))
 
@@ -438,7 +428,7 @@ class Driver:
             case "parked":
                 return "paused"
             case "running" | "stopping":
-                waits = self._timers or self._waits
+                waits = self.delays or self._waits
                 return "waiting" if waits and not self._in_flight and not self._held else "running"
             case status:
                 return status
@@ -448,7 +438,7 @@ class Driver:
         """When the run goes on, unless an event comes first, if it need not be in memory until then."""
         if not self._waits or self._drained is not None or self._pausing:
             return None
-        if self._in_flight or self._held or self._timers or self._saving.under_way or self._events:
+        if self._in_flight or self._held or self.delays or self._saving.under_way or self._events:
             return None
         if self.run.status != "running":
             return None
@@ -512,7 +502,7 @@ class Driver:
         if answer.at != THE_TASK or answer.kind == "break":
             self._note_answer_for_graph(row, work, permanent, answer)
         elif answer.kind == "again":
-            self._delays[node] = (answer.delay, answer.jitter)
+            self.delays.ask_for(node, answer)
             self.tell(events.Raised(node, attempt, permanent, again=True))
         elif row is not None and row.visible:  # what it gave before counts
             self.tell(events.Raised(node, attempt, permanent=True))
@@ -535,7 +525,7 @@ class Driver:
         if answer.kind == "break":
             ends = row.scope.depth if at == THE_TASK else at - 1
         elif answer.kind == "again":
-            self._delays[scope.expander] = (answer.delay, answer.jitter)
+            self.delays.ask_for(scope.expander, answer)
             self.raised_last[scope.expander] = self.raised_last[node]
         else:
             self._given[node] = answer.parts
@@ -564,7 +554,7 @@ class Driver:
         if self._latest is not None:
             self._foresee(self._latest)
             self._latest = None
-        if self._parked is not None and not (self._in_flight or self._timers or self._held or self._entries):
+        if self._parked is not None and not (self._in_flight or self.delays or self._held or self._entries):
             failure = self.raised_last.get(self._parked)
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
         elif self._entries or self._opening or (self.status, self.due) != self._written:
@@ -614,7 +604,7 @@ class Driver:
             case commands.Give(node, attempt, cause):
                 self._give(node, attempt, cause)
             case commands.Wait():
-                self._wait(command)
+                self.delays.wait(command)
             case commands.Refuse(node, attempt, error):
                 self._outputs.drop(node, attempt)
                 self.raised_last[node] = dump(error, "the engine")
@@ -637,25 +627,21 @@ class Driver:
                     self._entries.append(wrote)
                 return
             case records.Begun(node, _, carried):
-                entry = entries.begun(record, self._inputs.carry(node, carried), self._time_runs_since(node))
+                entry = entries.begun(record, self._inputs.carry(node, carried), self._limits.begun(node))
             case records.Failed(node, failures, final):
-                if not final:
-                    self._due[node] = self._host.now() + self._wait_after(self.run.rows[node], failures)
-                due = 0.0 if final else self._due[node]
-                delay = self._delays.get(node)
-                entry = entries.failed(record, self.raised_last.get(node), due, self._since.get(node), delay)
+                due = 0.0 if final else self.delays.failed(node, failures)
+                delay, since = self.delays.asked_for(node), self._limits.since(node)
+                entry = entries.failed(record, self.raised_last.get(node), due, since, delay)
             case records.Again(node):
-                delay = self._delays.get(node, (0.0, 0.0))
-                self._due[node] = self._host.now() + self._lengthened(*delay)
-                entry = entries.again(record, self.raised_last.get(node), self._due[node], delay)
+                entry = entries.again(record, self.raised_last.get(node), *self.delays.ended(node))
             case records.Undone(node):
                 self._inputs.forget_carried(node)
                 entry = entries.plain(record)
             case records.Dropped(nodes):
                 self._waits.dropped(nodes)
-                for node in nodes if self.annotations or self._since else ():
+                for node in nodes:
                     self.annotations.pop(node, None)
-                    self._since.pop(node, None)
+                    self._limits.forget(node)
                 entry = entries.plain(record)
             case _:
                 entry = entries.plain(record)
@@ -726,9 +712,8 @@ class Driver:
             return
         timeout = work.call.settings.total_timeout
         if timeout is not None and not work.undo and work.attempt not in self._private:
-            self._watch(work.node, timeout)
-            if work.node in self._expired:
-                failure = self._out_of_time(work.node, timeout)
+            failure = self._limits.watch(work.node, timeout)
+            if failure is not None:
                 if work.failure is None and work.guard is not None:
                     work = msgspec.structs.replace(work, failure=failure)
                 elif work.failure is None:
@@ -746,46 +731,18 @@ class Driver:
         if found := ahead.foresee(self.run.rows[work.node], work.attempt, self._inputs, self._key, self._guards):
             self._host.foresee(self, work, found)
 
-    def _time_runs_since(self, node: str) -> float | None:
-        """None if the task has no limit for all its attempts."""
-        call = self.run.rows[node].node.call
-        if call is None or call.settings.total_timeout is None:
-            return None
-        return self._since.setdefault(node, self._host.now())
-
-    def _watch(self, node: str, timeout: float) -> None:
-        """Let a task run out of time, unless it is done before."""
-        now = self._host.now()
-        since = self._since.setdefault(node, now)
-        left = min(timeout, since + timeout - now)  # never longer than it says: the clock may have been set
-
-        def expire() -> None:
-            row = self.run.rows.get(node)
-            if self._timed.get(node) == since:
-                del self._timed[node]
-            if row is None or row.state == "done" or self._since.get(node) != since:
-                return
-            self._expired.add(node)
-            if row.state == "running" and row.attempt in self._in_flight:
-                self._host.stop(self, row.attempt)
-            elif row.state == "backoff":  # it is started once more, and refused
-                self.tell(events.Elapsed(node, row.attempt))
-
-        if left <= 0:
-            self._expired.add(node)
-        elif self._timed.get(node) != since:
-            self._timed[node] = since
-            self._host.later(self, left, expire)
-
-    def _out_of_time(self, node: str, seconds: float) -> bytes:
-        return dump(TaskTimedOut(node, seconds, total=True), "the engine")
-
     def _key(self, row: Row) -> str:
         return f"{self.id}/{row.id}/{self.run.undos.get(row.id, 0)}"
 
+    def stop(self, attempt: int) -> bool:
+        """Whether that is under way, and is being stopped."""
+        if attempt not in self._in_flight:
+            return False
+        self._host.stop(self, attempt)
+        return True
+
     def _stop(self, node: str, attempt: int) -> None:
-        if attempt in self._in_flight:
-            self._host.stop(self, attempt)
+        if self.stop(attempt):
             return
         if self._waits.stop(attempt):
             self._events.append(events.Ended(node, attempt))
@@ -795,40 +752,6 @@ class Driver:
                 self._held.remove(held)
                 self._events.append(events.Ended(node, attempt))
                 return
-
-    def _wait(self, command: commands.Wait) -> None:
-        def elapse() -> None:
-            self._timers -= 1
-            self.retries.pop(command.node, None)
-            self.tell(events.Elapsed(command.node, command.attempt))
-
-        node = command.node
-        row = self.run.rows.get(node)
-        if self.run.is_pausing(command.attempt):
-            seconds = self._lengthened(*self._delays.get(node, (0.0, 0.0)))
-        else:
-            assert row is not None
-            seconds = self._wait_after(row, command.failures)
-        waits = row is not None and row.state == "backoff" and row.attempt == command.attempt
-        if waits or self.run.is_pausing(command.attempt):  # else it is an undo that waits
-            due = self._due.pop(node, None)
-            self._delays.pop(node, None)
-            if due is not None:
-                # The clock may have been set: never wait longer than the policy says.
-                seconds = min(seconds, max(0.0, due - self._host.now()))
-        self._timers += 1
-        self.retries[node] = self._host.now() + seconds
-        self._host.later(self, seconds, elapse)
-
-    def _wait_after(self, row: Row, failures: int) -> float:
-        """Seconds, as a handler or the retry policy says."""
-        if row.id in self._delays and row.state == "backoff":
-            return self._lengthened(*self._delays[row.id])
-        seconds: float = row.node.call.retry.wait(failures, self._host.chance())
-        return seconds
-
-    def _lengthened(self, delay: float, jitter: float) -> float:
-        return delay * (1 + jitter * (2 * self._host.chance() - 1))
 
     def _give(self, node: str, attempt: int, cause: str) -> None:
         parts = self._given.pop(cause, None) or [packing.dump(None)] * self.run.rows[node].node.parts

@@ -1,0 +1,75 @@
+"""Tasks that may take so long with all their attempts (`total_timeout`).
+
+The time runs from the first attempt on, which the journal knows for what has an effect or has failed, until the task is
+done or dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onceflow.core import events
+from onceflow.driver.work import Host
+from onceflow.errors import TaskTimedOut
+from onceflow.values.failures import dump
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+
+
+class Limits:
+    """Those of one driver. `since` is what the journal has: node → when its time began, in seconds since 1970."""
+
+    def __init__(self, driver: Driver, host: Host, since: dict[str, float] | None) -> None:
+        self._driver = driver
+        self._host = host
+        self._since = since or {}
+        self._timed: dict[str, float] = {}
+        """Nodes that have a timer → since when their time runs."""
+        self._expired: set[str] = set()
+
+    def __contains__(self, node: str) -> bool:
+        """Whether its time is over."""
+        return node in self._expired
+
+    def since(self, node: str) -> float | None:
+        return self._since.get(node)
+
+    def begun(self, node: str) -> float | None:
+        """Since when its time runs, from now on at the latest; None if it may take as long as it likes."""
+        call = self._driver.run.rows[node].node.call
+        if call is None or call.settings.total_timeout is None:
+            return None
+        return self._since.setdefault(node, self._host.now())
+
+    def forget(self, node: str) -> None:
+        """It is done, or was dropped."""
+        if self._since:
+            self._since.pop(node, None)
+
+    def watch(self, node: str, timeout: float) -> bytes | None:
+        """Let a task run out of time, unless it is done before. If it has already: what counts as raised."""
+        now = self._host.now()
+        since = self._since.setdefault(node, now)
+        left = min(timeout, since + timeout - now)  # never longer than it says: the clock may have been set
+        if left <= 0:
+            self._expired.add(node)
+        elif self._timed.get(node) != since:
+            self._timed[node] = since
+            self._host.later(self._driver, left, lambda: self._expire(node, since))
+        return self.failure(node, timeout) if node in self._expired else None
+
+    def _expire(self, node: str, since: float) -> None:
+        row = self._driver.run.rows.get(node)
+        if self._timed.get(node) == since:
+            del self._timed[node]
+        if row is None or row.state == "done" or self._since.get(node) != since:
+            return
+        self._expired.add(node)
+        if row.state == "running":
+            self._driver.stop(row.attempt)
+        elif row.state == "backoff":  # it is started once more, and refused
+            self._driver.tell(events.Elapsed(node, row.attempt))
+
+    def failure(self, node: str, seconds: float) -> bytes:
+        return dump(TaskTimedOut(node, seconds, total=True), "the engine")
