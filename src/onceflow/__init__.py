@@ -44,6 +44,7 @@ from onceflow.errors import (
     NoSuchTask,
     NotANode,
     NotDeterministic,
+    NotInFiber,
     NotInTask,
     NotPersistable,
     NoValueYet,
@@ -88,7 +89,9 @@ from onceflow.values.tracking import track
 from onceflow.values.variables import Variable
 
 if TYPE_CHECKING:
-    from onceflow.authoring.fibers.decorating import fiber
+    from onceflow.authoring.awaiting.decorating import fiber
+    from onceflow.authoring.awaiting.gathering import gather
+    from onceflow.authoring.awaiting.ops import call
     from onceflow.authoring.fibers.describing import FrameInfo
     from onceflow.authoring.fibers.ops import Op
     from onceflow.authoring.fibers.running import Fiber
@@ -202,6 +205,7 @@ __all__ = [
     "NoValueYet",
     "NotANode",
     "NotDeterministic",
+    "NotInFiber",
     "NotInTask",
     "NotPersistable",
     "Obstacle",
@@ -257,6 +261,7 @@ __all__ = [
     "actor_statistics",
     "backfill",
     "break_",
+    "call",
     "cancel",
     "check",
     "configure",
@@ -269,6 +274,7 @@ __all__ = [
     "fiber",
     "find",
     "for_each",
+    "gather",
     "get_output",
     "get_schedule",
     "handler",
@@ -331,9 +337,15 @@ _IN_FIBERS = {
     "Fiber": "running",
     "FrameInfo": "describing",
     "Op": "ops",
-    "fiber": "decorating",
 }
 """Name → module. Imported when first used: few programs have fibers, and the transformer is large."""
+
+_IN_AWAITING = {
+    "call": "ops",
+    "fiber": "decorating",
+    "gather": "gathering",
+}
+"""The same."""
 
 _IN_ENGINE = {
     "AttemptInfo": "looking.past",
@@ -401,6 +413,8 @@ def __getattr__(name: str) -> Any:
         module = f"onceflow.authoring.loops.{_IN_LOOPS[name]}"
     elif name in _IN_FIBERS:
         module = f"onceflow.authoring.fibers.{_IN_FIBERS[name]}"
+    elif name in _IN_AWAITING:
+        module = f"onceflow.authoring.awaiting.{_IN_AWAITING[name]}"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
@@ -410,4 +424,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_IN_ENGINE, *_IN_FIBERS, *_IN_LOOPS})
+    return sorted({*globals(), *_IN_AWAITING, *_IN_ENGINE, *_IN_FIBERS, *_IN_LOOPS})

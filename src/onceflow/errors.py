@@ -461,6 +461,14 @@ class NotInTask(OnceflowError, RuntimeError):
         super().__init__(f"{what} is only known while a task runs as part of a run; {hint}")
 
 
+class NotInFiber(OnceflowError, RuntimeError):
+    """Raised when something that belongs to a fiber is asked for by code that is not part of one. `what` names it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is for fibers: use it in a function that is decorated with @fiber, while it runs")
+        self.what = what
+
+
 class EventTimedOut(OnceflowError, TimeoutError):
     """Raised for a task that waited for an event which has not come in time. `task` is its id, `key` the event's, and
     `seconds` how long it waited."""

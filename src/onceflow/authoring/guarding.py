@@ -102,7 +102,7 @@ class Guard:
                 if not hopeless and count <= policy.count:
                     return error, Verdict("again", layer.at, delay=policy.wait(count), jitter=policy.jitter)
             if layer.catch and isinstance(error, Exception):
-                return error, Verdict("value", layer.at, (None, caught(error)), target.parts)
+                return error, Verdict("value", layer.at, (None, _Caught(error)), target.parts)
         return error, None
 
 
@@ -140,6 +140,14 @@ def _in_transaction(settings: Settings, around: InForce, depth: int) -> InForce:
     return (*own, *outer), {**targets, depth: Target(settings.num_returns, bool(settings.catch))}
 
 
-def caught(error: BaseException) -> BaseException:
-    """The exception as a value that can travel."""
-    return failures.load(failures.dump(error, "the task"))
+class _Caught:
+    """An exception on its way to somebody who gets it as a value: unpickled, this is the exception, with its causes,
+    whatever its class makes of its arguments."""
+
+    __slots__ = ("_failure",)
+
+    def __init__(self, error: BaseException) -> None:
+        self._failure = failures.dump(error, "the task")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return failures.load, (self._failure,)

@@ -92,6 +92,12 @@ class NodeHandle(Handle):
             raise AttributeError(name)
         raise NoAttributeYet(f"cannot read its attribute {name!r}: {_advice(self)}")
 
+    def __await__(self) -> Any:
+        """In a fiber: what it gives."""
+        from onceflow.authoring.awaiting.ops import NodeCall  # few programs have fibers
+
+        return NodeCall(self).__await__()
+
     def __copy__(self) -> NodeHandle:
         return self
 

@@ -7,7 +7,7 @@ node.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from onceflow.authoring.arguments import freeze
@@ -62,6 +62,10 @@ class AnyTask(Wrapper, Generic[P, R]):
         self._after: tuple[TaskNode, ...] = ()
         self._plain: AnyTask[P, R] = self
         """This task without `after`: graphs must not hold on to handles."""
+        self._caught: AnyTask[P, Any] | None = None
+        """The same that catches errors, once that was asked for (`catching`)."""
+        self._catches_for: AnyTask[P, Any] | None = None
+        """The task for which this is that."""
         name = getattr(self.function, "__name__", "")
         self.settings: Settings = settle(given, name, self._shape, is_async=self.is_async)
         self.core_options = self.settings.for_core()
@@ -96,6 +100,16 @@ class AnyTask(Wrapper, Generic[P, R]):
         if listed is not None:
             listed.note(node)
         return node  # type: ignore[return-value]
+
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+        """Calls this task from a fiber, which awaits what it gives. What it raises, when it is not tried again and no
+        handler takes it, is raised at the await.
+
+            receipt = await charge.call("ann", 100)
+        """
+        from onceflow.authoring.awaiting.ops import TaskCall  # few programs have fibers
+
+        return TaskCall(self, args, kwargs)
 
     @overload
     def options(self, **given: Unpack[BindOptions]) -> Self: ...
@@ -153,6 +167,8 @@ class AnyTask(Wrapper, Generic[P, R]):
             from onceflow.authoring.loops.roles import in_role
 
             return in_role, (self.function.task, self._given["role"])  # type: ignore[attr-defined]
+        if self._catches_for is not None:
+            return catching, (self._catches_for,)
         if self._found_by_name():
             return self.__qualname__
         if self._base._found_by_name():
@@ -183,6 +199,15 @@ class AsyncTask(AnyTask[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
         return coroutine
+
+
+def catching(task: AnyTask[P, R]) -> AnyTask[P, Caught[R]]:
+    """The task with `catch=True`. The same object for the same task: fibers ask for it at every await."""
+    found = task._caught
+    if found is None:
+        found = task._caught = task.options(catch=True)
+        found._catches_for = task
+    return found
 
 
 def _with_options(task: AnyTask[..., Any], given: Mapping[str, Any]) -> AnyTask[..., Any]:

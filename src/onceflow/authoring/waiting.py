@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
 from onceflow.authoring.tasks import AnyTask, _with_options, task
@@ -55,18 +55,18 @@ def wait_event(
     return node
 
 
-def sleep(seconds: float, *, after: Sequence[Any] = ()) -> None:
+def sleep(seconds: float, *, after: Sequence[Any] = ()) -> Awaitable[None]:
     """A node that is done so many seconds after it begins, across restarts. Nothing is held meanwhile. It begins when
-    the nodes in `after` are done.
+    the nodes in `after` are done. In a fiber: `await sleep(86_400)`.
 
         remind.options(after=[sleep(86_400, after=[ask.bind(order)])]).bind(order)
     """
     given = _seconds(seconds, "sleep", "seconds")
-    node: None = _waiting(_sleep, Wait(seconds=given), after).bind(given, None)
+    node: Awaitable[None] = _waiting(_sleep, Wait(seconds=given), after).bind(given, None)
     return node
 
 
-def sleep_until(when: datetime.datetime | float, *, after: Sequence[Any] = ()) -> None:
+def sleep_until(when: datetime.datetime | float, *, after: Sequence[Any] = ()) -> Awaitable[None]:
     """A node that is done at this moment: a `datetime` with a time zone, or seconds since 1970. If that has passed when
     it begins, it is done at once."""
     if isinstance(when, datetime.datetime):
@@ -75,7 +75,7 @@ def sleep_until(when: datetime.datetime | float, *, after: Sequence[Any] = ()) -
         when = when.timestamp()
     if not math.isfinite(when):
         raise InvalidOption("sleep_until", f"{when} is no moment")
-    node: None = _waiting(_sleep, Wait(until=when), after).bind(None, when)
+    node: Awaitable[None] = _waiting(_sleep, Wait(until=when), after).bind(None, when)
     return node
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from onceflow.authoring.handlers import Handler, checked
@@ -77,6 +77,13 @@ class Workflow(Wrapper, Generic[P, R]):
             self._guard(listed.everything)
         node._workflow = BoundWorkflow(self.name, self._shape.complete(args, kwargs))
         return result
+
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+        """Calls this workflow from a fiber, which awaits its result: `receipt = await trip.call("ann", "Rome")`."""
+        from onceflow.authoring.awaiting.ops import TaskCall  # few programs have fibers
+        from onceflow.authoring.loops.looping import building_task
+
+        return TaskCall(building_task(self), args, kwargs)
 
     def _guard(self, nodes: list[TaskNode]) -> None:
         """Puts the handlers behind those that the tasks have themselves."""

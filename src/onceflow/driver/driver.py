@@ -47,6 +47,9 @@ from onceflow.values.variables import Step
 Status = Literal["running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
 """How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""
 
+NO_ERROR = packing.dump(None)
+"""The second part of an outcome of which errors are caught."""
+
 MOST_DEATHS = 3
 """Workers that may die while they run one task before that counts as a failure of the task."""
 
@@ -192,12 +195,13 @@ class Driver:
     def came(self, work: Work, parts: Sequence[Part]) -> None:
         """What a node waits for is there."""
         self._in_flight[work.attempt] = work
-        self.finished(work, parts, False)
+        self.finished(work, [*parts, NO_ERROR] if work.call.settings.catch else parts, False)
 
     def never_came(self, work: Work, failure: bytes) -> None:
         """What a node waits for has not come in time."""
         self._in_flight[work.attempt] = work
-        self.raised(work, failure, permanent=True)
+        if self._take(work):
+            self._raise_here(work, failure, permanent=True)
 
     def finished(
         self,

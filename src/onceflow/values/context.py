@@ -29,6 +29,9 @@ annotated: dict[int, str] = {}
 class Link(Protocol):
     """What runs jobs in this process, as they see it. It may be called from any thread."""
 
+    keeps_fibers: bool
+    """Whether fibers that wait may stay in this process until they go on."""
+
     def progress(self, token: int, done: float, total: float | None, note: str) -> None:
         """Passes on how far a job is."""
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Coroutine, Iterator
 from typing import Any, assert_type
 
-from onceflow import Fiber, Op, fiber
+from onceflow import Fiber, Op, call, fiber, gather, run, sleep, task, wait_event, workflow
 
 
 @fiber
@@ -43,6 +43,34 @@ calls = [
     assert_type(Shop().sell("tea"), Coroutine[Any, Any, int]),
     assert_type(Shop.open(), Coroutine[Any, Any, Shop]),
 ]
+
+
+@task
+def charge(user: str, cents: int) -> str:
+    return f"{user} {cents}"
+
+
+@workflow
+def bill(user: str) -> str:
+    return charge.bind(user, 1)
+
+
+@fiber
+async def sale(user: str) -> str:
+    assert_type(await charge.call(user, 100), str)
+    assert_type(await bill.call(user), str)
+    assert_type(await priced.call("tea", tax=0.1), int)
+    assert_type(await priced("tea"), int)
+    assert_type(await gather(charge.call(user, 1), bill.call(user)), tuple[str, ...])
+    assert_type(await call(wait_event("approved", bool)), bool)
+    await sleep(10)
+    await charge.call(user)  # E: call-arg
+    return await charge.call(user, "1")  # E: arg-type
+
+
+assert_type(run(sale.bind("ann")), str)
+charge.bind(sale.bind("ann"), 1)
+wrong_user = sale.bind(1)  # E: arg-type
 assert_type(Fiber.start(priced("tea")), Fiber)
 with opened("till") as number:
     assert_type(number, int)

@@ -81,7 +81,7 @@ def short(value: Any, depth: int = DEEPEST) -> str:
     if kind in _CONTAINERS:
         return _container(value, depth)
     if isinstance(value, Op):
-        return _call(value, depth)
+        return value.told or _call(value, depth)
     if isinstance(value, type):
         return value.__qualname__
     return f"<{kind.__qualname__}>"

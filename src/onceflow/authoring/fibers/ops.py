@@ -15,6 +15,9 @@ class Op:
         price = await Op("price", sku, label="price")
     """
 
+    told = ""
+    """How it looked, if its arguments are gone."""
+
     def __init__(self, name: str, *args: Any, label: str | None = None, **kwargs: Any) -> None:
         self.name = name
         self.args = args

@@ -32,6 +32,7 @@ from typing import Any
 
 from onceflow.authoring.fibers import definitions, exceptions, frames, nodes, rebuilding, sources
 from onceflow.authoring.fibers.ops import Op
+from onceflow.authoring.fibers.points import Version
 from onceflow.errors import BadSnapshot
 
 PROTOCOL = 5
@@ -39,14 +40,31 @@ NOTHING_MORE = pickle.dumps(None, PROTOCOL)
 """Ends a snapshot."""
 
 
+class Aside:
+    """What an engine keeps beside a snapshot."""
+
+    __slots__ = ("handles", "kind", "versions")
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        """Of values that are set aside."""
+        self.handles: list[Any] = []
+        """These values; the snapshot has their numbers. They are to be given back when it is loaded."""
+        self.versions: dict[tuple[str, str], Version] = {}
+        """Of all functions in it, by name and version."""
+
+
 class Unsaveable(Exception):
     """A value that must not be saved. `args[0]` says why."""
 
 
 class FiberPickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, chain: Sequence[frames.Paused] = (), *, full: bool) -> None:
+    def __init__(
+        self, file: io.BytesIO, chain: Sequence[frames.Paused] = (), *, full: bool, aside: Aside | None = None
+    ) -> None:
         super().__init__(file, PROTOCOL)
         self._file = file
+        self._aside = aside
         self._chain = {id(frame.routine): index for index, frame in enumerate(chain)}
         self.full = full
         """Whether variables that nobody can read any more are saved too."""
@@ -61,7 +79,7 @@ class FiberPickler(pickle.Pickler):
 
     def dump_chain(self, chain: Sequence[frames.Paused]) -> None:
         """The frames of a fiber, innermost first: what they are, then what is in them, then the contents of cells."""
-        self.dump([_what(frame) for frame in chain])
+        self.dump([self._what(frame) for frame in chain])
         awaited = chain[0].awaited
         awaited = awaited.parts() if type(awaited) is Op else awaited
         self.dump(([_state(frame, self.full) for frame in chain], awaited))
@@ -80,6 +98,9 @@ class FiberPickler(pickle.Pickler):
             return rule(self, value)
         if isinstance(value, _WITH_SUBCLASSES):
             return self._error(value) if isinstance(value, BaseException) else self._global(value)
+        if self._aside is not None and isinstance(value, self._aside.kind):
+            self._aside.handles.append(value)
+            return rebuilding.handle, (len(self._aside.handles) - 1,)
         return NotImplemented
 
     def _routine(self, value: Any) -> Any:
@@ -91,7 +112,7 @@ class FiberPickler(pickle.Pickler):
             raise Unsaveable(f"cannot pickle '{kind}' object")
         self._refuse_strangers(frame)
         state = *_state(frame, self.full), frame.awaited
-        return rebuilding.frame, _what(frame), state, None, None, rebuilding.set_frame
+        return rebuilding.frame, self._what(frame), state, None, None, rebuilding.set_frame
 
     def _refuse_strangers(self, frame: frames.Paused) -> None:
         awaited = frame.awaited
@@ -103,6 +124,7 @@ class FiberPickler(pickle.Pickler):
         inner = definitions.of_inner(value.__code__)
         if inner is not None:
             definition, index = inner
+            self._note(definition)
             names = value.__code__.co_freevars
             cells = {
                 name: cell
@@ -154,12 +176,17 @@ class FiberPickler(pickle.Pickler):
     def _itertools(self, value: Any) -> Any:
         raise Unsaveable("later Pythons cannot pickle iterators of itertools")
 
+    def _what(self, frame: frames.Paused) -> tuple[Any, ...]:
+        version = frame.definition.version
+        self._note(frame.definition)
+        cells = frame.cells()
+        what = version.ref, version.version, frame.number
+        return (*what, cells) if cells else what
 
-def _what(frame: frames.Paused) -> tuple[Any, ...]:
-    version = frame.definition.version
-    cells = frame.cells()
-    what = version.ref, version.version, frame.number
-    return (*what, cells) if cells else what
+    def _note(self, definition: definitions.Definition) -> None:
+        if self._aside is not None:
+            version = definition.version
+            self._aside.versions[version.ref, version.version] = version
 
 
 def _state(frame: frames.Paused, full: bool) -> tuple[Any, ...]:
@@ -196,10 +223,10 @@ _RULES: dict[type, Callable[[FiberPickler, Any], Any]] = {
 _RULES |= {kind: FiberPickler._itertools for kind in vars(itertools).values() if isinstance(kind, type)}
 
 
-def dumps(chain: Sequence[frames.Paused], *, full: bool) -> bytes:
+def dumps(chain: Sequence[frames.Paused], *, full: bool, aside: Aside | None = None) -> bytes:
     """Frames of a fiber, innermost first."""
     file = io.BytesIO()
-    FiberPickler(file, chain, full=full).dump_chain(chain)
+    FiberPickler(file, chain, full=full, aside=aside).dump_chain(chain)
     return file.getvalue()
 
 
@@ -249,8 +276,8 @@ _EXCEPTIONS = {
 }
 _PLAIN: dict[str, set[str]] = {
     "onceflow.authoring.fibers.rebuilding": {
-        "UNSET", "builtin_method", "cell", "chained", "durable", "error", "frame", "function", "method", "set_error",
-        "set_frame", "set_function", "traceback",
+        "UNSET", "builtin_method", "cell", "chained", "durable", "error", "frame", "function", "handle", "method",
+        "set_error", "set_frame", "set_function", "traceback",
     },
     "onceflow.authoring.fibers.ops": {"Op"},
     "builtins": {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import threading
+from collections.abc import Sequence
 from types import (
     CellType,
     ClassMethodDescriptorType,
@@ -57,9 +58,11 @@ class Frame:
 class Loading:
     """What the snapshot that is being loaded has brought so far."""
 
-    __slots__ = ("awaited", "chain", "frames")
+    __slots__ = ("awaited", "chain", "frames", "handles")
 
-    def __init__(self) -> None:
+    def __init__(self, handles: Sequence[Any] = ()) -> None:
+        self.handles = handles
+        """What was set aside when it was made."""
         self.frames: dict[int, Frame] = {}
         self.awaited: set[int] = set()
         self.chain: list[Any] = []
@@ -73,9 +76,9 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def begin() -> tuple[Loading, Loading]:
+def begin(handles: Sequence[Any] = ()) -> tuple[Loading, Loading]:
     """From now on a snapshot is being loaded in this thread. Returns what was being loaded before, and what is now."""
-    before, now = _here.loading, Loading()
+    before, now = _here.loading, Loading(handles)
     _here.loading = now
     return before, now
 
@@ -87,6 +90,11 @@ def end(before: Loading) -> None:
 def chained(index: int) -> Any:
     """One of the fiber's own frames, as a value."""
     return _here.loading.chain[index]
+
+
+def handle(number: int) -> Any:
+    """Something that was set aside."""
+    return _here.loading.handles[number]
 
 
 def frame(ref: str, version: str, number: int, cells: dict[str, CellType] | None = None) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from types import CoroutineType
 from typing import Any
 
 from onceflow.authoring.fibers import describing, frames, snapshots
 from onceflow.authoring.fibers.describing import FrameInfo
 from onceflow.authoring.fibers.ops import Op
+from onceflow.authoring.fibers.pickling import Aside
 
 
 class Fiber:
@@ -79,13 +80,20 @@ class Fiber:
         self.op, self.done, self.result, self.error = None, True, result, error
         self._routine = None
 
-    def dumps(self, *, full: bool = True, key: bytes | None = None, bound_to: bytes = b"") -> bytes:
+    @classmethod
+    def waiting(cls, coroutine: Coroutine[Any, Any, Any]) -> Fiber:
+        """One that has yet to begin, to be saved: whoever loads it runs it to its first operation."""
+        return cls(coroutine)
+
+    def dumps(
+        self, *, full: bool = True, key: bytes | None = None, bound_to: bytes = b"", aside: Aside | None = None
+    ) -> bytes:
         """Where it stands, as bytes. It goes on as if nothing had happened. Raises NotPersistable.
 
         With `full`, variables that cannot be read any more are saved too, for whoever looks at the snapshot, as long as
-        it stays small. `key` signs it, together with `bound_to`.
+        it stays small. `key` signs it, together with `bound_to`. `aside` takes what the snapshot only refers to.
         """
-        return snapshots.dumps(self._waiting(), self.op, full=full, key=key, bound_to=bound_to)
+        return snapshots.dumps(self._waiting(), self.op, full=full, key=key, bound_to=bound_to, aside=aside)
 
     @classmethod
     def loads(
@@ -95,16 +103,20 @@ class Fiber:
         key: bytes | None = None,
         bound_to: bytes = b"",
         allow: Iterable[type] | None = None,
+        handles: Sequence[Any] = (),
     ) -> Fiber:
         """A fiber that stands where the saved one stood. Raises BadSnapshot or CodeChanged.
 
         Loading a snapshot can run code, as loading any pickle can: load only what you have written yourself. A `key`
         makes sure of that. With `allow`, nothing but plain types, classes of the modules with durable functions and
-        these classes is loaded.
+        these classes is loaded. `handles` are what was set aside when it was saved.
         """
-        routine, op = snapshots.loads(data, key=key, bound_to=bound_to, allow=allow)
+        routine, has_begun = snapshots.loads(data, key=key, bound_to=bound_to, allow=allow, handles=handles)
         new = cls(routine)
-        new._wait_for(op)
+        if has_begun:
+            new._wait_for(routine.send(None))
+        else:
+            new._step(routine.send, None)
         return new
 
     def fork(self) -> Fiber:

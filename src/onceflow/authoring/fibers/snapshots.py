@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,10 +32,12 @@ LARGEST_FULL = 16_384
 PYTHON = "{}.{}".format(*sys.version_info)
 
 
-def dumps(routine: Any, op: Any, *, full: bool, key: bytes | None, bound_to: bytes) -> bytes:
+def dumps(
+    routine: Any, op: Any, *, full: bool, key: bytes | None, bound_to: bytes, aside: pickling.Aside | None = None
+) -> bytes:
     """Raises NotPersistable."""
     chain = list(frames.chain(routine))
-    body = _body(chain, routine, full)
+    body = _body(chain, routine, full, aside)
     header = _encode({"python": PYTHON, "frames": [_told(frame) for frame in chain], "op": describing.short(op)})
     content = b"".join((bytes((ABI,)), len(header).to_bytes(4, "big"), header, body))
     if key is None:
@@ -55,25 +57,30 @@ def _told(frame: frames.Paused) -> dict[str, Any]:
     }
 
 
-def _body(chain: list[frames.Paused], routine: Any, full: bool) -> bytes:
+def _body(chain: list[frames.Paused], routine: Any, full: bool, aside: pickling.Aside | None) -> bytes:
     innermost_first = chain[::-1]
     if full:
         try:
-            body = pickling.dumps(innermost_first, full=True)
+            body = pickling.dumps(innermost_first, full=True, aside=aside)
         except Exception:
             body = None  # a variable that nobody can read any more may be what cannot be saved
         if body is not None and len(body) <= LARGEST_FULL:
             return body
+    if aside is not None:
+        aside.handles.clear()
     try:
-        return pickling.dumps(innermost_first, full=False)
+        return pickling.dumps(innermost_first, full=False, aside=aside)
     except Exception as error:
         raise culprits.explain(routine, error) from error
 
 
-def loads(data: bytes, *, key: bytes | None, bound_to: bytes, allow: Iterable[type] | None) -> tuple[Any, Any]:
-    """The outermost coroutine, which waits, and the operation for which it does."""
+def loads(
+    data: bytes, *, key: bytes | None, bound_to: bytes, allow: Iterable[type] | None, handles: Sequence[Any] = ()
+) -> tuple[Any, bool]:
+    """The outermost coroutine, which goes to where it stood when it is started, and whether that is in the midst of
+    it."""
     body = _verified(data, key, bound_to)
-    before, loading = rebuilding.begin()
+    before, loading = rebuilding.begin(handles)
     try:
         outermost = pickling.loads(body, allow, loading)[-1]
         rebuilding.finish(loading)
@@ -84,7 +91,7 @@ def loads(data: bytes, *, key: bytes | None, bound_to: bytes, allow: Iterable[ty
         raise BadSnapshot(f"snapshot cannot be loaded: {type(error).__name__}: {error}") from error
     finally:
         rebuilding.end(before)
-    return outermost, outermost.send(None)
+    return outermost, loading.frames[id(outermost)].number > 0
 
 
 def _verified(data: bytes, key: bytes | None, bound_to: bytes) -> bytes:

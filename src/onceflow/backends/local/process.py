@@ -86,6 +86,8 @@ def run(
 
 
 class _Worker:
+    keeps_fibers = True
+
     def __init__(
         self,
         lane: socket.socket,

@@ -71,6 +71,8 @@ class Assignment:
 class _Link:
     """What `onceflow.current()` of a task that runs here asks, and tells."""
 
+    keeps_fibers = False  # a crash would have to take them, and this process survives it
+
     def __init__(self) -> None:
         self.running: dict[int, tuple[Stage, Assignment]] = {}
 

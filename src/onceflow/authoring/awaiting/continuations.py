@@ -1,0 +1,67 @@
+"""Continuations: a paused fiber as arguments of the segment that follows.
+
+The snapshot has everything in it except what has to be seen from outside: refs, which are counted and saved by those
+who hold them. The source texts of its functions go along, so that a fiber can finish in the code in which it began,
+whatever is on disk by then.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from onceflow.authoring.fibers import definitions
+from onceflow.authoring.fibers.pickling import Aside
+from onceflow.authoring.fibers.points import Version
+from onceflow.authoring.fibers.running import Fiber
+from onceflow.values.handles import Handle
+
+
+class Continuation(msgspec.Struct, frozen=True, gc=False):
+    """Where a fiber stands, as plain data."""
+
+    snapshot: bytes
+    """For `Fiber.loads`, and for `describe_snapshot` and `header_of`."""
+    sources: bytes
+    """The versions of all functions in it. `versions` reads them."""
+
+    @property
+    def versions(self) -> list[Version]:
+        """Of the functions in it, as they were."""
+        return [Version.from_plain(plain) for plain in json.loads(zlib.decompress(self.sources))]
+
+
+def of_fiber(fiber: Fiber) -> tuple[Continuation, list[Any]]:
+    """Where it stands, and the refs in it. Raises `NotPersistable`."""
+    aside = Aside(Handle)
+    snapshot = fiber.dumps(aside=aside)
+    return Continuation(snapshot, _sources(tuple(aside.versions.values()))), aside.handles
+
+
+def to_fiber(continuation: Continuation, refs: Sequence[Any]) -> Fiber:
+    """A fiber that stands there. One that has not begun runs to its first op. Raises `CodeChanged` or `BadSnapshot`."""
+    if continuation.sources not in _registered:
+        for version in continuation.versions:
+            definitions.register(version)
+        _registered.add(continuation.sources)
+    return Fiber.loads(continuation.snapshot, handles=refs)
+
+
+_registered: set[bytes] = set()
+"""Sources that this process has read. There are as many as combinations of functions."""
+
+_packed: dict[tuple[int, ...], tuple[tuple[Version, ...], bytes]] = {}
+"""Addresses of versions → these, and their sources."""
+
+
+def _sources(versions: tuple[Version, ...]) -> bytes:
+    key = tuple(map(id, versions))
+    found = _packed.get(key)
+    if found is None:
+        plain = json.dumps([version.as_plain() for version in versions])
+        found = _packed[key] = versions, zlib.compress(plain.encode())
+    return found[1]

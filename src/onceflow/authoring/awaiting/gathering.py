@@ -1,0 +1,103 @@
+"""Several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from onceflow.authoring.awaiting.ops import Awaited, NodeCall, settled
+from onceflow.authoring.fibers import frames
+from onceflow.authoring.nodes import NodeHandle
+from onceflow.authoring.tasks import catching
+
+if TYPE_CHECKING:
+    from onceflow.authoring.awaiting.state import State
+
+T = TypeVar("T")
+
+
+class FiberCall(Awaited):
+    """A call of a durable function that becomes a fiber of its own."""
+
+    def __init__(self, coroutine: CoroutineType[Any, Any, Any]) -> None:
+        super().__init__(coroutine.__qualname__)
+        self.coroutine: CoroutineType[Any, Any, Any] | None = coroutine
+
+    def bind(self, state: State) -> Any:
+        from onceflow.authoring.awaiting.segments import begin, child
+
+        assert self.coroutine is not None
+        return catching(begin).bind(*child(self.coroutine, state))
+
+    def settle(self, outcome: Any) -> Any:
+        return settled(outcome)
+
+    def spend(self) -> None:
+        super().spend()
+        if self.coroutine is not None:
+            self.coroutine.close()  # it is where it has to be, and was never to be started here
+            self.coroutine = None
+
+
+class Gather(Awaited):
+    """What `gather(...)` gives."""
+
+    def __init__(self, members: tuple[Any, ...], *, return_exceptions: bool) -> None:
+        self.members = [as_op(member) for member in members]
+        self.return_exceptions = return_exceptions
+        super().__init__("gather", *self.members)
+
+    def bind(self, state: State) -> Any:
+        return [member.bind(state) for member in self.members]
+
+    def settle(self, outcome: Any) -> Any:
+        settled: list[Any] = []
+        first: BaseException | None = None
+        for member, one in zip(self.members, outcome, strict=True):
+            try:
+                settled.append(member.settle(one))
+            except Exception as error:
+                settled.append(error)
+                first = first or error
+        if first is not None and not self.return_exceptions:
+            raise first
+        return tuple(settled)
+
+    def describe(self) -> str:
+        shown = [member.told or member.describe() for member in self.members[:3]]
+        more = [f"… ({len(self.members)})"] if len(self.members) > len(shown) else []
+        return f"gather({', '.join([*shown, *more])})"
+
+    def spend(self) -> None:
+        super().spend()
+        for member in self.members:
+            member.spend()
+
+
+def as_op(value: Any) -> Awaited:
+    """What a fiber may await, as an op."""
+    if isinstance(value, Awaited):
+        return value
+    if isinstance(value, NodeHandle):
+        return NodeCall(value)
+    if isinstance(value, CoroutineType) and frames.paused(value) is not None:
+        return FiberCall(value)
+    raise TypeError(f"a fiber can wait for calls, nodes and durable functions, not for {value!r}")
+
+
+@overload
+def gather(*calls: Awaitable[T], return_exceptions: Literal[False] = False) -> Awaitable[tuple[T, ...]]: ...
+@overload
+def gather(*calls: Awaitable[T], return_exceptions: bool) -> Awaitable[tuple[T | BaseException, ...]]: ...
+def gather(*calls: Any, return_exceptions: bool = False) -> Any:
+    """Awaits several at once, in a fiber: calls of tasks, workflows and fibers, nodes, and calls of durable functions,
+    each of which becomes a fiber of its own. Gives the tuple of what they give, in their order.
+
+    If one raises, the others come to their end all the same; then the first error (in their order) is raised, or, with
+    `return_exceptions`, errors stand among the results.
+
+        room, flight = await gather(book_room.call("Rome"), book_flight.call("Rome"))
+        receipts = await gather(*[handle(order) for order in orders])
+    """
+    return Gather(calls, return_exceptions=return_exceptions)

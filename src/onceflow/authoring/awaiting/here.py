@@ -1,0 +1,87 @@
+"""What a segment carries out itself.
+
+A task that has no effect, is deterministic and is not saved may run anywhere and as often as you like (design 2.1), so
+also within the segment that awaits it: nobody can notice, and it saves a trip to the engine and back. A segment does so
+for `LONG_ENOUGH` and then returns, whatever it awaits, so that little is lost with it. A task that turned out to take
+long becomes a node of its own from then on: such are seen, measured and placed by the engine.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from onceflow.authoring.arguments import UNCHANGING
+from onceflow.authoring.awaiting.ops import Awaited, TaskCall
+from onceflow.values import snapshot
+from onceflow.values.context import running
+
+if TYPE_CHECKING:
+    from onceflow.authoring.awaiting.state import State
+    from onceflow.authoring.tasks import AnyTask
+
+LONG_ENOUGH = 0.05
+"""Seconds that a segment may take by carrying out what it awaits."""
+
+LONG = 0.02
+"""Seconds. A task that takes longer is left to the engine the next time."""
+
+_long: set[AnyTask[..., Any]] = set()
+
+
+class Elsewhere(Exception):
+    """It has to be carried out by the engine after all."""
+
+
+def is_possible(op: Awaited, state: State) -> bool:
+    """Whether the segment may carry it out."""
+    return type(op) is TaskCall and not state.handlers and op.task is not None and _is_plain(op.task)
+
+
+def _is_plain(task: AnyTask[..., Any]) -> bool:
+    settings = task.settings
+    return (
+        settings.can_rollback
+        and settings.deterministic
+        and not settings.checkpoint
+        and settings.rollback is None
+        and not task.is_async
+        and settings.retry.count == 0
+        and not (settings.handlers or settings.catch or settings.threads or settings.transaction or settings.memory)
+        and settings.cpus is None
+        and settings.timeout is None
+        and settings.total_timeout is None
+        and settings.wait is None
+        and task not in _long
+    )
+
+
+def carry_out(op: Awaited) -> Any:
+    """What the task returns. Raises what it raises, or `Elsewhere`."""
+    assert isinstance(op, TaskCall)
+    assert op.task is not None
+    context = running.get()
+    assert context is not None
+    args, kwargs = op.args, op.kwargs
+    if kwargs or not all(type(value) in UNCHANGING for value in args):
+        args, kwargs = _copied((args, kwargs))
+    before = running.set({**context, "task": f"{context['task']}/{op.name}"})
+    began = perf_counter()
+    try:
+        value = op.task.function(*args, **kwargs)
+    finally:
+        running.reset(before)
+        if perf_counter() - began > LONG:
+            _long.add(op.task)
+    return value if type(value) in UNCHANGING else _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    """As if it had gone to another process: who changes a copy changes nobody else's."""
+    try:
+        taken = snapshot.take(value)
+    except Exception:
+        raise Elsewhere from None
+    if taken.handles or taken.buffers:  # refs, a graph, or something large: the engine knows what to do with it
+        raise Elsewhere
+    return taken.load()

@@ -1,0 +1,48 @@
+"""Live continuations: fibers that stay in the worker which paused them (design 2.11).
+
+Whoever goes on with one takes it, and nobody finds it again: whatever runs the same segment once more, here or
+elsewhere, begins with the saved one. So does everybody where nothing is kept. What has been kept longest goes first
+when it becomes too much.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from onceflow.authoring.fibers.running import Fiber
+from onceflow.values.context import link
+
+MOST = 64
+"""Fibers that are kept in a process."""
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of their snapshots together, about what they take."""
+
+_kept: OrderedDict[str, tuple[Fiber, int]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def keep(token: str, fiber: Fiber, size: int) -> None:
+    """It is paused here, and its snapshot has so many bytes."""
+    here = link()
+    if here is None or not here.keeps_fibers:
+        fiber.discard()
+        return
+    with _lock:
+        _kept[token] = fiber, size
+        total = sum([size for _, size in _kept.values()])
+        dropped: list[Fiber] = []
+        while len(_kept) > MOST or (total > LARGEST and _kept):
+            _, (oldest, freed) = _kept.popitem(last=False)
+            total -= freed
+            dropped.append(oldest)
+    for oldest in dropped:
+        oldest.discard()
+
+
+def take(token: str) -> Fiber | None:
+    """The fiber, if it is here."""
+    with _lock:
+        found = _kept.pop(token, None)
+    return None if found is None else found[0]

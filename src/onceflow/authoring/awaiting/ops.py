@@ -1,0 +1,130 @@
+"""What a fiber can await, and the nodes that it becomes.
+
+An op is used once, as a coroutine is: when it is carried out its arguments are in the graph, and what is left of it is
+how it looked. What goes wrong when it is made into nodes (arguments that cannot be pickled, say) is raised in the
+fiber, at the await.
+
+Outcomes: a task is bound with `catch=True`, so what it raises for good comes back as a value, with the user's own type,
+and is raised in the fiber. A wait gives just its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from onceflow.authoring.awaiting.recipes import Recipe, in_graph
+from onceflow.authoring.fibers.describing import short
+from onceflow.authoring.fibers.ops import Op
+from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
+from onceflow.authoring.tasks import AnyTask, catching
+from onceflow.errors import InvalidOption, WrongArguments
+
+if TYPE_CHECKING:
+    from onceflow.authoring.awaiting.state import State
+
+T = TypeVar("T")
+
+
+class Awaited(Op):
+    """An operation that the engine carries out."""
+
+    is_spent = False
+    """Whether it has been awaited."""
+
+    def bind(self, state: State) -> Any:
+        """The nodes that it becomes, as an argument of the next segment."""
+        raise NotImplementedError
+
+    def settle(self, outcome: Any) -> Any:
+        """What the await gives, of what the nodes have given. May raise."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """For people. Runs no code of the user's."""
+        arguments = [short(value, 2) for value in self.args]
+        arguments += [f"{name}={short(value, 2)}" for name, value in self.kwargs.items()]
+        return f"{self.name}({', '.join(arguments)})"
+
+    def spend(self) -> None:
+        """It is carried out: nobody needs its arguments any more."""
+        self.told = self.describe()
+        self.is_spent = True
+        self.args, self.kwargs = (), {}
+
+    def __repr__(self) -> str:
+        return f"<call of {self.told or self.describe()}>"
+
+
+class TaskCall(Awaited):
+    """One call of a task: what `task.call(...)` gives."""
+
+    def __init__(self, task: AnyTask[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        shape = task._shape
+        if not shape.fits(args, kwargs):
+            raise WrongArguments(task.name, str(shape), shape.problem(args, kwargs))
+        if task._after:
+            raise InvalidOption(task.name, "after=… is for nodes of a graph; a fiber awaits one call after the other")
+        super().__init__(task.name, *args, **kwargs)
+        self.task: AnyTask[..., Any] | None = task
+        self.is_caught = task.settings.catch == 0
+        """Whether errors are to be raised; otherwise the user has asked for them as values."""
+
+    def bind(self, state: State) -> Any:
+        assert self.task is not None
+        task = self.task
+        if state.handlers:
+            task = task.options(handlers=(*task.settings.handlers, *state.in_force))
+        return (catching(task) if self.is_caught else task).bind(*self.args, **self.kwargs)
+
+    def settle(self, outcome: Any) -> Any:
+        return settled(outcome) if self.is_caught else outcome
+
+    def spend(self) -> None:
+        super().spend()
+        self.task = None
+
+
+def settled(outcome: tuple[Any, BaseException | None]) -> Any:
+    """The value of what was caught. Raises the error."""
+    value, error = outcome
+    if error is not None:
+        raise error
+    return value
+
+
+class NodeCall(Awaited):
+    """A node that a fiber awaits: a wait, a loop, or any graph that it has bound."""
+
+    def __init__(self, node: object) -> None:
+        self.node: TaskNode | PartNode | None = as_handle(node, "await")
+        owner = owner_of(self.node)
+        super().__init__(owner._task.name, *_shown(owner))
+
+    def bind(self, state: State) -> Any:
+        node = self.node
+        if isinstance(node, TaskNode) and node._task.settings.wait is not None and not node._after:
+            return TaskNode(catching(node._task), node._args, node._kwargs, node._snapshot, ())
+        return in_graph(Recipe.of(node))
+
+    def settle(self, outcome: Any) -> Any:
+        return settled(outcome)
+
+    def spend(self) -> None:
+        super().spend()
+        self.node = None
+
+
+def _shown(node: TaskNode) -> tuple[Any, ...]:
+    """Those of its arguments that can be shown."""
+    return tuple([value for value in node._args if value is not None and not isinstance(value, NodeHandle)])
+
+
+def call(node: T) -> Awaitable[T]:
+    """Awaits a node in a fiber: a loop, an event, a moment, any graph. `await node` is the same, but type checkers take
+    a node for what it will give.
+
+        pages = await call(for_each(fetch, urls))
+        approved = await call(wait_event("approval", bool, timeout=86_400, default=False))
+    """
+    return cast("Awaitable[T]", NodeCall(node))

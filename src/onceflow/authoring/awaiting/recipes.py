@@ -1,0 +1,127 @@
+"""Recipes: a graph that a fiber has bound, as a value.
+
+What fails in a graph that a fiber awaits is raised in the fiber. So the graph is one that a task has returned, and that
+task is asked to catch errors (design 2.8); and what the task returns it is given as a recipe.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import msgspec
+
+from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, owner_of
+from onceflow.authoring.refs import RefNode
+from onceflow.authoring.tasks import AnyTask, catching, task
+from onceflow.core.graph import Turn
+from onceflow.values.snapshot import Snapshot
+
+
+class _Hole(msgspec.Struct, frozen=True):
+    """Stands for a node among arguments."""
+
+    node: int
+    """Its place in the recipe."""
+    part: int | None
+    by_ref: bool
+
+
+class _Step(msgspec.Struct):
+    """One node. Either its arguments are there, or a snapshot of them."""
+
+    task: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] | None
+    payload: bytes | None
+    handles: list[Any]
+    buffers: list[Any]
+    after: list[int]
+    over: int | None
+    turn: Turn | None
+
+
+class Recipe(msgspec.Struct):
+    """A graph as it was bound. It can be pickled wherever its arguments can."""
+
+    steps: list[_Step]
+    part: int | None
+    """Of the last node, if only one is wanted."""
+
+    @classmethod
+    def of(cls, node: Any) -> Recipe:
+        """Of what was bound."""
+        places: dict[TaskNode, int] = {}
+        stack = [owner_of(node)]
+        steps: list[_Step] = []
+        while stack:
+            missing = [parent for parent in stack[-1]._parents() if parent not in places]
+            if missing:
+                stack += missing
+                continue
+            last = stack.pop()
+            if last not in places:
+                places[last] = len(steps)
+                steps.append(_step(last, places))
+        return cls(steps, node._part if isinstance(node, PartNode) else None)
+
+    def node(self) -> Any:
+        """The graph once more."""
+        nodes: list[TaskNode] = []
+        for step in self.steps:
+            nodes.append(_node(step, nodes))
+        return nodes[-1] if self.part is None else nodes[-1][self.part]
+
+
+def _step(node: TaskNode, places: dict[TaskNode, int]) -> _Step:
+    def hole(value: Any) -> Any:
+        if not isinstance(value, NodeHandle):
+            return value
+        named = value._node if isinstance(value, RefNode) else value
+        part = named._part if isinstance(named, PartNode) else None
+        return _Hole(places[owner_of(named)], part, isinstance(value, RefNode))
+
+    frozen = node._snapshot
+    return _Step(
+        node._task,
+        tuple([hole(value) for value in node._args]),
+        None if node._kwargs is None else {name: hole(value) for name, value in node._kwargs.items()},
+        None if frozen is None else frozen.payload,
+        [] if frozen is None else [hole(value) for value in frozen.handles],
+        [] if frozen is None else list(frozen.buffers),
+        [places[parent] for parent in node._after],
+        None if node._over is None else places[node._over],
+        node._turn,
+    )
+
+
+def _node(step: _Step, nodes: list[TaskNode]) -> TaskNode:
+    def filled(value: Any) -> Any:
+        if not isinstance(value, _Hole):
+            return value
+        node: Any = nodes[value.node]
+        named = node if value.part is None else node[value.part]
+        return RefNode(named) if value.by_ref else named
+
+    frozen = None
+    if step.payload is not None:
+        buffers = tuple([pickle.PickleBuffer(buffer) for buffer in step.buffers])
+        frozen = Snapshot(step.payload, tuple([filled(value) for value in step.handles]), buffers)
+    args = tuple([filled(value) for value in step.args])
+    kwargs = None if step.kwargs is None else {name: filled(value) for name, value in step.kwargs.items()}
+    node = TaskNode(step.task, args, kwargs, frozen, tuple([nodes[place] for place in step.after]))
+    node._over = None if step.over is None else nodes[step.over]
+    node._turn = step.turn
+    TaskNode.has_chains = TaskNode.has_chains or step.over is not None
+    return node
+
+
+@task(name="graph", can_rollback=True, deterministic=True)
+def _graph(recipe: Any) -> Any:
+    return recipe.node()
+
+
+def in_graph(recipe: Recipe) -> Any:
+    """A node that gives (what the graph of this recipe gives, None), or (None, what it raised)."""
+    caught: AnyTask[..., Any] = catching(_graph)
+    return caught.bind(recipe)

@@ -1,0 +1,218 @@
+"""Segments: the tasks that the chain of a fiber is made of.
+
+`Start` is the first one; there is one for each durable function. `begin` is the same for a call that was made in a
+fiber, with what that has around it. `resume` are all that follow. Each runs the fiber to the next op that the engine
+has to carry out, and returns its nodes with the next segment as the sink, or what the fiber returns. What the fiber
+raises, the segment raises.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from time import perf_counter
+from typing import Any
+
+from onceflow.authoring.awaiting import continuations, here, live
+from onceflow.authoring.awaiting.continuations import Continuation
+from onceflow.authoring.awaiting.ops import Awaited
+from onceflow.authoring.awaiting.state import State, around
+from onceflow.authoring.fibers import definitions
+from onceflow.authoring.fibers.running import Fiber
+from onceflow.authoring.tasks import Task, _with_options, task
+from onceflow.core.graph import Node
+from onceflow.errors import FunctionNotLoaded, NotPersistable
+from onceflow.values import packing, snapshot
+from onceflow.values.context import current
+
+NAME = "segment"
+"""Of the nodes behind the first one."""
+
+OPTIONS: dict[str, Any] = {"can_rollback": True}
+"""No effect, nondeterministic, saved."""
+
+
+class Start:
+    """Calls a durable function, and runs the fiber to its first op."""
+
+    def __init__(self, ref: str, function: Callable[..., Any] | None = None) -> None:
+        self.ref = ref
+        """Under which other processes find the function: `module:name`."""
+        module, _, name = ref.partition(":")
+        self.__name__ = name.rpartition(".")[2]
+        self.__qualname__ = name
+        self.__module__ = module
+        if function is not None:
+            self.__doc__ = function.__doc__
+            self.__signature__ = inspect.signature(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        definition = definitions.current(self.ref)
+        if definition is None:
+            raise FunctionNotLoaded(self.__name__, "its function", f"there is no fiber {self.ref}")
+        return _run(definition.function(*args, **kwargs), State())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Start, (self.ref,)
+
+
+class FiberTask(Task[..., Any]):
+    """A durable function as a task: its first segment."""
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self._catches_for is not None or "role" in self._given:
+            return super().__reduce__()
+        assert isinstance(self.function, Start)
+        return (fiber_task, (self.function.ref,)) if self is self._base else (_with_options, (self._base, self._given))
+
+
+def fiber_task(ref: str, function: Callable[..., Any] | None = None, **given: Any) -> FiberTask:
+    """The task of the durable function of this name. The others are given where it is defined."""
+    if function is not None:
+        _tasks[ref] = FiberTask(Start(ref, function), {**OPTIONS, **given})
+    elif ref not in _tasks:
+        definitions.current(ref)  # imports its module, which makes it known here
+    return _tasks[ref]
+
+
+_tasks: dict[str, FiberTask] = {}
+
+
+@task(name="fiber", can_rollback=True)
+def begin(saved: bytes, sources: bytes, state: bytes, refs: list[Any] | None) -> Any:
+    """A call of a durable function that a fiber has made, as a fiber of its own."""
+    inherited = packing.unpack(state)
+    token = around.set(inherited)
+    try:
+        fiber = continuations.to_fiber(Continuation(saved, sources), refs or ())
+        return _advance(fiber, inherited)
+    finally:
+        around.reset(token)
+
+
+@task(name=NAME, can_rollback=True)
+def resume(saved: bytes, sources: bytes, token: str, state: bytes, outcome: Any, refs: list[Any] | None) -> Any:
+    """Goes on from where the fiber stood, with the outcome of what it waited for."""
+    fiber = live.take(token) or continuations.to_fiber(Continuation(saved, sources), refs or ())
+    now = packing.unpack(state) if state else State()
+    before = around.set(now)
+    try:
+        _settle(fiber, outcome)
+        return _advance(fiber, now)
+    finally:
+        around.reset(before)
+
+
+def child(coroutine: Coroutine[Any, Any, Any], state: State) -> tuple[Any, ...]:
+    """The arguments of `begin` for a call of a durable function. Raises `NotPersistable`."""
+    continuation, refs = continuations.of_fiber(Fiber.waiting(coroutine))
+    return continuation.snapshot, continuation.sources, packing.dump(state.for_child()), refs or None
+
+
+def _run(coroutine: Coroutine[Any, Any, Any], state: State) -> Any:
+    before = around.set(state)
+    try:
+        return _advance(Fiber.start(coroutine), state)
+    finally:
+        around.reset(before)
+
+
+def _settle(fiber: Fiber, outcome: Any) -> None:
+    op = fiber.op
+    assert isinstance(op, Awaited)
+    value, error = None, None
+    try:
+        value = op.settle(outcome)
+    except BaseException as raised:
+        error = raised
+    _go_on(fiber, value, error)
+
+
+def _go_on(fiber: Fiber, value: Any, error: BaseException | None) -> None:
+    """Not to be called in an `except` block (see `Fiber.throw`)."""
+    if error is None:
+        fiber.send(value)
+    else:
+        fiber.throw(error)
+
+
+def _advance(fiber: Fiber, state: State) -> Any:
+    """Runs the fiber on until the engine has to do something for it, or until its end."""
+    began = perf_counter()
+    while not fiber.done:
+        op = fiber.op
+        error: BaseException | None
+        if not isinstance(op, Awaited):
+            fiber.throw(TypeError(f"{op!r} is nothing that an engine can carry out: await `some_task.call(…)`"))
+        elif op.is_spent:
+            fiber.throw(RuntimeError(f"{op!r} was awaited before: call it once more"))
+        elif here.is_possible(op, state) and not _is_enough(fiber, began) and _step_here(fiber, op):
+            pass
+        else:
+            returned, error = _hand_over(fiber, op, state)
+            if error is None:
+                return returned
+            fiber.throw(error)
+    if fiber.error is not None:
+        raise fiber.error
+    return fiber.result
+
+
+def _is_enough(fiber: Fiber, began: float) -> bool:
+    """Whether the segment has taken long, and the fiber can be saved where it stands. (If not, it goes on: where it can
+    be saved, later, there may be something to save for.)"""
+    if perf_counter() - began < here.LONG_ENOUGH:
+        return False
+    try:
+        continuations.of_fiber(fiber)
+    except NotPersistable:
+        return False
+    return True
+
+
+def _step_here(fiber: Fiber, op: Awaited) -> bool:
+    """Carries out what it waits for, if that is possible after all."""
+    value, error = None, None
+    try:
+        value = here.carry_out(op)
+    except here.Elsewhere:
+        return False
+    except Exception as raised:
+        error = raised
+    op.spend()
+    _go_on(fiber, value, error)
+    return True
+
+
+def _hand_over(fiber: Fiber, op: Awaited, state: State) -> tuple[Any, Exception | None]:
+    """What the segment returns: the nodes of the op, and the segment behind them. Or an error that concerns the
+    fiber."""
+    try:
+        outcome = op.bind(state)
+        op.spend()
+        continuation, refs = continuations.of_fiber(fiber)
+    except Exception as error:
+        return None, error
+    attempt = current()
+    token = f"{attempt.run}/{attempt.task}/{attempt.attempt}"
+    packed = packing.dump(state) if state != EMPTY else b""
+    node = resume.bind(continuation.snapshot, continuation.sources, token, packed, outcome, refs or None)
+    live.keep(token, fiber, len(continuation.snapshot))
+    return node, None
+
+
+EMPTY = State()
+
+
+def is_segment(node: Node) -> bool:
+    """Whether this node of a graph goes on with a fiber that waits."""
+    return node.task == NAME and getattr(node.call, "task", None) is resume
+
+
+def continuation_in(node: Node) -> Continuation:
+    """Where the fiber stands that this segment goes on with. Nothing of the user's is unpickled or imported."""
+    template = node.call.template
+    args = template.args
+    if template.payload is not None:
+        args = snapshot.load(template.payload, [None] * len(template.slots), template.buffers)[0]
+    return Continuation(args[0], args[1])

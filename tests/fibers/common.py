@@ -1,0 +1,116 @@
+"""What the tests of fibers in a run share: tasks, fibers, and the world in which they happen."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from onceflow import Retry, call, fiber, for_each, gather, parallel, sleep, task, wait_event, workflow
+from onceflow.testing import Ledger
+
+world = Ledger()
+
+
+class Declined(Exception):
+    def __init__(self, card: str, *, code: int) -> None:
+        super().__init__(f"{card} was declined")
+        self.code = code
+
+
+@task.pure
+def double(number: int) -> int:
+    return 2 * number
+
+
+@task
+def enter(what: str) -> str:
+    world.enter(what)
+    return what
+
+
+def take_back(what: str, *, key: str) -> None:
+    world.take_back(key)
+
+
+@task(rollback=take_back)
+def reserve(what: str) -> str:
+    world.enter(what)
+    return what
+
+
+@task(can_rollback=True)
+def decline(card: str) -> str:
+    raise Declined(card, code=7)
+
+
+@task(can_rollback=True, retry=Retry(2, delay=1, jitter=0))
+def flaky(numbers: list[int]) -> int:
+    raise ConnectionError("try again")
+
+
+@fiber
+async def order(customer: str, amounts: list[int]) -> dict[str, Any]:
+    """Uses everything that is different each time between its awaits."""
+    receipts = []
+    for number, amount in enumerate(amounts):
+        chance, moment = random.random(), time.time()
+        seen = {chance: "a", moment: "b"}
+        doubled = await double.call(amount)
+        receipts.append(await enter.call(f"{customer} {number}: {doubled}"))
+        assert seen == {chance: "a", moment: "b"}
+    return {"customer": customer, "receipts": receipts}
+
+
+@fiber
+async def paying(card: str) -> str:
+    try:
+        return await decline.call(card)
+    except Declined as error:
+        await enter.call(f"{error} with {error.code}")
+        return "unpaid"
+    finally:
+        await enter.call("done")
+
+
+@fiber
+async def helper(number: int) -> int:
+    return await double.call(number) + await double.call(1)
+
+
+@fiber
+async def stacked(number: int) -> int:
+    total = await helper(number)
+    await enter.call(f"total {total}")
+    return total + await helper(total)
+
+
+@fiber
+async def together(names: list[str]) -> list[Any]:
+    first = await gather(*[enter.call(name) for name in names], double.call(4))
+    second = await gather(*[stacked(len(name)) for name in names])
+    return [first, second]
+
+
+@fiber
+async def approval(item: str) -> str:
+    await enter.call(f"asked for {item}")
+    approved = await call(wait_event("approval", bool, timeout=3600, default=False))
+    if approved:
+        await sleep(60)
+    await enter.call(f"{item}: {approved}")
+    return "yes" if approved else "no"
+
+
+@workflow
+def pair(first: str, second: str) -> list[str]:
+    return parallel(enter.bind(first), enter.bind(second))
+
+
+@fiber
+async def mixed(items: list[int]) -> list[Any]:
+    doubled = await call(for_each(double, items))
+    both = await pair.call("one", "two")
+    child = await stacked.call(3)
+    graph = await call(parallel(enter.bind("three"), double.bind(double.bind(4))))
+    return [doubled, both, child, graph]
