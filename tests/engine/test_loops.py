@@ -704,3 +704,29 @@ def test_only_a_run_that_goes_on_can_be_limited(engine: Engine) -> None:
 def test_workers_run_three_levels_of_loops(engine: Engine) -> None:
     found = engine.run(for_each(tables, range(5)))
     assert found == [[[n * n for n in range(size)] for size in range(most)] for most in range(5)]
+
+
+@task
+def pass_one(x: int, path: str, trail: str) -> int:
+    note(trail, x)
+    if x == 0:
+        knock(path)
+    return x
+
+
+@task
+def leave_trace(trail: str) -> None:
+    note(trail, "other")
+
+
+def test_a_chunk_makes_room_for_a_run_that_has_just_begun(tmp_path: Path, door: Door) -> None:
+    trail = str(tmp_path / "trail")
+    with Engine(tmp_path / "home", workers=1) as engine:
+        loop = engine.run_async(for_each(pass_one.partial(path=door.path, trail=trail), range(64)))
+        door.wait()
+        other = engine.run_async(leave_trace.bind(trail))
+        for _ in range(2):  # each is a turn of the engine, which gives out what there is
+            engine.list_tasks(other.id)
+        door.open()
+        assert loop.result() == list(range(64))
+    assert traces(trail)[:2] == ["0", "other"]

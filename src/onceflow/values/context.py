@@ -38,6 +38,9 @@ class Link(Protocol):
     def is_told(self, token: int) -> bool:
         """Whether a job has been told to stop."""
 
+    def is_hurried(self) -> bool:
+        """Whether others wait for the job that runs here, if that can be split."""
+
     def put(self, packed: Packed) -> Ref[Any]:
         """A ref to a value that a job has made."""
 

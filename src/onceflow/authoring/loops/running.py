@@ -26,7 +26,7 @@ from onceflow.authoring.loops.failing import SKIPPED, Failed
 from onceflow.authoring.loops.roles import Actor
 from onceflow.authoring.nodes import NodeHandle
 from onceflow.core.graph import Turn
-from onceflow.values import failures
+from onceflow.values import context, failures
 from onceflow.values.context import running
 
 
@@ -50,16 +50,16 @@ class _Items:
         """Whether there is one item only."""
         self.arguments = {**given, **{name: given[name].get() for name in place.by_ref}}
         """That all items share."""
-        context = running.get()
-        assert context is not None
-        self._context: Mapping[str, Any] = context
-        self._epoch: str = context["attempt"].partition(".")[0]
-        self.failures: int = context.get("failures", 0)
+        around = running.get()
+        assert around is not None
+        self._context: Mapping[str, Any] = around
+        self._epoch: str = around["attempt"].partition(".")[0]
+        self.failures: int = around.get("failures", 0)
         """How often the node of this attempt has failed."""
-        self.again: bool = "again" in context
+        self.again: bool = "again" in around
         """Whether an earlier attempt has returned: this one must return the same, and is not split."""
-        self._before = f"{context['run']}/{place.loop}["
-        self._behind = f"]/{context['key'].rpartition('/')[2]}"
+        self._before = f"{around['run']}/{place.loop}["
+        self._behind = f"]/{around['key'].rpartition('/')[2]}"
         self._parts: list[Any] = []
         """What there is instead of a list of values: such lists, and nodes."""
         self.values: list[Any] = []
@@ -152,6 +152,7 @@ class Chunk(Actor):
             return state.result()
         measured = splitting.is_measured(self.task, self.role) and not state.again
         enough = splitting.ENOUGH if measured else float("inf")
+        link = context.link() if measured else None
         function, arguments = self.task.function, state.arguments
         before = running.get()
         started = perf_counter()
@@ -166,10 +167,11 @@ class Chunk(Actor):
                         state.add_rest(known[done:], number + 1)
                         break
                 seconds = perf_counter() - started
-                if seconds > enough and done < len(known):
+                hurried = link is not None and link.is_hurried()
+                if (seconds > enough or hurried) and done < len(known):
                     left = len(known) - done
                     size = splitting.next_size(done, seconds, left, place.least)
-                    if size < left or seconds > 2 * enough:
+                    if size < left or seconds > 2 * enough or hurried:
                         state.add_chunks(known[done:], number + 1, size)
                         break
         finally:

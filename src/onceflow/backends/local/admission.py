@@ -23,8 +23,8 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from onceflow.backends.local.lines import Line, Shares, Whose, cost, whose
 from onceflow.backends.local.messages import Job
-from onceflow.backends.local.queues import Line
 from onceflow.backends.local.workers import Worker
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class Admission:
         """What it counts for while it runs."""
         return self._counted(_stated(job))
 
-    def room(self, workers: Collection[Worker], holders: Mapping[int, Worker]) -> Room:
+    def room(self, workers: Collection[Worker], holders: Mapping[int, Worker], shares: Shares) -> Room:
         """What is in use by the jobs that run, or may start without further ado; also in workers that are to end."""
         for token in [token for token in self._given if token not in holders]:
             del self._given[token]
@@ -108,7 +108,7 @@ class Admission:
         for worker in workers:
             if not worker.host and len(worker.queue) > known.get(worker.pid, 0):
                 lanes[worker.pid] = _larger(lanes.get(worker.pid, NOTHING), one)
-        return Room(self, lanes, shared)
+        return Room(self, lanes, shared, shares)
 
     def line_up(self, is_queued: Callable[[Job], bool], refused: Sequence[Job] = ()) -> None:
         """Sees whether the first in line is still there. If not, the oldest of those that were refused follows it."""
@@ -128,10 +128,13 @@ class Admission:
 class Room:
     """What is in use, while jobs are given out in one turn of the pool."""
 
-    __slots__ = ("_admission", "_first", "_kept", "_lanes", "_offer", "_used", "refused")
+    __slots__ = ("_admission", "_first", "_kept", "_lanes", "_offer", "_shares", "_taken", "_used", "refused")
 
-    def __init__(self, admission: Admission, lanes: dict[int, Needs], shared: Needs) -> None:
+    def __init__(self, admission: Admission, lanes: dict[int, Needs], shared: Needs, shares: Shares) -> None:
         self._admission = admission
+        self._shares = shares
+        self._taken: dict[Whose, float] = {}
+        """What each run has had in this turn."""
         self._first = admission.first
         """The first in line, until it is taken."""
         self._kept = NOTHING if admission.first is None else admission.needs(admission.first)
@@ -147,15 +150,16 @@ class Room:
         """Jobs for which there was no room: of each line, the first."""
 
     def fitting(self, lines: list[Line], lane: int | None = None) -> Iterator[Job]:
-        """Offers the jobs for which there is room, in this lane or else to share: the first in line, then the oldest.
+        """Offers the jobs for which there is room, in this lane or else to share: the first in line, then those of runs
+        that have had least, then the oldest.
         If one is not taken before the next is asked for, the rest of its line is not offered."""
         first = self._first
         if first is not None and first.shares == (lane is None) and self._has_room_for(first, lane):
             yield first
-        heap = [(job.token, job, jobs) for jobs in map(iter, lines) for job in [next(jobs)]]
+        heap = [(*self._rank(job), job, jobs) for jobs in map(iter, lines) for job in [next(jobs)]]
         heapq.heapify(heap)
         while heap:
-            _, job, jobs = heap[0]
+            _, _, job, jobs = heap[0]
             if job is not first:
                 if not self._has_room_for(job, lane):
                     self.refused.append(job)
@@ -169,13 +173,17 @@ class Room:
             if following is None:
                 heapq.heappop(heap)
             else:
-                heapq.heapreplace(heap, (following.token, following, jobs))
+                heapq.heapreplace(heap, (*self._rank(following), following, jobs))
+
+    def _rank(self, job: Job) -> tuple[float, int]:
+        return self._shares.of(job) + self._taken.get(whose(job), 0.0), job.token
 
     def take(self) -> None:
         """Counts the job that was offered last as running."""
         assert self._offer is not None
         job, more, lane, passes = self._offer
         self._offer = None
+        self._taken[whose(job)] = self._taken.get(whose(job), 0.0) + cost(job)
         if job is self._first:
             self._first = None
             self._kept = NOTHING

@@ -79,7 +79,7 @@ class Dispatcher:
 
     def follow(self, token: int, jobs: list[Job], *, stays: bool = False) -> bool:
         """Whether the job is queued, or stays at home (`homes`): then these follow it."""
-        if not stays and token not in self._queues.lane.came:
+        if not stays and not (jobs and self._queues.lane.has_come(token, jobs[0])):
             return False
         self._followers[token] = jobs
         return True
@@ -110,9 +110,11 @@ class Dispatcher:
         if not self.weighs:
             self._fill_lanes(workers, None, now)
             self._fill_shared(workers, None)
+            if self._queues.lane.young:
+                self._hurry(workers)
             return
         admission.line_up(self._queues.holds)
-        room = admission.room(workers, self.holders)
+        room = admission.room(workers, self.holders, self._queues.shares)
         if admission.first is not None and admission.first.shares:
             self._fill_shared(workers, room)
             self._fill_lanes(workers, room, now)
@@ -128,6 +130,12 @@ class Dispatcher:
         able = sorted((worker for worker in workers if worker.open), key=_load)
         for others, worker in zip(reversed(range(len(able))), able, strict=True):
             queued -= self._fill_lane(worker, -(-queued // (others + 1)), room, now)
+
+    def _hurry(self, workers: Collection[Worker]) -> None:
+        """A run that has just begun waits: who can let it go before is asked to."""
+        for worker in workers:
+            if worker.queue:
+                worker.hurry()
 
     def _fill_lane(self, worker: Worker, most: int, room: Room | None, now: float) -> int:
         """Returns how many jobs were given."""

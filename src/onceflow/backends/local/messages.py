@@ -31,6 +31,9 @@ PACKET = 96 * 1024
 DESCRIPTORS = 120
 """How many a packet may carry. The kernel takes 253."""
 
+HURRY = 4
+"""Where in the page that pool and worker share it is said that others wait for a job of the lane: its place."""
+
 
 class ActorIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An actor that a job is given."""
@@ -125,6 +128,10 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """What it raised, or counts as having raised: the function is not called, only the guard is asked."""
     catch: int = 0
     """As in `Settings.catch`."""
+    priority: int = 0
+    """How much more often than others it is served (`lines`)."""
+    young: bool = False
+    """It belongs to a run that has just begun, for which others that can be split may make room (`Worker.hurry`)."""
 
     @property
     def shares(self) -> bool:

@@ -487,7 +487,7 @@ class Pool:
         if outcome.skipped:
             self._report(Ended(token, started=False))
             return
-        if given.place and not outcome.cancelled:
+        if given.place and not outcome.cancelled and not worker.was_hurried(given):
             self._dispatcher.estimates.learn(given.job.function, outcome.ended - outcome.started)
         if outcome.cancelled:
             self._report(Ended(token, started=True))

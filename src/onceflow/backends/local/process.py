@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from onceflow.backends.local.messages import (
+    HURRY,
     Batch,
     Cancel,
     Definition,
@@ -183,6 +184,11 @@ class _Worker:
         """As `Link` has it."""
         if self._progress is not None and not self._is_copy:
             self._progress.tell(token, done, total, note)
+
+    def is_hurried(self) -> bool:
+        """As `Link` has it."""
+        mark = self._mark
+        return mark[HURRY] == mark[0]
 
     def put(self, packed: Packed) -> Ref[Any]:
         """As `Link` has it."""

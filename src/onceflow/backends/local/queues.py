@@ -4,38 +4,18 @@ Jobs of one kind that need the same stand in one line: if there is no room for o
 so nobody has to look at them. Jobs that say nothing of what they need, almost all, have lines that are there from the
 beginning. There are as many other lines as there are different needs: few, unless each job states its own. So that a
 turn of the pool costs the same however many there are, only some are looked at, and a line that was served goes behind
-the others.
+the others. In each line runs take turns (`lines`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import islice
 
+from onceflow.backends.local.lines import Line, Shares
 from onceflow.backends.local.messages import Job
 
 LOOK = 32
 """Lines of jobs with needs that are looked at in one turn, for lanes and to share."""
-
-
-class Line:
-    """Jobs that are given in this order: those that a worker had and did not start, then first come, first served."""
-
-    __slots__ = ("came", "returned")
-
-    def __init__(self) -> None:
-        self.returned: dict[int, Job] = {}
-        self.came: dict[int, Job] = {}
-
-    def __len__(self) -> int:
-        return len(self.returned) + len(self.came)
-
-    def __iter__(self) -> Iterator[Job]:
-        return chain(self.returned.values(), self.came.values())
-
-    def remove(self, token: int) -> bool:
-        """Whether it was there."""
-        return (self.came.pop(token, None) or self.returned.pop(token, None)) is not None
 
 
 class Queues:
@@ -50,19 +30,21 @@ class Queues:
         """How many jobs say what they need."""
         self._lines: tuple[dict[Kind, Line], dict[Kind, Line]] = {}, {}
         """Their lines, for lanes and to share. None is empty."""
+        self.shares = Shares()
+        """Who has had how much, as long as there are different needs."""
 
     def __len__(self) -> int:
         return len(self.lane) + sum(map(len, self.sharing)) + self.needy
 
     def holds(self, job: Job) -> bool:
         line = self._line(job)
-        return line is not None and (job.token in line.came or job.token in line.returned)
+        return line is not None and job in line
 
     def find_needy(self, token: int) -> Job | None:
         """The job, if it is queued and says what it needs."""
         for lines in self._lines:
             for line in lines.values():
-                found = line.came.get(token) or line.returned.get(token)
+                found = line.find(token)
                 if found is not None:
                     return found
         return None
@@ -73,7 +55,7 @@ class Queues:
         return [*[line for line in silent if line], *islice(self._lines[share].values(), LOOK)]
 
     def add(self, job: Job) -> None:
-        self._join(job).came[job.token] = job
+        self._join(job).add(job)
 
     def put_back(self, job: Job) -> None:
         """A worker had it and did not start it."""
@@ -91,8 +73,11 @@ class Queues:
         for job in jobs:
             line = self._line(job)
             assert line is not None
-            line.remove(job.token)
-            if self.needy and job.needy:
+            line.take(job)
+            if not self.needy:
+                continue
+            self.shares.note(job)
+            if job.needy:
                 self.needy -= 1
                 del self._lines[job.shares][_kind(job)]
                 if line:

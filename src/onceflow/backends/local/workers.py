@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from onceflow.backends.local.capture import Capture
 from onceflow.backends.local.messages import (
     DESCRIPTORS,
+    HURRY,
     Batch,
     Cancel,
     Definition,
@@ -256,6 +257,14 @@ class Worker:
                 self.answered = False
         self.stopping.pop(token, None)
         return given
+
+    def hurry(self) -> None:
+        """Others wait for what runs in the lane: if it can be split, it should end, and leave the rest for later."""
+        self._numbers[HURRY] = self._numbers[0]
+
+    def was_hurried(self, given: Given) -> bool:
+        """Whether a job of the lane was told so."""
+        return self._numbers[HURRY] == given.place
 
     def count_change(self) -> None:
         """Something was committed to a task variable (`variables`)."""

@@ -59,6 +59,9 @@ RECENT = 0.1
 """Seconds for which the file of a function's module is taken to be unchanged. To look at it for each of many short runs
 would cost more than to run them."""
 
+YOUNG = 16
+"""Attempts of a run that come first: for them, parts of loops of other runs make room."""
+
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5
 """Seconds between two looks at a job with a timeout that has not started. They may be as long as a part of its
 timeout."""
@@ -676,6 +679,8 @@ def make_job(
         spans=list(work.spans),
         keep=work.keep,
     )
+    if driver.finished_attempts < YOUNG:
+        job.young = True
     if guard:
         job.guard = guard
         job.failed = dict(work.failed)

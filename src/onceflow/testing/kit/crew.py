@@ -82,6 +82,9 @@ class _Link:
             assignment.progress = Progress(done, total, note)
             stage.progressed(assignment.driver, assignment.work, assignment.progress)
 
+    def is_hurried(self) -> bool:
+        return False
+
     def put(self, packed: Packed) -> Ref[Any]:
         return GivenRef(packed)
 

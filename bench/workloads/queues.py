@@ -1,0 +1,62 @@
+"""Who waits for whom: a run of one task beside a loop of 100,000 items, and what a place in a queue costs.
+
+The one-task run is measured while nothing else goes on, then again and again while the loop keeps all workers busy. The
+ratio of the medians is what counts: it may not be more than ten.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from bench.rows import Row
+from bench.workloads import _measuring
+from onceflow import Engine, for_each, task
+
+ITEMS = 100_000
+RUNS = 60
+WARM_UP = 50
+BUSY = 100e-6
+"""Seconds that an item computes."""
+
+MOST_TIMES = 10.0
+
+
+@task
+def echo(value: int) -> int:
+    return value
+
+
+@task
+def compute(value: int) -> int:
+    until = time.perf_counter() + BUSY
+    while time.perf_counter() < until:
+        pass
+    return value
+
+
+def _latency(engine: Engine, number: int) -> float:
+    started = time.perf_counter()
+    engine.run(echo.bind(number))
+    return (time.perf_counter() - started) * 1e3
+
+
+def measure() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder, Engine(Path(folder) / "home") as engine:
+        for number in range(WARM_UP):
+            _latency(engine, number)
+        idle = [_latency(engine, number) for number in range(RUNS)]
+        loop = engine.run_async(for_each(compute, range(ITEMS)))
+        engine.run(echo.bind(0))
+        beside = [_latency(engine, number) for number in range(RUNS)]
+        was_running = not loop.done()
+        loop.cancel()
+    assert was_running
+    times = statistics.median(beside) / statistics.median(idle)
+    return [
+        _measuring.most("one task, idle", idle, "ms"),
+        _measuring.most(f"one task beside a loop of {ITEMS:,} items", beside, "ms"),
+        Row("beside the loop against idle", times, "×", f"≤ {MOST_TIMES:g}", times <= MOST_TIMES),
+    ]
