@@ -100,12 +100,14 @@ class Line:
         self.young += job.young
 
     def take(self, job: Job) -> None:
-        """It is given to a worker."""
+        """It is given to a worker. One that never stood here may be, too."""
         token = job.token
         if self.returned and self.returned.pop(token, None) is not None:
             return
         key = whose(job)
-        stand = self._stands[key]
+        stand = self._stands.get(key)
+        if stand is None or token not in stand.jobs:
+            return
         self._forget(key, stand, job)
         if stand.jobs and len(self._stands) > 1:
             stand.left = (stand.left or self._weight(stand)) - 1
