@@ -89,6 +89,7 @@ from onceflow.values.tracking import track
 from onceflow.values.variables import Variable
 
 if TYPE_CHECKING:
+    from onceflow.authoring.awaiting.blocks import on, timeout
     from onceflow.authoring.awaiting.decorating import fiber
     from onceflow.authoring.awaiting.gathering import gather
     from onceflow.authoring.awaiting.ops import call
@@ -289,6 +290,7 @@ __all__ = [
     "list_tasks",
     "logs",
     "next_times",
+    "on",
     "parallel",
     "pause",
     "pause_schedule",
@@ -315,6 +317,7 @@ __all__ = [
     "submit",
     "task",
     "terminate",
+    "timeout",
     "track",
     "transaction",
     "trigger_schedule",
@@ -342,6 +345,8 @@ _IN_FIBERS = {
 
 _IN_AWAITING = {
     "call": "ops",
+    "on": "blocks",
+    "timeout": "blocks",
     "fiber": "decorating",
     "gather": "gathering",
 }

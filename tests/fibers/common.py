@@ -6,7 +6,7 @@ import random
 import time
 from typing import Any
 
-from onceflow import Retry, call, fiber, for_each, gather, parallel, sleep, task, wait_event, workflow
+from onceflow import Retry, call, fiber, for_each, gather, on, parallel, sleep, task, timeout, wait_event, workflow
 from onceflow.testing import Ledger
 
 world = Ledger()
@@ -114,3 +114,87 @@ async def mixed(items: list[int]) -> list[Any]:
     child = await stacked.call(3)
     graph = await call(parallel(enter.bind("three"), double.bind(double.bind(4))))
     return [doubled, both, child, graph]
+
+
+@task(can_rollback=True)
+def unsteady(name: str) -> str:
+    world.enter(name)
+    raise ConnectionError(name)
+
+
+@fiber
+async def caring() -> list[Any]:
+    seen: list[Any] = []
+    try:
+        with on(ConnectionError).retry(2, delay=1, jitter=0):
+            await unsteady.call("retried")
+    except ConnectionError as error:
+        seen.append(str(error))
+    with on(ConnectionError, KeyError).ignore("nothing"):
+        with on(KeyError).terminate():
+            seen.append(await unsteady.call("ignored"))
+        seen.append(await trying.call("child"))
+    return seen
+
+
+@fiber
+async def trying(name: str) -> str:
+    return await unsteady.call(name)
+
+
+@fiber
+async def breaking() -> str:
+    with on(ConnectionError).break_():
+        await unsteady.call("broken")
+    return "never"
+
+
+@fiber
+async def terminating() -> str:
+    try:
+        with on(ConnectionError).terminate():
+            return await unsteady.call("terminated")
+    except ConnectionError:
+        return "never"
+
+
+@task(can_rollback=True)
+def dawdle(seconds: float) -> str:
+    time.sleep(seconds)
+    return "late"
+
+
+@fiber
+async def napping(seconds: float) -> str:
+    try:
+        await sleep(seconds)
+    finally:
+        await enter.call(f"napped {seconds}")
+    return "slept"
+
+
+@fiber
+async def hurried(how: str) -> str:
+    """Ten seconds of time for something that takes longer."""
+    try:
+        async with timeout(10):
+            await sleep(4)
+            match how:
+                case "task":
+                    return await dawdle.call(3600)
+                case "sleep":
+                    await sleep(7)
+                case "event":
+                    return await call(wait_event("never", str, timeout=100, default="default"))
+                case "fiber":
+                    return await napping.call(8)
+                case "quick":
+                    await sleep(5)
+                    return "in time"
+                case "gather":
+                    await gather(napping(1), napping(7))
+    except TimeoutError:
+        await sleep(20)
+        await enter.call("cleaned up")
+        return "too late"
+    return "never"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 from onceflow.authoring.retries import Retry
 from onceflow.authoring.wrapping import Wrapper, blank
@@ -110,6 +110,18 @@ class Handler(Wrapper):
             return self.do
         decision = self.do(error, failure)
         return decision if isinstance(decision, Decision) else ignore(decision)
+
+    def __enter__(self) -> Self:
+        """In a fiber: it is in force for what is awaited in this block."""
+        from onceflow.authoring.awaiting.state import state_here  # few programs have fibers
+
+        state_here(f"`with {self.name}`").handlers.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        from onceflow.authoring.awaiting.state import state_here
+
+        state_here(f"`with {self.name}`").handlers.pop()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if not isinstance(self.do, Decision) and self._found_by_name():

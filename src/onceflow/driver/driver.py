@@ -709,7 +709,7 @@ class Driver:
         if self._drained is not None or self._pausing:
             return
         wait = work.call.settings.wait
-        if wait is not None and not work.undo:
+        if wait is not None and not work.undo and work.failure is None:
             entry = self._waits.begin(work, wait)
             if entry is not None:
                 self._entries.append(entry)

@@ -29,8 +29,12 @@ annotated: dict[int, str] = {}
 class Link(Protocol):
     """What runs jobs in this process, as they see it. It may be called from any thread."""
 
-    keeps_fibers: bool
-    """Whether fibers that wait may stay in this process until they go on."""
+    hosts_fibers: bool
+    """Whether fibers that wait may stay in this process until they go on, and may carry out themselves what they
+    await."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
 
     def progress(self, token: int, done: float, total: float | None, note: str) -> None:
         """Passes on how far a job is."""

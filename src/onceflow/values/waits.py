@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -19,6 +20,16 @@ class Wait(msgspec.Struct, frozen=True):
     """Of the event's payload."""
     default: bytes | None = None
     """The packed value of an event that has not come. Without it, that is a failure."""
+
+    def within(self, seconds: float) -> Wait:
+        """The same, but over after so many seconds at the latest: an event that has not come by then never came."""
+        return Wait(self.key, seconds, type=self.type)
+
+    def ends_in(self, now: float) -> float:
+        """Seconds after which it is over, if it begins now."""
+        if self.until is not None:
+            return self.until - now
+        return math.inf if self.seconds is None else self.seconds
 
     def __str__(self) -> str:
         return "time to pass" if self.key is None else f"an event {self.key!r}"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from onceflow.authoring.awaiting.ops import Awaited, NodeCall, settled
+from onceflow.authoring.awaiting.ops import Awaited, NodeCall
 from onceflow.authoring.fibers import frames
 from onceflow.authoring.nodes import NodeHandle
 from onceflow.authoring.tasks import catching
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class FiberCall(Awaited):
+class RoutineCall(Awaited):
     """A call of a durable function that becomes a fiber of its own."""
 
     def __init__(self, coroutine: CoroutineType[Any, Any, Any]) -> None:
@@ -30,14 +30,9 @@ class FiberCall(Awaited):
         assert self.coroutine is not None
         return catching(begin).bind(*child(self.coroutine, state))
 
-    def settle(self, outcome: Any) -> Any:
-        return settled(outcome)
-
     def spend(self) -> None:
         super().spend()
-        if self.coroutine is not None:
-            self.coroutine.close()  # it is where it has to be, and was never to be started here
-            self.coroutine = None
+        self.coroutine = None
 
 
 class Gather(Awaited):
@@ -82,7 +77,7 @@ def as_op(value: Any) -> Awaited:
     if isinstance(value, NodeHandle):
         return NodeCall(value)
     if isinstance(value, CoroutineType) and frames.paused(value) is not None:
-        return FiberCall(value)
+        return RoutineCall(value)
     raise TypeError(f"a fiber can wait for calls, nodes and durable functions, not for {value!r}")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from onceflow.authoring.arguments import UNCHANGING
 from onceflow.authoring.awaiting.ops import Awaited, TaskCall
 from onceflow.values import snapshot
-from onceflow.values.context import running
+from onceflow.values.context import link, running
 
 if TYPE_CHECKING:
     from onceflow.authoring.awaiting.state import State
@@ -35,6 +35,9 @@ class Elsewhere(Exception):
 
 def is_possible(op: Awaited, state: State) -> bool:
     """Whether the segment may carry it out."""
+    host = link()
+    if host is None or not host.hosts_fibers:
+        return False
     return type(op) is TaskCall and not state.handlers and op.task is not None and _is_plain(op.task)
 
 

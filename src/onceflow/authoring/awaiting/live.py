@@ -26,7 +26,7 @@ _lock = threading.Lock()
 def keep(token: str, fiber: Fiber, size: int) -> None:
     """It is paused here, and its snapshot has so many bytes."""
     here = link()
-    if here is None or not here.keeps_fibers:
+    if here is None or not here.hosts_fibers:
         fiber.discard()
         return
     with _lock:

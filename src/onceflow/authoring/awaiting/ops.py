@@ -11,19 +11,20 @@ and is raised in the fiber. A wait gives just its value.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from onceflow.authoring.awaiting.recipes import Recipe, in_graph
+from onceflow.authoring.awaiting.state import State, now
 from onceflow.authoring.fibers.describing import short
 from onceflow.authoring.fibers.ops import Op
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
-from onceflow.authoring.tasks import AnyTask, catching
+from onceflow.authoring.tasks import AnyTask, _with_options, catching
 from onceflow.errors import InvalidOption, WrongArguments
 
-if TYPE_CHECKING:
-    from onceflow.authoring.awaiting.state import State
-
 T = TypeVar("T")
+
+SHORTEST = 0.001
+"""Seconds that a task is given at the least."""
 
 
 class Awaited(Op):
@@ -33,12 +34,12 @@ class Awaited(Op):
     """Whether it has been awaited."""
 
     def bind(self, state: State) -> Any:
-        """The nodes that it becomes, as an argument of the next segment."""
+        """The nodes that it becomes, as an argument of the next segment, if this is around it."""
         raise NotImplementedError
 
     def settle(self, outcome: Any) -> Any:
         """What the await gives, of what the nodes have given. May raise."""
-        raise NotImplementedError
+        return settled(outcome)
 
     def describe(self) -> str:
         """For people. Runs no code of the user's."""
@@ -72,9 +73,12 @@ class TaskCall(Awaited):
 
     def bind(self, state: State) -> Any:
         assert self.task is not None
-        task = self.task
+        task, left = self.task, state.left
         if state.handlers:
             task = task.options(handlers=(*task.settings.handlers, *state.in_force))
+        if left is not None:
+            total = task.settings.total_timeout
+            task = task.options(total_timeout=max(left, SHORTEST) if total is None else min(total, left))
         return (catching(task) if self.is_caught else task).bind(*self.args, **self.kwargs)
 
     def settle(self, outcome: Any) -> Any:
@@ -100,15 +104,24 @@ class NodeCall(Awaited):
         self.node: TaskNode | PartNode | None = as_handle(node, "await")
         owner = owner_of(self.node)
         super().__init__(owner._task.name, *_shown(owner))
+        self.is_cut_short = False
+        """Whether it sleeps, and a deadline of the fiber comes before it may wake up."""
 
     def bind(self, state: State) -> Any:
         node = self.node
-        if isinstance(node, TaskNode) and node._task.settings.wait is not None and not node._after:
-            return TaskNode(catching(node._task), node._args, node._kwargs, node._snapshot, ())
-        return in_graph(Recipe.of(node))
+        if not isinstance(node, TaskNode) or node._task.settings.wait is None or node._after:
+            return in_graph(Recipe.of(node), state.in_force)
+        task, wait, left = node._task, node._task.settings.wait, state.left
+        if left is not None and wait.ends_in(now()) > left:
+            self.is_cut_short = wait.key is None
+            task = _with_options(task, {**task._given, "wait": wait.within(left)})
+        return TaskNode(catching(task), node._args, node._kwargs, node._snapshot, ())
 
     def settle(self, outcome: Any) -> Any:
-        return settled(outcome)
+        value = settled(outcome)
+        if self.is_cut_short:
+            raise TimeoutError
+        return value
 
     def spend(self) -> None:
         super().spend()

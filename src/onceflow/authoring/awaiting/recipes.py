@@ -7,10 +7,12 @@ task is asked to catch errors (design 2.8); and what the task returns it is give
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from onceflow.authoring.handlers import Handler
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, owner_of
 from onceflow.authoring.refs import RefNode
 from onceflow.authoring.tasks import AnyTask, catching, task
@@ -121,7 +123,7 @@ def _graph(recipe: Any) -> Any:
     return recipe.node()
 
 
-def in_graph(recipe: Recipe) -> Any:
+def in_graph(recipe: Recipe, handlers: Sequence[Handler] = ()) -> Any:
     """A node that gives (what the graph of this recipe gives, None), or (None, what it raised)."""
-    caught: AnyTask[..., Any] = catching(_graph)
-    return caught.bind(recipe)
+    opened: AnyTask[..., Any] = catching(_graph.options(handlers=handlers) if handlers else _graph)
+    return opened.bind(recipe)

@@ -9,17 +9,17 @@ raises, the segment raises.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter
 from typing import Any
 
 from onceflow.authoring.awaiting import continuations, here, live
 from onceflow.authoring.awaiting.continuations import Continuation
-from onceflow.authoring.awaiting.ops import Awaited
+from onceflow.authoring.awaiting.ops import Awaited, TaskCall
 from onceflow.authoring.awaiting.state import State, around
 from onceflow.authoring.fibers import definitions
 from onceflow.authoring.fibers.running import Fiber
-from onceflow.authoring.tasks import Task, _with_options, task
+from onceflow.authoring.tasks import Task, _with_options, catching, task
 from onceflow.core.graph import Node
 from onceflow.errors import FunctionNotLoaded, NotPersistable
 from onceflow.values import packing, snapshot
@@ -27,6 +27,9 @@ from onceflow.values.context import current
 
 NAME = "segment"
 """Of the nodes behind the first one."""
+
+CLOSE = 0.25
+"""Seconds. If something timed out so near to a deadline, it was the deadline. (Clocks of two hosts are never equal.)"""
 
 OPTIONS: dict[str, Any] = {"can_rollback": True}
 """No effect, nondeterministic, saved."""
@@ -56,8 +59,23 @@ class Start:
         return Start, (self.ref,)
 
 
+class FiberCall(TaskCall):
+    """A call of a fiber, as a fiber of its own: what is around the one that calls it is around it as well."""
+
+    def bind(self, state: State) -> Any:
+        task = self.task
+        if not (state.handlers or state.deadlines) or task is not task._base:
+            return super().bind(state)
+        definition = definitions.current(task.function.ref)
+        assert definition is not None
+        return catching(begin).bind(*child(definition.function(*self.args, **self.kwargs), state))
+
+
 class FiberTask(Task[..., Any]):
     """A durable function as a task: its first segment."""
+
+    def call(self, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        return FiberCall(self, args, kwargs)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._catches_for is not None or "role" in self._given:
@@ -97,7 +115,7 @@ def resume(saved: bytes, sources: bytes, token: str, state: bytes, outcome: Any,
     now = packing.unpack(state) if state else State()
     before = around.set(now)
     try:
-        _settle(fiber, outcome)
+        _settle(fiber, outcome, now)
         return _advance(fiber, now)
     finally:
         around.reset(before)
@@ -105,7 +123,10 @@ def resume(saved: bytes, sources: bytes, token: str, state: bytes, outcome: Any,
 
 def child(coroutine: Coroutine[Any, Any, Any], state: State) -> tuple[Any, ...]:
     """The arguments of `begin` for a call of a durable function. Raises `NotPersistable`."""
-    continuation, refs = continuations.of_fiber(Fiber.waiting(coroutine))
+    try:
+        continuation, refs = continuations.of_fiber(Fiber.waiting(coroutine))
+    finally:
+        coroutine.close()  # it was never to be started here
     return continuation.snapshot, continuation.sources, packing.dump(state.for_child()), refs or None
 
 
@@ -117,14 +138,19 @@ def _run(coroutine: Coroutine[Any, Any, Any], state: State) -> Any:
         around.reset(before)
 
 
-def _settle(fiber: Fiber, outcome: Any) -> None:
+def _settle(fiber: Fiber, outcome: Any, state: State) -> None:
     op = fiber.op
     assert isinstance(op, Awaited)
-    value, error = None, None
+    value: Any = None
+    error: BaseException | None = None
     try:
         value = op.settle(outcome)
     except BaseException as raised:
         error = raised
+    left = state.left
+    if isinstance(error, TimeoutError) and left is not None and left < CLOSE:
+        error, cause = state.expire(), error
+        error.__cause__ = cause
     _go_on(fiber, value, error)
 
 
@@ -146,6 +172,8 @@ def _advance(fiber: Fiber, state: State) -> Any:
             fiber.throw(TypeError(f"{op!r} is nothing that an engine can carry out: await `some_task.call(…)`"))
         elif op.is_spent:
             fiber.throw(RuntimeError(f"{op!r} was awaited before: call it once more"))
+        elif state.left == 0:
+            fiber.throw(state.expire())
         elif here.is_possible(op, state) and not _is_enough(fiber, began) and _step_here(fiber, op):
             pass
         else:

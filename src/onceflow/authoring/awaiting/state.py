@@ -1,47 +1,55 @@
-"""What a fiber has around it wherever it waits: the handlers, deadlines and children that its code has asked for.
+"""What a fiber has around it wherever it waits: the handlers and deadlines that its code has asked for.
 
 It is part of the continuation. Functions of onceflow that the fiber calls find it in `around`, which is set while a
-segment runs.
+segment runs. Blocks (`with`) end in the reverse order of their beginnings, so these are stacks.
 """
 
 from __future__ import annotations
 
+import time
 from contextvars import ContextVar
 
 import msgspec
 
 from onceflow.authoring.handlers import Handler
 from onceflow.errors import NotInFiber
+from onceflow.values.context import link
 
 
 class State(msgspec.Struct):
     """Of one fiber."""
 
-    entered: int = 0
-    """How many blocks (`with on(...)`, `async with timeout(...)`) it has entered so far: the number of the last one."""
-    handlers: list[tuple[int, Handler]] = []
-    """Number of the block → handler, the outermost first."""
-    deadlines: list[tuple[int, float]] = []
-    """Number of the block → when its time is over, in seconds since 1970."""
-
-    def enter(self) -> int:
-        """The number of a block that is entered now."""
-        self.entered += 1
-        return self.entered
+    handlers: list[Handler] = []
+    """The outermost first."""
+    deadlines: list[float | None] = []
+    """Seconds since 1970, the outermost first; None for one that is over and has been told."""
 
     @property
     def deadline(self) -> float | None:
         """The next one."""
-        return min([when for _, when in self.deadlines], default=None)
+        return min([when for when in self.deadlines if when is not None], default=None)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the next one; None if there is none."""
+        deadline = self.deadline
+        return None if deadline is None else max(0.0, deadline - now())
+
+    def expire(self) -> TimeoutError:
+        """The next deadline is over: what that raises, once."""
+        place = self.deadlines.index(self.deadline)
+        self.deadlines[place] = None
+        return TimeoutError("the time of an `async with timeout(…)` is over")
 
     @property
     def in_force(self) -> tuple[Handler, ...]:
         """The handlers, the innermost first."""
-        return tuple([handler for _, handler in reversed(self.handlers)])
+        return tuple(reversed(self.handlers))
 
     def for_child(self) -> State:
         """What a fiber that is started in it has around it."""
-        return State(self.entered, list(self.handlers), list(self.deadlines))
+        deadline = self.deadline
+        return State(list(self.handlers), [] if deadline is None else [deadline])
 
 
 around: ContextVar[State | None] = ContextVar("onceflow_fiber", default=None)
@@ -54,3 +62,9 @@ def state_here(what: str) -> State:
     if state is None:
         raise NotInFiber(what)
     return state
+
+
+def now() -> float:
+    """Seconds since 1970, as whatever runs the fiber counts them."""
+    here = link()
+    return time.time() if here is None else here.now()

@@ -87,7 +87,7 @@ def run(
 
 
 class _Worker:
-    keeps_fibers = True
+    hosts_fibers = True
 
     def __init__(
         self,
@@ -189,6 +189,10 @@ class _Worker:
         """As `Link` has it."""
         mark = self._mark
         return mark[HURRY] == mark[0]
+
+    def now(self) -> float:
+        """As `Link` has it."""
+        return time.time()
 
     def put(self, packed: Packed) -> Ref[Any]:
         """As `Link` has it."""

@@ -71,7 +71,7 @@ class Assignment:
 class _Link:
     """What `onceflow.current()` of a task that runs here asks, and tells."""
 
-    keeps_fibers = False  # a crash would have to take them, and this process survives it
+    hosts_fibers = False  # a crash would have to take them; and who puts something in the place of a task sees to it
 
     def __init__(self) -> None:
         self.running: dict[int, tuple[Stage, Assignment]] = {}
@@ -84,6 +84,10 @@ class _Link:
 
     def is_hurried(self) -> bool:
         return False
+
+    def now(self) -> float:
+        stage, _ = self.running[context.job_token.get()]
+        return stage.now()
 
     def put(self, packed: Packed) -> Ref[Any]:
         return GivenRef(packed)
