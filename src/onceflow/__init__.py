@@ -91,6 +91,7 @@ from onceflow.values.variables import Variable
 if TYPE_CHECKING:
     from onceflow.authoring.awaiting.blocks import on, timeout
     from onceflow.authoring.awaiting.decorating import fiber
+    from onceflow.authoring.awaiting.forking import Child, fork, join, spawn_limit
     from onceflow.authoring.awaiting.gathering import gather
     from onceflow.authoring.awaiting.ops import call
     from onceflow.authoring.fibers.describing import FrameInfo
@@ -166,6 +167,7 @@ __all__ = [
     "AttemptInfo",
     "BadSnapshot",
     "BrokenPromise",
+    "Child",
     "CodeChanged",
     "Decision",
     "DurableSyntaxError",
@@ -275,12 +277,14 @@ __all__ = [
     "fiber",
     "find",
     "for_each",
+    "fork",
     "gather",
     "get_output",
     "get_schedule",
     "handler",
     "ignore",
     "info",
+    "join",
     "later",
     "limit",
     "list_attempts",
@@ -312,6 +316,7 @@ __all__ = [
     "size",
     "sleep",
     "sleep_until",
+    "spawn_limit",
     "statistics",
     "status",
     "submit",
@@ -344,7 +349,11 @@ _IN_FIBERS = {
 """Name → module. Imported when first used: few programs have fibers, and the transformer is large."""
 
 _IN_AWAITING = {
+    "Child": "forking",
     "call": "ops",
+    "fork": "forking",
+    "join": "forking",
+    "spawn_limit": "forking",
     "on": "blocks",
     "timeout": "blocks",
     "fiber": "decorating",

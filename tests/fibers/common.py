@@ -6,7 +6,23 @@ import random
 import time
 from typing import Any
 
-from onceflow import Retry, call, fiber, for_each, gather, on, parallel, sleep, task, timeout, wait_event, workflow
+from onceflow import (
+    Retry,
+    call,
+    fiber,
+    for_each,
+    fork,
+    gather,
+    join,
+    on,
+    parallel,
+    sleep,
+    spawn_limit,
+    task,
+    timeout,
+    wait_event,
+    workflow,
+)
 from onceflow.testing import Ledger
 
 world = Ledger()
@@ -198,3 +214,50 @@ async def hurried(how: str) -> str:
         await enter.call("cleaned up")
         return "too late"
     return "never"
+
+
+@fiber
+async def worker(name: str, seconds: float) -> str:
+    await sleep(seconds)
+    if seconds > 100:
+        raise Declined(name, code=9)
+    return await enter.call(name)
+
+
+@fiber
+async def forking() -> list[Any]:
+    names = ["slow", "quick"]
+    slow = await fork(worker, names[0], 50)
+    names[0] = "changed"
+    quick = await fork(worker, names[1], 5)
+    single = await fork(enter, "single")
+    await enter.call("parent")
+    await fork(worker, "forgotten", 90)
+    return [await join(quick), await join(slow), await join(single)]
+
+
+@fiber
+async def limited(count: int) -> list[str]:
+    with spawn_limit(2):
+        children = [await fork(worker, f"child {number}", 10) for number in range(count)]
+        return [await join(child) for child in children]
+
+
+@fiber
+async def failing_child(joins: bool) -> str:
+    child = await fork(worker, "bad", 101)
+    if joins:
+        try:
+            await join(child)
+        except Declined as error:
+            return f"declined {error.code}"
+    return "not joined"
+
+
+@fiber
+async def nested_forks(depth: int) -> int:
+    if depth == 0:
+        return 1
+    children = [await fork(nested_forks, depth - 1) for _ in range(2)]
+    await enter.call(f"depth {depth}")
+    return sum([await join(child) for child in children])

@@ -55,6 +55,7 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
     contents = Contents()
     readings = _read_all(replaced.get(sink, sink), contents, hold, replaced)
     positions = {reading.node: position for position, reading in enumerate(readings)}
+    loose = {node for reading in readings for node in reading.node._beside}
     ids = number_ids([reading.node._task.name for reading in readings])
     buffers: dict[Any, pickle.PickleBuffer] = {}
     graph = WorkflowGraph(
@@ -69,6 +70,7 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
                 fingerprint=reading.fingerprint(),
                 call=Call(reading.node._task, reading.template(buffers)),
                 turn=reading.node._turn,
+                loose=reading.node in loose,
             )
             for id, reading in zip(ids, readings, strict=True)
         ]
@@ -87,7 +89,7 @@ def _pick(part: Any) -> Any:
 class _Reading:
     """What a node reads: its parents, and where in its arguments they stand."""
 
-    __slots__ = ("_encoded", "_handles", "_hold", "_replaced", "node", "parents")
+    __slots__ = ("_encoded", "_handles", "_hold", "_replaced", "needed", "node", "parents")
 
     def __init__(
         self, node: TaskNode, contents: Contents, hold: Hold | None, replaced: Mapping[TaskNode, TaskNode]
@@ -118,6 +120,8 @@ class _Reading:
             self.parents[parent] = self.parents.get(parent, 0) | mask
         for parent in node._after:
             self.parents.setdefault(replaced.get(parent, parent), 0)
+        self.needed: Iterable[TaskNode] = (*node._beside, *self.parents) if node._beside else self.parents
+        """What has to be in the graph with it."""
 
     def edges(self, positions: Mapping[TaskNode, int]) -> tuple[Edge, ...]:
         return tuple([(positions[parent], mask) for parent, mask in self.parents.items()])
@@ -218,14 +222,14 @@ def _read_all(
     finished: list[_Reading] = []
     seen = {sink}
     first = _Reading(sink, contents, hold, replaced)
-    stack: list[tuple[_Reading, Iterator[TaskNode]]] = [(first, iter(first.parents))]
+    stack: list[tuple[_Reading, Iterator[TaskNode]]] = [(first, iter(first.needed))]
     while stack:
         reading, parents = stack[-1]
         for parent in parents:
             if parent not in seen:
                 seen.add(parent)
                 further = _Reading(parent, contents, hold, replaced)
-                stack.append((further, iter(further.parents)))
+                stack.append((further, iter(further.needed)))
                 break
         else:
             finished.append(reading)

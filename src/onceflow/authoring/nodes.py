@@ -114,7 +114,7 @@ class TaskNode(NodeHandle):
     has_chains = False
     """Whether any node of this process goes through the results of a loop."""
 
-    __slots__ = ("_after", "_args", "_kwargs", "_number", "_over", "_parts", "_snapshot", "_task", "_turn")
+    __slots__ = ("_after", "_args", "_beside", "_kwargs", "_number", "_over", "_parts", "_snapshot", "_task", "_turn")
 
     def __init__(
         self,
@@ -137,6 +137,8 @@ class TaskNode(NodeHandle):
         """The loop whose results it goes through, if it does nothing else with them."""
         self._turn: Turn | None = None
         """When it may start among those of its loop."""
+        self._beside: tuple[TaskNode, ...] = ()
+        """What is in every graph that it is in, though it does not read it: fibers that were forked."""
         self._workflow = None
 
     def __getitem__(self, index: Any) -> Any:

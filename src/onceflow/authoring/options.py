@@ -92,6 +92,8 @@ class Settings:
     """The names of the task variables that it writes."""
     handlers: tuple[Handler, ...] = ()
     """Asked, in this order, when it has raised and is not tried again."""
+    fiber: bool = False
+    """It is a segment of a fiber."""
     transaction: bool = False
     """What it returns is a graph that is done as a whole, or taken back."""
     catch: int = 0
@@ -174,6 +176,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         writes=writes,
         wait=given.get("wait"),
         handlers=checked(given["handlers"], name) if "handlers" in given else (),
+        fiber=given.get("fiber", False),
         transaction=given.get("transaction", False),
         catch=count if given.get("catch") else 0,
     )

@@ -20,7 +20,7 @@ class Expanding(Starting):
     """Adds the rows of a nested graph, and takes them out again when the expander is dropped."""
 
     def _expand(self, expander: Row, graph: Graph) -> None:
-        base, depth = (expander.id, 1) if expander.prefix is None else (expander.prefix[0], expander.prefix[1] + 1)
+        base, depth = _inside(expander)
         prefix = base if depth == 1 else f"{base}~{depth}"
         rows: list[Row] = []
         outer = expander.scope
@@ -117,6 +117,16 @@ class Expanding(Starting):
                 if mark is not None:
                     self._release_hindered(mark)
         expander.nested = None
+
+
+def _inside(expander: Row) -> tuple[str, int]:
+    return (expander.id, 1) if expander.prefix is None else (expander.prefix[0], expander.prefix[1] + 1)
+
+
+def id_inside(expander: Row, node: str) -> str:
+    """What a node of this id is called if it is in a graph that this row returns."""
+    base, depth = _inside(expander)
+    return f"{base}/{node}" if depth == 1 else f"{base}~{depth}/{node}"
 
 
 def _is_repeatable(nested: Nested) -> bool:

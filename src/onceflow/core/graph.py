@@ -50,6 +50,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The argument values as far as they can be compared; part of the digest."""
     call: Any = None
     turn: Turn | None = None
+    loose: bool = False
+    """Nothing need lead from it to the sink: a fiber that was forked (design 2.11). Only in graphs that tasks
+    return."""
 
     @property
     def every_part(self) -> int:
@@ -59,7 +62,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 class Graph:
     """Nodes in topological order and the sink, whose output is the graph's result. Every other node leads to the
-    sink."""
+    sink, or to one that is loose."""
 
     __slots__ = ("__dict__", "nodes", "sink")
 
@@ -96,7 +99,11 @@ class Graph:
             for edge, mask in node.takes:
                 if not 0 <= edge < len(node.edges) or mask & ~node.edges[edge][1]:
                     raise InvalidGraph(f"{node.id!r} takes what it does not read")
-        dead = [node.id for index, node in enumerate(self.nodes) if not consumed[index] and index != self.sink]
+        dead = [
+            node.id
+            for index, node in enumerate(self.nodes)
+            if not consumed[index] and index != self.sink and not node.loose
+        ]
         if dead:
             raise InvalidGraph(f"nothing leads from {', '.join(map(repr, dead))} to the sink")
         if consumed[self.sink]:

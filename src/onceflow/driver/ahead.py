@@ -39,6 +39,7 @@ def is_plain(call: Any) -> bool:
     settings = call.settings
     return not (
         call.is_async
+        or settings.fiber
         or settings.threads
         or settings.cpus is not None
         or settings.memory

@@ -20,6 +20,7 @@ from typing import Literal
 import msgspec
 
 from onceflow.core import commands, events, records
+from onceflow.core.expanding import id_inside
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Row
@@ -453,6 +454,18 @@ class Driver:
         self.interruption = RunInterrupted(self.id, "it waits")
         self._let_go()
 
+    def settled_output(self, node: str) -> list[Part] | None:
+        """The parts of a node's output, if they are what they will always be (design 2.2) and can be read now."""
+        row = self.run.rows.get(node)
+        if row is not None and not row.settled:
+            return None
+        parts = [self._inputs.resolve(node, part) for part in range(2)]
+        missing = {part for part in parts if isinstance(part, tuple)}
+        if missing and not self._is_committed:
+            return None
+        stored = self._store.values(missing) if missing else {}
+        return [stored[part] if isinstance(part, tuple) else part for part in parts]
+
     def look_for_mail(self) -> None:
         """There may be events in the mailbox."""
         if not self.over:
@@ -547,7 +560,7 @@ class Driver:
             while self._events:
                 for command in self.run.handle(self._events.popleft()):
                     self._obey(command)
-            if self._changing.go_on():
+            if self._changing.go_on() or self._waits.look_for_children():
                 continue
             if not self._held or self._held[0].mark > self._committed:
                 break
@@ -693,6 +706,8 @@ class Driver:
             again=row.visible,
             keep=row.checkpoint or command.private,
         )
+        if node.call.settings.fiber:
+            work = msgspec.structs.replace(work, inside=id_inside(row, ""))
         if not command.private and (guard := self._guards.of(row)) is not None:
             work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
         self._launch(work)

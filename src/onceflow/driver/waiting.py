@@ -9,18 +9,19 @@ clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from onceflow.driver import entries
+from onceflow.driver.outputs import Part
 from onceflow.driver.work import Host, Work
 from onceflow.errors import EventTimedOut
 from onceflow.storage.journal import NEVER, Entry, MarkEvents, Request
 from onceflow.values import packing
 from onceflow.values.failures import dump
-from onceflow.values.waits import Wait
+from onceflow.values.waits import NOT_YET, Wait
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
@@ -56,6 +57,8 @@ class Waits:
         """The numbers of all of these. The journal may not know of it yet."""
         self._returning = False
         """Whether the journal has yet to learn that events are free again."""
+        self._joining: set[int] = set()
+        """Attempts that wait for forked fibers."""
         self._begun: set[str] = set()
         """Nodes whose waits have begun in the life of this driver."""
         self._marks: list[Request] = []
@@ -82,6 +85,8 @@ class Waits:
             entry = entries.waits(work.node, deadline, wait.key)
         self._begun.add(work.node)
         self._open[work.attempt] = _Open(work, wait, deadline)
+        if wait.children:
+            self._joining.add(work.attempt)
         self._look(work.attempt)
         return entry
 
@@ -108,12 +113,41 @@ class Waits:
                     self._gone.add(event.number)
                     self._driver.came(opened.work, [event.payload])
                     return
+        if opened.wait.children and self._join(attempt):
+            return
         left = opened.deadline - self._host.now()
         if left <= 0:
             del self._open[attempt]
             self._end(opened)
         elif opened.deadline < NEVER:
             self._host.later(self._driver, min(left, LONGEST), lambda: self._look_at_clock(attempt))
+
+    def look_for_children(self) -> bool:
+        """Forked fibers may have come to their ends. Whether one was waited for."""
+        if not self._joining:
+            return False
+        self._joining = {attempt for attempt in self._joining if attempt in self._open}
+        return any(self._join(attempt) for attempt in self._joining)
+
+    def _join(self, attempt: int) -> bool:
+        opened = self._open[attempt]
+        parts = self._joined(opened.wait)
+        if parts is None:
+            return False
+        del self._open[attempt]
+        self._driver.came(opened.work, parts)
+        return True
+
+    def _joined(self, wait: Wait) -> Sequence[Part] | None:
+        """What is waited for, if it is there."""
+        if not wait.count:
+            return self._driver.settled_output(wait.children[0])
+        ended: list[tuple[str, Part]] = []
+        for child in wait.children:
+            outcome = self._driver.settled_output(child)
+            if outcome is not None:
+                ended.append((child, outcome[1]))
+        return [packing.dump(ended)] if len(ended) >= wait.count else None
 
     def _look_at_clock(self, attempt: int) -> None:
         opened = self._open.get(attempt)
@@ -123,7 +157,9 @@ class Waits:
     def _end(self, opened: _Open) -> None:
         """Its time is over."""
         wait, node = opened.wait, opened.work.node
-        if wait.key is None:
+        if wait.children:
+            self._driver.came(opened.work, [NOTHING, packing.dump(NOT_YET)])
+        elif wait.key is None:
             self._driver.came(opened.work, [NOTHING])
         elif wait.default is not None:
             self._driver.came(opened.work, [wait.default])

@@ -67,6 +67,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """What is asked if it raises for the last time (`authoring.guarding`), if there is anything to ask."""
     failed: Mapping[int, int] = {}
     """How often what the guard answers for has failed before."""
+    inside: str = ""
+    """For a segment of a fiber: what the ids of nodes in a graph that it returns begin with."""
     failure: bytes | None = None
     """What it counts as having raised, though not where it runs: only the guard is asked."""
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+NOT_YET = False
+"""The second part of the outcome of a child that has not come to its end in time."""
+
 
 class Wait(msgspec.Struct, frozen=True):
     """An event under `key`, or, without one, a moment."""
@@ -20,6 +23,10 @@ class Wait(msgspec.Struct, frozen=True):
     """Of the event's payload."""
     default: bytes | None = None
     """The packed value of an event that has not come. Without it, that is a failure."""
+    children: tuple[str, ...] = ()
+    """Ids of nodes of the run, each the outcome of a fiber that was forked, in two parts. Waited for are the parts of
+    the only one; or, with `count`, so many of them, and given are those that are there."""
+    count: int = 0
 
     def within(self, seconds: float) -> Wait:
         """The same, but over after so many seconds at the latest: an event that has not come by then never came."""
@@ -32,4 +39,6 @@ class Wait(msgspec.Struct, frozen=True):
         return math.inf if self.seconds is None else self.seconds
 
     def __str__(self) -> str:
+        if self.children:
+            return "a forked fiber" if len(self.children) == 1 else "forked fibers"
         return "time to pass" if self.key is None else f"an event {self.key!r}"

@@ -51,10 +51,10 @@ def on(*errors: Exceptions) -> On:
     them, too.
     """
     flat = [error for one in errors for error in (one if isinstance(one, (list, tuple, set, frozenset)) else (one,))]
-    return On(tuple(flat))  # type: ignore[arg-type]  # `handler` refuses anything but exceptions
+    return On(tuple(flat))
 
 
-class timeout:  # noqa: N801 - it is used like a function
+class timeout:
     """Ends what a fiber awaits in this block after so many seconds, across restarts:
 
         async with timeout(30):
@@ -68,7 +68,7 @@ class timeout:  # noqa: N801 - it is used like a function
     __slots__ = ("_seconds",)
 
     def __init__(self, seconds: float) -> None:
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+        if not 0 <= seconds < float("inf"):
             raise InvalidOption("timeout", f"it takes a number of seconds that is not negative, not {seconds!r}")
         self._seconds = seconds
 

@@ -34,6 +34,10 @@ class RoutineCall(Awaited):
         super().spend()
         self.coroutine = None
 
+    def forget(self) -> None:
+        if self.coroutine is not None:
+            self.coroutine.close()
+
 
 class Gather(Awaited):
     """What `gather(...)` gives."""

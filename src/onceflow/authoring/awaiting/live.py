@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
+from onceflow.authoring.awaiting.ops import Awaited
 from onceflow.authoring.fibers.running import Fiber
 from onceflow.values.context import link
 
@@ -27,7 +28,7 @@ def keep(token: str, fiber: Fiber, size: int) -> None:
     """It is paused here, and its snapshot has so many bytes."""
     here = link()
     if here is None or not here.hosts_fibers:
-        fiber.discard()
+        _forget(fiber)
         return
     with _lock:
         _kept[token] = fiber, size
@@ -38,7 +39,14 @@ def keep(token: str, fiber: Fiber, size: int) -> None:
             total -= freed
             dropped.append(oldest)
     for oldest in dropped:
-        oldest.discard()
+        _forget(oldest)
+
+
+def _forget(fiber: Fiber) -> None:
+    op = fiber.op
+    fiber.discard()
+    if isinstance(op, Awaited):
+        op.forget()
 
 
 def take(token: str) -> Fiber | None:

@@ -53,6 +53,9 @@ class Awaited(Op):
         self.is_spent = True
         self.args, self.kwargs = (), {}
 
+    def forget(self) -> None:
+        """The fiber that waits for it is dropped."""
+
     def __repr__(self) -> str:
         return f"<call of {self.told or self.describe()}>"
 

@@ -15,11 +15,12 @@ from typing import Any
 
 from onceflow.authoring.awaiting import continuations, here, live
 from onceflow.authoring.awaiting.continuations import Continuation
+from onceflow.authoring.awaiting.forking import Fork, ended, with_children
 from onceflow.authoring.awaiting.ops import Awaited, TaskCall
 from onceflow.authoring.awaiting.state import State, around
 from onceflow.authoring.fibers import definitions
 from onceflow.authoring.fibers.running import Fiber
-from onceflow.authoring.tasks import Task, _with_options, catching, task
+from onceflow.authoring.tasks import Task, _with_options, catching
 from onceflow.core.graph import Node
 from onceflow.errors import FunctionNotLoaded, NotPersistable
 from onceflow.values import packing, snapshot
@@ -31,8 +32,12 @@ NAME = "segment"
 CLOSE = 0.25
 """Seconds. If something timed out so near to a deadline, it was the deadline. (Clocks of two hosts are never equal.)"""
 
-OPTIONS: dict[str, Any] = {"can_rollback": True}
+OPTIONS: dict[str, Any] = {"can_rollback": True, "fiber": True}
 """No effect, nondeterministic, saved."""
+
+
+def _segment(name: str) -> Callable[[Callable[..., Any]], Task[..., Any]]:
+    return lambda function: Task(function, {**OPTIONS, "name": name})
 
 
 class Start:
@@ -64,9 +69,9 @@ class FiberCall(TaskCall):
 
     def bind(self, state: State) -> Any:
         task = self.task
-        if not (state.handlers or state.deadlines) or task is not task._base:
+        if not (state.handlers or state.deadlines) or not isinstance(task, FiberTask) or task is not task._base:
             return super().bind(state)
-        definition = definitions.current(task.function.ref)
+        definition = definitions.current(task.ref)
         assert definition is not None
         return catching(begin).bind(*child(definition.function(*self.args, **self.kwargs), state))
 
@@ -74,14 +79,19 @@ class FiberCall(TaskCall):
 class FiberTask(Task[..., Any]):
     """A durable function as a task: its first segment."""
 
+    @property
+    def ref(self) -> str:
+        """Under which other processes find the function."""
+        assert isinstance(self.function, Start)
+        return self.function.ref
+
     def call(self, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         return FiberCall(self, args, kwargs)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._catches_for is not None or "role" in self._given:
             return super().__reduce__()
-        assert isinstance(self.function, Start)
-        return (fiber_task, (self.function.ref,)) if self is self._base else (_with_options, (self._base, self._given))
+        return (fiber_task, (self.ref,)) if self is self._base else (_with_options, (self._base, self._given))
 
 
 def fiber_task(ref: str, function: Callable[..., Any] | None = None, **given: Any) -> FiberTask:
@@ -96,19 +106,18 @@ def fiber_task(ref: str, function: Callable[..., Any] | None = None, **given: An
 _tasks: dict[str, FiberTask] = {}
 
 
-@task(name="fiber", can_rollback=True)
+@_segment("fiber")
 def begin(saved: bytes, sources: bytes, state: bytes, refs: list[Any] | None) -> Any:
     """A call of a durable function that a fiber has made, as a fiber of its own."""
     inherited = packing.unpack(state)
-    token = around.set(inherited)
+    before = around.set(inherited)
     try:
-        fiber = continuations.to_fiber(Continuation(saved, sources), refs or ())
-        return _advance(fiber, inherited)
+        return _advance(continuations.to_fiber(Continuation(saved, sources), refs or ()), inherited)
     finally:
-        around.reset(token)
+        around.reset(before)
 
 
-@task(name=NAME, can_rollback=True)
+@_segment(NAME)
 def resume(saved: bytes, sources: bytes, token: str, state: bytes, outcome: Any, refs: list[Any] | None) -> Any:
     """Goes on from where the fiber stood, with the outcome of what it waited for."""
     fiber = live.take(token) or continuations.to_fiber(Continuation(saved, sources), refs or ())
@@ -141,6 +150,9 @@ def _run(coroutine: Coroutine[Any, Any, Any], state: State) -> Any:
 def _settle(fiber: Fiber, outcome: Any, state: State) -> None:
     op = fiber.op
     assert isinstance(op, Awaited)
+    if isinstance(op, Fork):
+        op.make_room(state, outcome)
+        return
     value: Any = None
     error: BaseException | None = None
     try:
@@ -165,25 +177,29 @@ def _go_on(fiber: Fiber, value: Any, error: BaseException | None) -> None:
 def _advance(fiber: Fiber, state: State) -> Any:
     """Runs the fiber on until the engine has to do something for it, or until its end."""
     began = perf_counter()
+    beside: list[Any] = []
     while not fiber.done:
         op = fiber.op
-        error: BaseException | None
         if not isinstance(op, Awaited):
             fiber.throw(TypeError(f"{op!r} is nothing that an engine can carry out: await `some_task.call(…)`"))
         elif op.is_spent:
             fiber.throw(RuntimeError(f"{op!r} was awaited before: call it once more"))
         elif state.left == 0:
             fiber.throw(state.expire())
+        elif isinstance(op, Fork) and op.has_room(state):
+            node, child, error = op.begin(state)
+            beside += [] if node is None else [node]
+            _go_on(fiber, child, error)
         elif here.is_possible(op, state) and not _is_enough(fiber, began) and _step_here(fiber, op):
             pass
         else:
-            returned, error = _hand_over(fiber, op, state)
+            node, error = _hand_over(fiber, op, state)
             if error is None:
-                return returned
+                return with_children(node, beside)
             fiber.throw(error)
     if fiber.error is not None:
         raise fiber.error
-    return fiber.result
+    return with_children(ended(fiber.result, state.children), beside) if state.children else fiber.result
 
 
 def _is_enough(fiber: Fiber, began: float) -> bool:
@@ -217,7 +233,8 @@ def _hand_over(fiber: Fiber, op: Awaited, state: State) -> tuple[Any, Exception 
     fiber."""
     try:
         outcome = op.bind(state)
-        op.spend()
+        if not isinstance(op, Fork):  # which waits for room, and is yet to be carried out
+            op.spend()
         continuation, refs = continuations.of_fiber(fiber)
     except Exception as error:
         return None, error

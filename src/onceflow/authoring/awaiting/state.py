@@ -1,4 +1,5 @@
-"""What a fiber has around it wherever it waits: the handlers and deadlines that its code has asked for.
+"""What a fiber has around it wherever it waits: the handlers and deadlines that its code has asked for, and its
+children.
 
 It is part of the continuation. Functions of onceflow that the fiber calls find it in `around`, which is set while a
 segment runs. Blocks (`with`) end in the reverse order of their beginnings, so these are stacks.
@@ -23,6 +24,14 @@ class State(msgspec.Struct):
     """The outermost first."""
     deadlines: list[float | None] = []
     """Seconds since 1970, the outermost first; None for one that is over and has been told."""
+    limits: list[int] = []
+    """How many children it may have at a time, the outermost first."""
+    forked: int = 0
+    """How many children it has had."""
+    children: list[str] = []
+    """Ids of the outcomes of those that it has not joined."""
+    ended: list[str] = []
+    """Of these, those that are known to have come to their ends."""
 
     @property
     def deadline(self) -> float | None:

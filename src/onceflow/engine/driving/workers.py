@@ -655,6 +655,8 @@ def make_job(
         context["failures"] = work.failures
     if work.again:
         context["again"] = 1
+    if work.inside:
+        context["inside"] = work.inside
     if settings.deterministic and not work.undo:
         context["deterministic"] = 1
     if settings.writes and not work.undo:

@@ -1,0 +1,202 @@
+"""Forking: fibers that go on beside the one which started them (Gozer's processes).
+
+A child is a fiber with a copy of what it is given. It begins with the graph that the forking segment returns, and
+nobody in that graph reads it: it is *loose* (design 2.11). Its outcome is a node of its own, saved, with an id that is
+known when it is forked. Whoever joins the child waits for that node to be settled, as others wait for an event, and is
+given what it gave. A fiber that returns waits for the children that it has not joined, and raises what the first of
+them has raised: so a run ends after all its fibers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from onceflow.authoring.awaiting.gathering import as_op
+from onceflow.authoring.awaiting.ops import Awaited
+from onceflow.authoring.awaiting.state import State, state_here
+from onceflow.authoring.fibers.decorating import fiber
+from onceflow.authoring.nodes import TaskNode
+from onceflow.authoring.tasks import AnyTask, _with_options, task
+from onceflow.authoring.workflows import Workflow
+from onceflow.errors import InvalidOption
+from onceflow.values import failures, packing
+from onceflow.values.context import running
+from onceflow.values.waits import NOT_YET, Wait
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Child(Generic[R]):
+    """A fiber that was forked. It can be given to other fibers of the run."""
+
+    __slots__ = ("id", "name")
+
+    def __init__(self, id: str, name: str) -> None:
+        self.id = id
+        """Of the node that is its outcome."""
+        self.name = name
+        """Of its function."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Child, (self.id, self.name)
+
+    def __repr__(self) -> str:
+        return f"<child {self.name}, {self.id}>"
+
+
+class Fork(Awaited):
+    """What `fork(...)` gives. It is carried out by the segment itself; only if the fiber has too many children, the
+    engine has to wait until one of them has ended."""
+
+    def __init__(self, member: Awaited) -> None:
+        super().__init__("fork")
+        self.member = member
+
+    def has_room(self, state: State) -> bool:
+        """Whether the fiber may have one more child."""
+        return not state.limits or len(state.children) - len(state.ended) < min(state.limits)
+
+    def make_room(self, state: State, outcome: list[tuple[str, bytes]]) -> None:
+        """Some have ended."""
+        state.ended = [child for child, _ in outcome]
+
+    def bind(self, state: State) -> Any:
+        return _ended_children(state.children, len(state.children) - min(state.limits) + 1)
+
+    def begin(self, state: State) -> tuple[Any, Child[Any] | None, Exception | None]:
+        """The node of the child's outcome, and the child; or an error."""
+        context = running.get()
+        assert context is not None
+        try:
+            outcome = self.member.bind(state)
+        except Exception as error:
+            return None, None, error
+        state.forked += 1
+        name = f"child-{state.forked}"
+        node = _outcome.options(name=name).bind(outcome)
+        child: Child[Any] = Child(f"{context['inside']}{name}", self.member.name)
+        state.children.append(child.id)
+        self.spend()
+        return node, child, None
+
+    def forget(self) -> None:
+        self.member.forget()
+
+    def describe(self) -> str:
+        return f"fork({self.member.told or self.member.describe()})"
+
+    def spend(self) -> None:
+        super().spend()
+        self.member.spend()
+
+
+class Join(Awaited):
+    """What `join(...)` gives."""
+
+    def __init__(self, child: Child[Any]) -> None:
+        super().__init__("join", child.name)
+        self.child = child
+
+    def bind(self, state: State) -> Any:
+        return _waiting(_join, Wait(seconds=state.left, children=(self.child.id,))).bind(self.child.id)
+
+    def settle(self, outcome: Any) -> Any:
+        value, failure = outcome
+        if failure is NOT_YET:
+            raise TimeoutError
+        state = state_here("join")
+        state.children = [child for child in state.children if child != self.child.id]
+        state.ended = [child for child in state.ended if child != self.child.id]
+        if failure is not None:
+            raise failures.load(failure)
+        return value
+
+
+@task(name="child", can_rollback=True, num_returns=2)
+def _outcome(outcome: tuple[Any, BaseException | None]) -> tuple[Any, bytes | None]:
+    """How a child came out. The second part can be read without the user's classes."""
+    value, error = outcome
+    return value, None if error is None else failures.dump(error, "a forked fiber")
+
+
+@task(name="join", can_rollback=True, num_returns=2)
+def _join(child: str) -> Any:
+    raise AssertionError("no worker waits for children")
+
+
+@task(name="children", can_rollback=True)
+def _children(count: int) -> Any:
+    raise AssertionError("no worker waits for children")
+
+
+def _waiting(base: AnyTask[..., Any], wait: Wait) -> AnyTask[..., Any]:
+    return _with_options(base, {**base._given, "wait": wait})
+
+
+def _ended_children(children: Sequence[str], count: int) -> Any:
+    return _waiting(_children, Wait(children=tuple(children), count=count)).bind(count)
+
+
+@task(name="ended", can_rollback=True, deterministic=True)
+def _ended(result: Any, children: list[tuple[str, bytes]]) -> Any:
+    for _, packed in children:
+        failure = packing.unpack(packed)
+        if failure is not None:
+            raise failures.load(failure)
+    return result
+
+
+def ended(result: Any, children: Sequence[str]) -> Any:
+    """A node that gives this when these children have come to their ends. Raises what the first of them raised."""
+    return _ended.bind(result, _ended_children(children, len(children)))
+
+
+def with_children(node: Any, children: Sequence[TaskNode]) -> Any:
+    """The node, in a graph with these children in it."""
+    if children:
+        node._beside = tuple(children)
+    return node
+
+
+@overload
+def fork(fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[Child[R]]: ...
+@overload
+def fork(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[Child[R]]: ...
+def fork(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Starts a fiber that goes on beside this one, with its own copy of what it is given: `fn` is a durable function, a
+    task or a workflow. Awaiting this gives a `Child` at once.
+
+        children = [await fork(handle, customer) for customer in customers]
+        reports = [await join(child) for child in children]
+
+    A fiber that returns waits for the children that it has not joined; if one of them has raised, it raises the same.
+    If it raises itself, its children end with it.
+    """
+    made = fn.call(*args, **kwargs) if isinstance(fn, (AnyTask, Workflow)) else fn(*args, **kwargs)
+    return Fork(as_op(made))
+
+
+def join(child: Child[R]) -> Awaitable[R]:
+    """Waits for a forked fiber. Gives what it has returned, or raises what it has raised."""
+    return cast("Awaitable[R]", Join(child))
+
+
+@contextmanager
+@fiber
+def spawn_limit(count: int) -> Iterator[None]:
+    """How many children a fiber may have at a time: forking one more in this block waits until one has ended.
+
+    with spawn_limit(10):
+        for customer in customers:
+            await fork(handle, customer)
+    """
+    if isinstance(count, bool) or count < 1:
+        raise InvalidOption("spawn_limit", f"it takes an int of at least 1, not {count!r}")
+    state_here("spawn_limit").limits.append(count)
+    try:
+        yield
+    finally:
+        state_here("spawn_limit").limits.pop()
