@@ -100,6 +100,9 @@ class Shelf:
     """Belongs to one thread, which calls everything but what says otherwise, and looks now and then whether there is
     something to `collect`."""
 
+    lives_here = True
+    """Whether live objects take memory of this host."""
+
     def __init__(self) -> None:
         self._segments: dict[int, Segment] = {}
         self._objects: weakref.WeakValueDictionary[tuple[int, int], Object] = weakref.WeakValueDictionary()
@@ -140,7 +143,8 @@ class Shelf:
     def add_live(self, live: Live, maker: int) -> Object:
         """An object that its maker has in its own memory."""
         found = self._live[live.number] = Object(self, live, maker)
-        self.size += live.size
+        if self.lives_here:
+            self.size += live.size
         return found
 
     def settle(self, object: Object, place: Place) -> None:
@@ -150,6 +154,14 @@ class Shelf:
         object.place = place
         self._segments[place.segment].objects += 1
         self._objects[place.segment, place.offset] = object
+        if not self.lives_here:
+            self.size += object.size
+
+    def settle_in(self, object: Object, descriptor: int) -> None:
+        """The same for a live object that was written to a segment of its own."""
+        self._files += 1
+        self.open(self._files, descriptor, None)
+        self.settle(object, Place(self._files, 0, object.size))
 
     def find_live(self, number: int) -> Object | None:
         """One that has no place yet."""
@@ -185,7 +197,7 @@ class Shelf:
     def resting(self) -> list[Object]:
         """All that is in memory."""
         placed = [object for (number, _), object in list(self._objects.items()) if not self._segments[number].on_disk]
-        return [*placed, *list(self._live.values())]
+        return [*placed, *list(self._live.values())] if self.lives_here else placed
 
     def find(self, segment: int, offset: int) -> Object | None:
         return self._objects.get((segment, offset))
@@ -215,7 +227,7 @@ class Shelf:
                 when_freed()
             if live is not None:
                 freed.setdefault(maker, []).append(live)
-                if place is None:
+                if place is None and self.lives_here:
                     self.size -= live.size
             if place is None:
                 continue

@@ -31,6 +31,14 @@ class Live(msgspec.Struct, frozen=True, tag=2, array_like=True, gc=False):
     """Bytes that it would take."""
 
 
+class Missing(Exception):
+    """What was to be found under this number is no more."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"object {number} is no more")
+        self.number = number
+
+
 def whole_pages(size: int) -> int:
     """The bytes that something of this size takes up. Even an empty object has a page, and so a place of its own."""
     return max(PAGE, (size + PAGE - 1) // PAGE * PAGE)

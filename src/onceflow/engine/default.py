@@ -58,6 +58,7 @@ def configure(
     journal: str | None = None,
     lease: float | None = None,
     schedules: bool | None = None,
+    backend: str | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -84,6 +85,7 @@ def configure(
         "journal": journal,
         "lease": lease,
         "schedules": schedules,
+        "backend": backend,
     }
     settings.check(**given)
     with _lock:

@@ -86,6 +86,8 @@ class Engine(Scheduling):
     terminal, a line every few seconds elsewhere.
     `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
     engines on several hosts share runs; `lease` is how many seconds those wait before they take this engine for dead.
+    `backend` is where tasks run: `"local"`, on this host; or a Ray cluster: `"ray://host:port"`, `"host:port"`,
+    `"auto"` for the one that runs here, `"ray"` for that which `RAY_ADDRESS` names, else one that is started here.
     What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 
@@ -118,6 +120,7 @@ class Engine(Scheduling):
         journal: str | None = None,
         lease: float | None = None,
         schedules: bool | None = None,
+        backend: str | None = None,
     ) -> None:
         self.settings = settings.find(
             home=home,
@@ -136,6 +139,7 @@ class Engine(Scheduling):
             journal=journal,
             lease=lease,
             schedules=schedules,
+            backend=backend,
         )
         home_directory = Home(
             self.settings.home,

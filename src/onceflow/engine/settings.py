@@ -63,6 +63,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Seconds after which engines on other hosts may take this one for dead if it does not say that it lives."""
     schedules: bool = True
     """Fire schedules that are due."""
+    backend: str = "local"
+    """Where attempts run: on this host, or on a Ray cluster (`backends.ray.cluster`)."""
 
 
 def find(**given: Any) -> EngineSettings:
@@ -192,6 +194,16 @@ def _journal(value: Any) -> str:
     return value
 
 
+def _backend(value: Any) -> str:
+    address = value if isinstance(value, str) else ""
+    known = address in ("local", "ray", "auto") or address.startswith("ray://")
+    if not known and not (address.rpartition(":")[0] and address.rpartition(":")[2].isdecimal()):
+        raise TypeError(
+            f"it is 'local', or a Ray cluster: 'ray', 'auto', 'ray://host:port' or 'host:port', not {value!r}"
+        )
+    return address
+
+
 def _lease(value: Any) -> float:
     seconds = _seconds(value)
     if seconds < SHORTEST_LEASE:
@@ -250,4 +262,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "journal": _journal,
     "lease": _lease,
     "schedules": _flag,
+    "backend": _backend,
 }

@@ -53,10 +53,11 @@ class Ready:
 class Packed:
     """A value as a sequence of buffers, some of which are still the value's own memory."""
 
-    __slots__ = ("_chunks", "pieces", "size", "views")
+    __slots__ = ("chunks", "pieces", "size", "views")
 
     def __init__(self, chunks: Sequence[bytes], buffers: Sequence[pickle.PickleBuffer]) -> None:
-        self._chunks = chunks
+        self.chunks = chunks
+        """The pickle."""
         self.views: list[memoryview] = []
         """Those of the pieces that are the value's own memory."""
         self.pieces: list[Buffer] = list(chunks)
@@ -89,13 +90,13 @@ class Packed:
     @property
     def is_fixed(self) -> bool:
         """Whether only `views` could still change."""
-        return all(type(chunk) is bytes for chunk in self._chunks)
+        return all(type(chunk) is bytes for chunk in self.chunks)
 
     def unpack(self, refs: Sequence[Any] = ()) -> Any:
         """The value once more, as `unpack` gives it: what is built upon buffers is the memory of the first one,
         read-only."""
         buffers = [view.toreadonly() for view in self.views]
-        pickled = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        pickled = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
         return snapshot.load(pickled, refs, buffers) if refs else pickle.loads(pickled, buffers=buffers)
 
 

@@ -175,7 +175,7 @@ class Dispatcher:
 
     def give_alone(self, worker: Worker, job: Job, now: float) -> bool:
         """Gives a job that was never queued to the worker that is for it. False if the worker is gone."""
-        if not worker.give([(job, 0.0)], self.shipped, self.path, self._shelf):
+        if not worker.give([(job, 0.0)], self.shipped, self.path, self._shelf, share=job.shares):
             return False
         worker.heard = now
         self.dispatched += 1

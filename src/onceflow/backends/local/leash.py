@@ -23,8 +23,8 @@ _FORMAT = struct.Struct("d")
 class Leash:
     """Held by the engine."""
 
-    def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def __init__(self, directory: Path, name: str = NAME) -> None:
+        self._descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.lengthen(0.0)
 
     def lengthen(self, moment: float) -> None:
@@ -37,10 +37,10 @@ class Leash:
         self._descriptor = -1
 
 
-def find(directory: Path) -> int | None:
+def find(directory: Path, name: str = NAME) -> int | None:
     """A descriptor for the fork server; None if there is no leash."""
     try:
-        return os.open(directory / NAME, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(directory / name, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
 

@@ -85,7 +85,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """Packed values for the placeholders in `arguments` (`snapshot.load`) and for `holes`."""
     holes: list[tuple[int | str, int]] = []
     """(position or keyword, number of the input that goes there), as in `Template.holes`."""
-    buffers: list[bytes | Place] = []
+    buffers: list[bytes | Place | Live] = []
     """The large buffers of `arguments`, in the snapshot's order."""
     parts: int = 1
     """With n > 1 the function must return a tuple of n, which are pickled apart."""
@@ -162,7 +162,7 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     children: bool = False
     """For one that was cancelled: whether its worker had child processes then."""
     skipped: bool = False
-    """It was not started, because what it follows left no output for it."""
+    """It was not started, because what it follows left no output for it, or what it reads is `gone`."""
     annotations: str | None = None
     """What it told about itself (`values.metadata`), if it has returned."""
     refs: list[RefOut] = []
@@ -173,6 +173,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """Places among `Job.refs` of those that were lost when it asked for them: it does not count."""
     answer: Answer | None = None
     """What a handler says shall become of what it raised."""
+    gone: list[int] = []
+    """Numbers of live values that it was to read, and that are no more."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):
@@ -272,10 +274,11 @@ class Born(msgspec.Struct, tag=10, array_like=True):
 
 
 class Gone(msgspec.Struct, tag=11, array_like=True):
-    """From the fork server: this worker has ended, with this exit status (negative: the signal) and was reaped."""
+    """From the fork server: this worker has ended, with this exit status (negative: the signal; None if nobody could
+    learn it) and was reaped."""
 
     pid: int
-    status: int
+    status: int | None
 
 
 class Interrupt(msgspec.Struct, tag=12, array_like=True):

@@ -123,6 +123,10 @@ class Objects:
             return bytes(found.pieces[0])
         return found if isinstance(found, bytes) else self._segments.map(found)
 
+    def peek(self, part: bytes | Place | Live) -> bytes | memoryview:
+        """As `refs.Contents` has it."""
+        return self.view(part)
+
     def put(self, packed: Packed) -> Ref[Any]:
         """A ref to a value that a job has made."""
         return MadeRef(self.leave(packed), self.load, self._free)

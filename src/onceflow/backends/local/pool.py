@@ -64,7 +64,7 @@ from onceflow.backends.local.reports import (
     Report,
     Statistics,
 )
-from onceflow.backends.local.server import Server
+from onceflow.backends.local.server import HasFileno, Server, Starter
 from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.window import LONG
 from onceflow.backends.local.workers import Worker
@@ -99,6 +99,22 @@ FRUITLESS = 3
 """Fork servers that may die in a row before a worker of theirs has come to life. One may be killed by chance."""
 
 
+Ask = Callable[[int, str, Callable[[bytes | None], None]], None]
+"""Has somebody told what a job (by its token) asks for by name."""
+
+Define = Callable[[str, Callable[[bytes | None], None]], None]
+
+
+def define_here(name: str, tell: Callable[[bytes | None], None]) -> None:
+    """Tells what `__main__` of this process has under a name."""
+    try:
+        payload = functions.definition(name)
+    except Exception:
+        log.exception("%r of __main__ cannot be sent to a worker", name)
+        payload = None
+    tell(payload)
+
+
 class Pool:
     """Worker processes on this host.
 
@@ -113,9 +129,11 @@ class Pool:
     `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
     are; `died` gets process id and exit status of each worker that dies without having been asked to. All are called
     where `report` is. `lost` gets the large values that are no more because their worker died, before anything else
-    that follows from it. `variable` says what a task variable holds that a job asks for; `asked_for_host` is told that
-    a job makes an actor, and the socket where that will listen. Without `printed`, or with `capture=False`, workers
-    write to where this process does.
+    that follows from it; `missing` the numbers of those that a job was to read and did not find. `variable` says what a
+    task variable holds that a job asks for, and `define` what the program's `__main__` has under a name, now or later;
+    `asked_for_host` is told that a job makes an actor, and the socket where that will listen. Without `printed`, or
+    with `capture=False`, workers write to where this process does. `open_server` gives what starts workers, if that is
+    not to be a fork server.
     """
 
     def __init__(
@@ -133,22 +151,27 @@ class Pool:
         progressed: Callable[[Progressed], None] | None = None,
         died: Callable[[int, int | None], None] | None = None,
         lost: Callable[[list[Object]], None] | None = None,
-        variable: Callable[[int, str], bytes | None] | None = None,
+        missing: Callable[[list[int]], None] | None = None,
+        variable: Ask | None = None,
+        define: Define | None = None,
+        open_server: Callable[[], Starter] | None = None,
         asked_for_host: Callable[[Host, int], None] | None = None,
         capture: bool = True,
         log_level: int = logging.INFO,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         cores = len(os.sched_getaffinity(0))
-        self.size = workers or cores
-        self._directory = directory
+        self.size = cores if workers is None else workers
         self._selector = selector
         self._report = report
         self._preload = tuple(preload)
         self._grace = grace
         self._died = died
         self._lost = lost
+        self._missing = missing
         self._variable = variable
+        self._define = define or define_here
+        self._new_server = open_server or (lambda: Server(directory, self._preload, self._environment))
         self._asked_for_host = asked_for_host
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
@@ -173,7 +196,7 @@ class Pool:
         self._fruitless = 0
         """Fork servers in a row that died before a worker of theirs had come to life."""
         self._returned = self._deaths = 0
-        self._servers: list[Server] = []
+        self._servers: list[Starter] = []
         """The last one forks; those before it are closed when their last worker is gone."""
         self._open_server()
 
@@ -183,10 +206,21 @@ class Pool:
         is_new = shipped.hash not in self._dispatcher.shipped
         self._dispatcher.ship(shipped)
         if self._sources.have_changed(now=is_new):
-            for worker in self._workers.values():
-                worker.retired = True
+            self.renew()
             if self._preload:
                 self._open_server()  # a fork of the present one would begin with the older state
+
+    def know(self, shipped: Sequence[Shipped], path: list[str] | None) -> None:
+        """The same for functions of a program on another host, which looks after its modules itself. `path` is its
+        `sys.path`, if that has changed."""
+        self._dispatcher.shipped.update({function.hash: function for function in shipped})
+        if path is not None:
+            self._dispatcher.path = path
+
+    def renew(self) -> None:
+        """All workers are replaced by fresh ones; what they run is finished."""
+        for worker in self._workers.values():
+            worker.retired = worker.retired or not worker.host
 
     def start_porter(self, start: Start, connection: socket.socket) -> None:
         """Has a porter started at this end of a socket. It does not belong to the pool, and outlives it."""
@@ -219,6 +253,14 @@ class Pool:
         (`Job.follows`). One that finds no output there, or would have to wait too long, is reported with `Ended` and
         was not started. False, and nothing has happened, if the job is on its way already."""
         return self._dispatcher.follow(token, jobs, stays=token in self._homes.staying)
+
+    def resize(self, workers: int) -> None:
+        """From now on there are so many. Those that are too many go when they have nothing to do."""
+        self.size = workers
+        idle = [worker for worker in self._workers.values() if worker.usable and not worker.queue and not worker.shared]
+        surplus = sum(worker.usable for worker in self._workers.values()) - workers
+        for worker in idle[: max(0, surplus)]:
+            worker.retired = True
 
     def count_change(self) -> None:
         """Something was committed to a task variable: what workers have read before may be old."""
@@ -455,19 +497,15 @@ class Pool:
                 for token in tokens:
                     self._give_back(worker, token)
             case Read(number, token, name):
-                known = token in self._dispatcher.holders
-                value = self._variable(token, name) if known and self._variable is not None else None
-                worker.tell(Told(number, value, known))
+                if token in self._dispatcher.holders and self._variable is not None:
+                    self._variable(token, name, lambda value: worker.tell(Told(number, value)))
+                else:
+                    worker.tell(Told(number, None, known=False))
             case Wanted(name):
-                try:
-                    payload = functions.definition(name)
-                except Exception:
-                    log.exception("%r of __main__ cannot be sent to a worker", name)
-                    payload = None
-                worker.tell(Definition(name, payload))
+                self._define(name, lambda payload: worker.tell(Definition(name, payload)))
             case Host():
                 assert self._asked_for_host is not None
-                self._asked_for_host(message, descriptors[0])
+                self._asked_for_host(message, descriptors[0] if descriptors else -1)
 
     def _ended(self, worker: Worker, outcome: Outcome) -> None:
         token = outcome.token
@@ -480,10 +518,13 @@ class Pool:
                 self._end_if_evacuated(worker)
                 return  # its end is reported together with that of everything it started
         given = worker.take(token)
+        worker.retired = worker.retired or bool(worker.host)  # it was for this job alone
         if self._homes.readers:
             self._homes.forget(token)
         del self._dispatcher.holders[token]
         assert given is not None
+        if outcome.gone and self._missing is not None:
+            self._missing(outcome.gone)
         if outcome.skipped:
             self._report(Ended(token, started=False))
             return
@@ -607,11 +648,12 @@ class Pool:
             ):
                 for connection in worker.connections:
                     self._unwatch(connection)
+                worker.server.dismiss(worker.pid)
                 worker.disconnect()
         self._spawn_missing()
 
     def _open_server(self) -> None:
-        server = Server(self._directory, self._preload, self._environment)
+        server = self._new_server()
         self._servers.append(server)
         self._selector.register(server.connection, selectors.EVENT_READ, lambda: self._heard_from_server(server))
         self._spawn_missing()
@@ -624,7 +666,7 @@ class Pool:
         for _ in range(self.size - there - server.starting):
             server.spawn(self._wish)
 
-    def _heard_from_server(self, server: Server) -> None:
+    def _heard_from_server(self, server: Starter) -> None:
         if server not in self._servers:
             return
         try:
@@ -657,7 +699,7 @@ class Pool:
         if worker.host:
             self._hosts.born(worker)
 
-    def _server_gone(self, server: Server) -> None:
+    def _server_gone(self, server: Starter) -> None:
         """Somebody killed it. Its workers die with it, and nobody can tell their exit status any more."""
         is_last = server is self._servers[-1]
         self._unwatch(server.connection)
@@ -687,9 +729,9 @@ class Pool:
                 self._unwatch(server.connection)
                 server.close()
 
-    def _watch(self, descriptor: int | socket.socket, callback: Callable[[], None]) -> None:
+    def _watch(self, descriptor: int | HasFileno, callback: Callable[[], None]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, callback)
 
-    def _unwatch(self, descriptor: int | socket.socket) -> None:
+    def _unwatch(self, descriptor: int | HasFileno) -> None:
         with contextlib.suppress(KeyError, ValueError):  # it is not watched, or is closed already
             self._selector.unregister(descriptor)

@@ -69,11 +69,18 @@ LOOK = 2.5
 
 
 def run(
-    lane: socket.socket, side: socket.socket, channel: socket.socket, page: int, pipes: dict[int, Stream], wish: Spawn
+    lane: socket.socket,
+    side: socket.socket,
+    channel: socket.socket,
+    page: int,
+    pipes: dict[int, Stream],
+    wish: Spawn,
+    objects: Objects | None = None,
 ) -> None:
     """Everything a worker does. Does not return. `pipes` are the reading ends of what are its descriptors 1 and 2, if
-    they are captured, and the streams they belong to."""
-    worker = _Worker(lane, side, channel, page, pipes, wish)
+    they are captured, and the streams they belong to. Large values are in shared memory, unless `objects` says
+    otherwise."""
+    worker = _Worker(lane, side, channel, page, pipes, wish, objects or Objects())
     if not wish.capture:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a program without a terminal may have closed them
@@ -97,6 +104,7 @@ class _Worker:
         page: int,
         pipes: dict[int, Stream],
         wish: Spawn,
+        objects: Objects,
     ) -> None:
         self._lane: Receiver[Batch] = Receiver(lane, Batch)
         self._rest_of_lane: Receiver[Batch] = Receiver(lane, Batch)
@@ -117,7 +125,7 @@ class _Worker:
         self._variables = Variables(self._send)
         self.main = Main(self._ask)
         self._functions = Functions(self.main)
-        self._objects = Objects()
+        self._objects = objects
         self._main_thread = MainThread(self._functions, self._objects)
         self._shared = Shared(self._functions, self._objects, self._end_job, self._send_outcomes)
         self._is_copy = False
@@ -211,14 +219,14 @@ class _Worker:
             actors[token] = self._objects.open_actors(job)
         return actors[token].create(kind, args, kwargs)
 
-    def ask_for_host(self, name: str, token: int, kind: type, listener: socket.socket) -> None:
+    def ask_for_host(self, name: str, token: int, kind: type, listener: socket.socket | None) -> None:
         """As `AsksForHosts` has it."""
         cpus, memory, idle = options_of(kind)
         try:
             send(
                 self._side.connection,
                 Host(name, token, kind.__qualname__, cpus, memory, idle),
-                (listener.fileno(),),
+                () if listener is None else (listener.fileno(),),
             )
         except (BrokenPipeError, ConnectionResetError):
             _leave()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from onceflow.backends.local.messages import ActorIn, Job, RefIn, RefOut
-from onceflow.data.places import Live, Place
+from onceflow.data.places import Live, Missing, Place
 from onceflow.errors import InvalidRef, RefLost
 from onceflow.values import packing
 from onceflow.values.actors import ActorRef, belongs_elsewhere, is_snapshot
@@ -70,6 +70,22 @@ class Load(Protocol):
     def __call__(self, part: Content, refs: Sequence[Any] = ()) -> Any: ...
 
 
+class Contents(Protocol):
+    """Where what jobs are given is found."""
+
+    @property
+    def load(self) -> Load: ...
+
+    def view(self, part: Content) -> bytes | memoryview:
+        """The bytes of something that a job is given."""
+
+    def peek(self, part: Content) -> bytes | memoryview:
+        """So much of it that it can be told whether it is a ref of a user's, or a snapshot; all of it, if it is."""
+
+    def open_actors(self, job: Job) -> JobActors:
+        """For a job that has actors."""
+
+
 class MadeRef(ValueRef[Any]):
     """What was put by a job of this worker. `free` gives the memory back if nobody takes it over."""
 
@@ -100,20 +116,15 @@ class MadeRef(ValueRef[Any]):
 
 
 class JobRefs:
-    """The refs of one job. `load` gives the value of a content, `view` its bytes."""
+    """The refs of one job."""
 
-    __slots__ = ("_came", "_holding", "_job", "_nested", "_over", "_places", "given", "view")
+    __slots__ = ("_came", "_contents", "_holding", "_job", "_nested", "_over", "_places", "given", "view")
 
-    def __init__(
-        self,
-        job: Job,
-        load: Load,
-        view: Callable[[Content], bytes | memoryview],
-        open_actors: Callable[[Job], JobActors],
-    ) -> None:
+    def __init__(self, job: Job, contents: Contents) -> None:
         self._job = job
+        self._contents = contents
         self._over = False
-        self.view = view
+        self.view = contents.view
         """Gives the bytes of something that the job is given."""
         self.given: Sequence[Ref[Any]] = ()
         """Those of its inputs, in the order of `Job.refs`."""
@@ -126,18 +137,16 @@ class JobRefs:
         """For each of those: the parts that hold it, its place in `given` or -1, and the ref itself if it was made."""
         if job.refs:
             if any(ref.actor is not None for ref in job.refs):
-                actors[job.token] = open_actors(job)
-            self.given = [self._give(place, ref, job, load, view) for place, ref in enumerate(job.refs)]
+                actors[job.token] = contents.open_actors(job)
+            self.given = [self._give(place, ref, job) for place, ref in enumerate(job.refs)]
             self._nested = {place for place, ref in enumerate(job.refs) if ref.inner}
             self._came = {ref._id: place for place, ref in enumerate(self.given)}
             came[job.token] = self._came
 
-    def _give(
-        self, place: int, given: RefIn, job: Job, load: Load, view: Callable[[Content], bytes | memoryview]
-    ) -> Ref[Any]:
+    def _give(self, place: int, given: RefIn, job: Job) -> Ref[Any]:
         if given.actor is not None:
             return actors[job.token].give(place, given.actor)
-        seen = view(given.content)
+        seen = self._contents.peek(given.content)
         if is_own(seen):
             return restore(seen)
         if is_snapshot(seen):
@@ -146,7 +155,11 @@ class JobRefs:
         def load_now() -> Any:
             if self._over:
                 raise _outside(ref)
-            return load(given.content, [self.given[place] if place >= 0 else None for place in given.inner])
+            inner = [self.given[place] if place >= 0 else None for place in given.inner]
+            try:
+                return self._contents.load(given.content, inner)
+            except Missing:
+                raise RefLost(ref, "no copy of it is left in the cluster") from None
 
         ref: ValueRef[Any] = ValueRef(
             given.id, load_now, f"the attempt of {job.task} that was given it, which has ended"

@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from onceflow.backends.local.messages import PACKET, Batch, Job, Outcome
 from onceflow.backends.local.refs import JobRefs, Load, actors, close_actors
-from onceflow.data.places import Live, Place
+from onceflow.data.places import Live, Missing, Place
 from onceflow.errors import (
     ActorNotReturned,
     FunctionNotLoaded,
@@ -99,7 +101,7 @@ def function_of(job: Job, known: Functions) -> Callable[..., Any]:
 
 
 def arguments_of(job: Job, load: Load, refs: JobRefs) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Raises `FunctionNotLoaded`."""
+    """Raises `FunctionNotLoaded`, or `Missing`."""
     try:
         inputs = _with_refs(job, load, refs) if job.tables else [load(part) for part in job.inputs]
         if job.spans:
@@ -120,6 +122,8 @@ def arguments_of(job: Job, load: Load, refs: JobRefs) -> tuple[Sequence[Any], di
                     kwargs[place] = inputs[number]
         if job.undo:
             return (args, kwargs, output, job.context["key"]), {}
+    except Missing:
+        raise
     except Exception as error:
         raise FunctionNotLoaded(job.task, _not_loaded(job, load), f"{type(error).__name__}: {error}") from error
     return args, kwargs
@@ -176,6 +180,13 @@ def skipped(job: Job) -> Outcome:
     return Outcome(job.token, now, now, [], skipped=True)
 
 
+def without_input(job: Job, missing: Missing) -> Outcome:
+    """The outcome of a job that was not started, because what it reads is no more."""
+    close_actors(job.token)
+    take_lost(job.token)
+    return msgspec.structs.replace(skipped(job), gone=[missing.number])
+
+
 def execute(job: Job, known: Functions, objects: Objects, leave: Leave) -> Outcome:
     """Runs a job in this thread. Whatever happens, there is an outcome."""
     started = time.time()
@@ -184,7 +195,7 @@ def execute(job: Job, known: Functions, objects: Objects, leave: Leave) -> Outco
             return failed(job, started, failures.load(job.failure), known.get)
         function = function_of(job, known)
         started = time.time()  # the first call imports a module, which says nothing about how long calls take
-        refs = JobRefs(job, objects.load, objects.view, objects.open_actors)
+        refs = JobRefs(job, objects)
         args, kwargs = arguments_of(job, objects.load, refs)
         before = running.set(job.context)
         try:
@@ -193,6 +204,8 @@ def execute(job: Job, known: Functions, objects: Objects, leave: Leave) -> Outco
             running.reset(before)
         del args, kwargs  # what is not needed any more need not be mapped any more
         return finished(job, started, result, leave, refs)
+    except Missing as missing:
+        return without_input(job, missing)
     except BaseException as error:  # also SystemExit and the like: user code does not end a worker by raising
         return failed(job, started, error, known.get)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from onceflow.backends.local import leash, locks
 from onceflow.backends.local.messages import FromServer, Receiver, Spawn, close, send
@@ -28,6 +29,44 @@ main(control, lock, leash, engine, preload)
 _PATIENCE = 10.0
 """Seconds that a fork server has to end its workers and itself. It is never busy, so this only runs out if somebody
 stopped it with a signal."""
+
+
+class HasFileno(Protocol):
+    def fileno(self) -> int: ...
+
+
+class Starter(Protocol):
+    """What starts workers, and tells of their births and ends."""
+
+    fruitful: bool
+    """Whether a worker of it has come to life."""
+    starting: int
+    """Workers that were asked for and are not there yet."""
+    path: list[str]
+    """`sys.path` with which its workers begin."""
+
+    @property
+    def connection(self) -> HasFileno:
+        """Can be read when there is something to `receive`."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def spawn(self, wish: Spawn) -> None: ...
+
+    def spawn_host(self, wish: Spawn, listener: int) -> None: ...
+
+    def start_porter(self, start: Start, connection: socket.socket) -> None: ...
+
+    def dismiss(self, pid: int) -> None:
+        """A worker that has nothing to do is about to be sent away."""
+
+    def receive(self) -> tuple[FromServer, tuple[int, ...]] | None:
+        """The next message and its descriptors; None if the server is gone. Raises `BlockingIOError` if there is
+        none."""
+
+    def close(self) -> int:
+        """Ends it and all its workers, and waits for that. Returns its exit status."""
 
 
 class Server:
@@ -64,6 +103,10 @@ class Server:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def is_gone(self) -> bool:
+        return self._process.poll() is not None
+
     def spawn(self, wish: Spawn) -> None:
         self.starting += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is about to be noticed
@@ -78,6 +121,9 @@ class Server:
         """A porter at this end of a socket. If it does not come to life, the other end is closed."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             send(self.connection, start, (connection.fileno(),))
+
+    def dismiss(self, pid: int) -> None:
+        """It leaves by itself."""
 
     def receive(self) -> tuple[FromServer, tuple[int, ...]] | None:
         """The next message and its descriptors; None if the server is gone. Raises `BlockingIOError` if there is

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from onceflow.backends.local.messages import Job, Outcome
 from onceflow.backends.local.objects import Objects
 from onceflow.backends.local.refs import JobRefs
-from onceflow.backends.local.running import Functions, arguments_of, failed, finished, function_of
+from onceflow.backends.local.running import Functions, arguments_of, failed, finished, function_of, without_input
 from onceflow.backends.local.stopping import OtherThreads, stopped
+from onceflow.data.places import Missing
 from onceflow.values.context import job_token, running
 
 if TYPE_CHECKING:
@@ -90,12 +91,14 @@ class Shared:
         job_token.set(job.token)  # each task of the loop has a context of its own
         try:
             function = function_of(job, self._known)
-            refs = JobRefs(job, self._objects.load, self._objects.view, self._objects.open_actors)
+            refs = JobRefs(job, self._objects)
             args, kwargs = arguments_of(job, self._objects.load, refs)
             running.set(job.context)
             result = await function(*args, **kwargs)
             del args, kwargs
             return finished(job, started, result, self._objects.leave, refs)
+        except Missing as missing:
+            return without_input(job, missing)
         except BaseException as error:
             if job.token in self._cancelled:
                 raise

@@ -30,7 +30,7 @@ from onceflow.backends.local.messages import (
     send,
 )
 from onceflow.backends.local.reports import STANDARD
-from onceflow.backends.local.server import Server
+from onceflow.backends.local.server import Starter
 from onceflow.backends.local.variables import CHANGES
 from onceflow.backends.local.window import Load
 from onceflow.data.objects import Object, Shelf
@@ -58,7 +58,7 @@ class Given:
 class Worker:
     """A worker as the pool sees it. Sending to one that has died does nothing: its death is about to be noticed."""
 
-    def __init__(self, pid: int, server: Server, descriptors: Sequence[int], host: str = "") -> None:
+    def __init__(self, pid: int, server: Starter, descriptors: Sequence[int], host: str = "") -> None:
         lane, side, channel, self.pidfd, page, *pipes = descriptors
         self.pid = pid
         self.host = host

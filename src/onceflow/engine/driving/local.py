@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import selectors
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from onceflow.data.objects import Object
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
 from onceflow.engine import deaths
+from onceflow.engine.driving.cluster import Cluster
 from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.hub import Hub, Redirected, interrupted
 from onceflow.engine.driving.keeping import Keeping
@@ -112,6 +114,7 @@ class LocalHub(Hub):
             printing=self._printing,
             log_level=level_number(self._settings.log_level),
             recording=self._recording,
+            cluster=self._find_cluster(),
         )
         budget = self._settings.object_memory or int(capacity.memory() * SHARE)
         self._keeping = Keeping(
@@ -129,6 +132,19 @@ class LocalHub(Hub):
                 lambda driver, work: self._tell(driver, lambda: self._start_fetched(driver, work)),
             )
         return self._processes
+
+    def _find_cluster(self) -> Cluster | None:
+        """Where attempts run, if that is not this host alone."""
+        settings, attendance = self._settings, self._directory.attendance
+        if settings.backend == "local":
+            return None
+
+        def until() -> float | None:
+            if attendance is None or attendance.stop_at is None:
+                return None
+            return time.monotonic() + attendance.stop_at - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+        return Cluster(settings.backend, settings.object_memory, settings.lease, until)
 
     def _start_fetched(self, driver: Driver, work: Work) -> None:
         assert self._processes is not None

@@ -32,6 +32,7 @@ from onceflow.backends.local.reports import (
     Report,
     Statistics,
 )
+from onceflow.backends.pools import AnyInstances, AnyPool, Told
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
 from onceflow.data.places import Live, Place
@@ -40,6 +41,7 @@ from onceflow.driver.actors import Instance, Version
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Blob, Part
 from onceflow.driver.work import Ahead, GivenRefs, Work
+from onceflow.engine.driving.cluster import Cluster
 from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.foresight import Foresight
 from onceflow.engine.driving.insight import Look, Progress
@@ -140,6 +142,7 @@ class Workers:
         printing: Printing | None,
         log_level: int,
         recording: Recording,
+        cluster: Cluster | None = None,
     ) -> None:
         self._answer = answer
         self._tell_progress = tell_progress
@@ -174,22 +177,27 @@ class Workers:
         """Token → blobs that were opened for the job."""
         self.fetching: Fetching | None = None
         """Attempts that wait for blobs, if not all of these are files."""
-        self._pool = Pool(
-            folder,
-            size,
-            selector=loop.selector,
-            report=self._reported,
-            progressed=self._progressed,
-            died=lambda worker, status: recording.tell("worker died", worker=worker, detail=f"status {status}"),
-            lost=self.lose,
-            variable=self._variable,
-            printed=None if printing is None else self._printed,
-            log_level=log_level,
-            preload=preload,
-            environment=environment,
-            asked_for_host=lambda wish, listener: self._actors.make(wish, listener),
-        )
-        self._actors = Instances(self._pool, self._tokens.__next__, self._ship_function, lost_actor)
+        told: Told = {
+            "selector": loop.selector,
+            "report": self._reported,
+            "progressed": self._progressed,
+            "died": lambda worker, status: recording.tell("worker died", worker=worker, detail=f"status {status}"),
+            "lost": self.lose,
+            "variable": self._variable,
+            "printed": None if printing is None else self._printed,
+            "log_level": log_level,
+            "preload": preload,
+            "environment": environment,
+        }
+        self._pool: AnyPool
+        self._actors: AnyInstances
+        if cluster is None:
+            pool = self._pool = Pool(
+                folder, size, asked_for_host=lambda wish, listener: instances.make(wish, listener), **told
+            )
+            instances = self._actors = Instances(pool, self._tokens.__next__, self._ship_function, lost_actor)
+        else:
+            self._pool, self._actors = cluster.open(folder, size, lost_actor, told)
 
     def start(self, driver: Driver, work: Work) -> None:
         ahead = self._foresight.take(driver, work)
@@ -273,13 +281,13 @@ class Workers:
                 self._errands[job.token] = (job, then)
                 self._pool.start(job)
 
-    def _variable(self, token: int, name: str) -> bytes | None:
-        """What is committed there in the run of a job."""
+    def _variable(self, token: int, name: str, tell: Callable[[bytes | None], None]) -> None:
+        """Tells what is committed there in the run of a job."""
         found = self._jobs.get(token) or self._foresight.whose(token)
-        return None if found is None else found[0].variables.get(name)
+        tell(None if found is None else found[0].variables.get(name))
 
     @property
-    def pool(self) -> Pool:
+    def pool(self) -> AnyPool:
         return self._pool
 
     def objects_in_use(self) -> set[Object]:

@@ -29,7 +29,7 @@ from onceflow.engine.default import use
 from onceflow.engine.driving.insight import Look, Progress
 from onceflow.engine.driving.workers import give_refs, make_job
 from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
-from onceflow.testing.kit.actors import KitActors
+from onceflow.testing.kit.actors import Cast, KitActors
 from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.faults import Fault, Faults, When
 from onceflow.testing.kit.record import Attempt, Outcome, Record
@@ -331,7 +331,7 @@ class Crew:
             job = self._job(assignment)
             if job.failure is not None:
                 return self._raised(assignment, job, started, failures.load(job.failure))
-            refs = JobRefs(job, _load, _view, lambda job: KitActors(job, self._stage.cast))
+            refs = JobRefs(job, _Contents(self._stage.cast))
             args, kwargs = running.arguments_of(job, _load, refs)
             result = self._inside(assignment, job, args, kwargs)
             return self._finished(job, started, running.finished(job, started, result, Packed.joined, refs))
@@ -462,6 +462,19 @@ def _view(part: bytes | Place | Live) -> bytes:
 
 def _load(part: bytes | Place | Live, refs: Sequence[Any] = ()) -> Any:
     return packing.unpack(_view(part), refs)
+
+
+class _Contents:
+    """Implements `refs.Contents`."""
+
+    load = staticmethod(_load)
+    view = peek = staticmethod(_view)
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast = cast
+
+    def open_actors(self, job: Job) -> KitActors:
+        return KitActors(job, self._cast)
 
 
 def _outcome(report: Report) -> Outcome:

@@ -23,8 +23,9 @@ from onceflow.values.packing import Packed
 class AsksForHosts(Protocol):
     """What runs jobs in this process."""
 
-    def ask_for_host(self, name: str, token: int, kind: type, listener: socket.socket) -> None:
-        """Have a process started for an actor of this class, which listens there."""
+    def ask_for_host(self, name: str, token: int, kind: type, listener: socket.socket | None) -> None:
+        """Have a process started for an actor of this class, which listens there; or have the engine know of one that
+        is started elsewhere."""
 
 
 class Pending:

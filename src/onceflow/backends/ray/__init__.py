@@ -1,0 +1,19 @@
+"""The backend for clusters: attempts run in Ray's worker processes, on whatever node has room.
+
+Short tasks would pay Ray's price for each of them, so attempts are no Ray tasks of their own. Instead:
+
+- Each node has an **agent**, a Ray actor without user code. It is the pool of its node: the very one of
+  `onceflow.backends.local`, with its lanes, windows, recalls, captured output and stops.
+- A **worker** is a Ray actor with one cpu (or with what a task asks for) that never returns: its process joins the
+  agent of its node and runs jobs as a worker of the local backend does. So user code runs in a process of Ray's, which
+  counts what it takes, and may use Ray itself.
+- The **pool** in the engine's process speaks to the agents in batches, one call there and one back under way for each
+  (`exchange`), and decides which node gets what: first where the inputs are, else where there is room.
+- The **keeper**, a Ray actor without user code, holds references to large values, which are in Ray's object store
+  (`store`): a worker puts them there, others map them, without a copy on the same node. Messages only have numbers.
+- **Actors** of users are Ray actors (`actors`).
+
+Who ends what (design 2.6): an agent ends its workers when it has heard nothing from the engine for too long, by a clock
+of its own (`leash`). So when a node cannot be reached, waiting that long proves that nothing runs there any more. All
+of them end when Ray notices that the engine's process has.
+"""

@@ -1,0 +1,64 @@
+"""The way to a Ray cluster: an existing one by its address, or one that is started here for development.
+
+A process has one connection to Ray. If the program has made it already, that is the one; else it is made when it is
+first needed, and lasts as long as the process, because making it takes seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+from onceflow.errors import WorkersUnavailable
+
+LOCAL = "ray"
+"""The backend that is the cluster that `RAY_ADDRESS` names, or one that is started here."""
+
+ADDRESS = "RAY_ADDRESS"
+
+STORE = 512 * 1024 * 1024
+"""Bytes of a cluster's object store that is started here, at most. Beyond it Ray writes to disk."""
+
+LOOPBACK = "127.0.0.1"
+
+_connecting = threading.Lock()
+_connected: str | None = None
+"""The address that this process has been connected to here."""
+
+
+def connect(backend: str, cpus: int | None, store: int | None) -> None:
+    """Raises `WorkersUnavailable`. `cpus` and `store` are for a cluster that is started here."""
+    global _connected
+    try:
+        import ray
+    except ImportError:
+        raise WorkersUnavailable("Ray is not installed here: pip install 'onceflow[ray]'") from None
+    with _connecting:
+        if ray.is_initialized():
+            if _connected not in (None, backend):
+                raise WorkersUnavailable(
+                    f"this process is connected to the Ray cluster {_connected!r}, and a process can have only one"
+                )
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            if backend != LOCAL or os.environ.get(ADDRESS):
+                ray.init(
+                    os.environ[ADDRESS] if backend == LOCAL else backend,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+            else:
+                ray.init(
+                    "local",
+                    num_cpus=cpus,
+                    object_store_memory=min(STORE, store or STORE),
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    _node_ip_address=LOOPBACK,
+                )
+        except Exception as error:
+            raise WorkersUnavailable(f"no way to the Ray cluster {backend!r}: {error}") from error
+        _connected = backend

@@ -1,0 +1,683 @@
+"""The pool of an engine on Ray: which node gets which job. The rest is done there (`agent`).
+
+Where a job is: held here until what it reads is in Ray's store → queued here → given to a station, or to a worker that
+was asked of Ray for it alone → reported. Nothing that was given is taken back: so a station gets no more than its
+workers will have done soon, and what is long only if a worker is free.
+
+A job that says what it needs (cpus, memory, resources) gets a Ray actor with just that, wherever Ray finds room for it.
+The workers of the stations have one cpu each; there are as many as there is work for, and they are given back to Ray
+when there has been none for a while, or when Ray has no room for somebody who needs more.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import ray
+
+from onceflow.backends.local.actors import wire
+from onceflow.backends.local.leash import Leash
+from onceflow.backends.local.messages import Job, RefIn
+from onceflow.backends.local.pool import Ask, define_here
+from onceflow.backends.local.publishing import Then
+from onceflow.backends.local.reports import (
+    Died,
+    Ended,
+    Finished,
+    Printed,
+    Progressed,
+    Raised,
+    Report,
+    Statistics,
+)
+from onceflow.backends.local.server import Server
+from onceflow.backends.local.sources import Sources
+from onceflow.backends.local.window import AHEAD, LONG, Estimates
+from onceflow.backends.ray.agent import AgentSettings
+from onceflow.backends.ray.cluster import connect
+from onceflow.backends.ray.inbox import Inbox
+from onceflow.backends.ray.messages import (
+    Alone,
+    Began,
+    Changed,
+    Crowd,
+    Death,
+    Done,
+    Follow,
+    FromAgent,
+    Gone,
+    Made,
+    Moved,
+    Read,
+    Renew,
+    Reported,
+    Said,
+    Size,
+    Stop,
+    Told,
+    Wanted,
+)
+from onceflow.backends.ray.shelf import RayShelf
+from onceflow.backends.ray.stations import Station, Stations
+from onceflow.backends.ray.store import LOST, Store
+from onceflow.backends.ray.worker import RayWorker
+from onceflow.data.objects import HeldRef, Object
+from onceflow.data.places import Live, Missing, Place
+from onceflow.data.porter.starting import Start
+from onceflow.errors import InputNotSent, WorkersUnavailable
+from onceflow.values import culprits, failures
+from onceflow.values.functions import Shipped
+
+log = logging.getLogger(__name__)
+
+AWAY = "away"
+"""The file beside the lock of the workers that says until when those elsewhere may run (`leash`)."""
+
+HORIZON = 0.020
+"""Seconds of expected work for each worker beyond which a station gets no more: a call there and back takes some
+milliseconds."""
+
+IDLE = 10.0
+"""Seconds without a job after which a station's workers are given back to Ray."""
+
+LOOK = 0.5
+"""Seconds between two looks at who is idle."""
+
+CARRIERS = 4
+"""Threads that move large values between Ray and this process."""
+
+
+class _Single:
+    """A job that gets a worker of its own."""
+
+    def __init__(self, job: Job, worker: Any) -> None:
+        self.job = job
+        self.worker = worker
+        """The Ray actor."""
+        self.station: Station | None = None
+        """Where that is, once Ray has found room for it."""
+
+
+class RayPool:
+    """As `local.pool.Pool`, on the cluster that `address` names. `folder` is where the proofs of the workers' end are.
+    Without `workers` there may be as many as there are cpus. `silence` is how many seconds nodes work on if they hear
+    nothing from here; `until` says when this engine has to have stopped everything, if others rely on that."""
+
+    def __init__(
+        self,
+        address: str,
+        folder: Path,
+        workers: int | None = None,
+        *,
+        selector: selectors.BaseSelector,
+        report: Callable[[Report], None],
+        preload: Sequence[str],
+        environment: Mapping[str, str],
+        printed: Callable[[list[Printed]], None] | None,
+        progressed: Callable[[Progressed], None],
+        died: Callable[[int, int | None], None],
+        lost: Callable[[list[Object]], None],
+        variable: Ask,
+        log_level: int,
+        store: int | None,
+        silence: float,
+        until: Callable[[], float | None],
+    ) -> None:
+        self._folder = folder
+        self.environment = environment
+        self._most = workers
+        self._report = report
+        self._printed = printed
+        self._progressed = progressed
+        self._died = died
+        self._lost = lost
+        self._variable = variable
+        self.shelf = RayShelf()
+        self.paused = False
+        self._inbox = Inbox(selector)
+        self._shipped: dict[str, Shipped] = {}
+        self._sources = Sources()
+        self._estimates = Estimates()
+        self._queue: dict[int, Job] = {}
+        """Token → job that no station has, in their order."""
+        self._followers: dict[int, list[Job]] = {}
+        """Token of a queued job → those that follow it."""
+        self._held: dict[int, Job] = {}
+        """Token → job that waits until what it reads is in Ray's store."""
+        self._singles: dict[int, _Single] = {}
+        self._stations: dict[str, Station] = {}
+        self._holders: dict[int, Station] = {}
+        """Token → who has the job."""
+        self._began: dict[int, float] = {}
+        self.made_actor: Callable[[int, str, float], None] = lambda token, name, idle: None
+        """Is told that a job is about to make an actor."""
+        self._publishing: dict[Object, list[Then]] = {}
+        self._due: deque[Report] = deque()
+        self._failure: WorkersUnavailable | None = None
+        self._server: Server | None = None
+        """For the porter."""
+        self._dispatched = self._deaths = 0
+        self._next_look = 0.0
+        self._closed = False
+        self._carriers = ThreadPoolExecutor(CARRIERS, "onceflow carrier")
+        self._away = Leash(folder, AWAY)
+        self._lasting = silence
+        self._settings = AgentSettings(printed is not None, log_level, dict(environment), list(preload), silence)
+        self._cluster = Stations(
+            lambda: connect(address, workers, store),
+            self._inbox,
+            self._settings,
+            joined=self._joined,
+            heard=self._heard,
+            lost=self._lost_station,
+            failed=self._failed,
+            beaten=self._lengthen,
+            until=until,
+        )
+
+    # -- what is asked -------------------------------------------------------------------------------------------------
+
+    def ship(self, shipped: Shipped) -> None:
+        is_new = shipped.hash not in self._shipped
+        self._shipped[shipped.hash] = shipped
+        if self._sources.have_changed(now=is_new):
+            for station in self._stations.values():
+                station.say(Renew())
+
+    def start_porter(self, start: Start, connection: socket.socket) -> None:
+        if self._server is None or self._server.is_gone:
+            self._server = Server(self._folder, (), self.environment)
+        self._server.start_porter(start, connection)
+
+    def start(self, job: Job, live: Mapping[int, Object] | None = None) -> None:
+        places = [part for part in _parts(job) if isinstance(part, Place)]
+        if not places:
+            self._enqueue(job)
+            return
+        found = {place: self._object_at(place) for place in places}
+        missing = {object for object in found.values() if object.live is None}
+        if not missing:
+            self._enqueue(_with(job, {place: _live(object) for place, object in found.items()}))
+            return
+        self._held[job.token] = job
+        self._lend(job.token, found, missing)
+
+    def publish(self, object: Object, then: Then) -> None:
+        waiting = self._publishing.setdefault(object, [])
+        waiting.append(then)
+        if len(waiting) == 1:
+            self._carry(lambda store: self._fetch(store, object))
+
+    def follow(self, token: int, jobs: list[Job]) -> bool:
+        if token not in self._queue or token in self._followers:
+            return False
+        self._followers[token] = jobs
+        return True
+
+    def count_change(self) -> None:
+        for station in self._stations.values():
+            station.say(Changed())
+
+    def is_short(self, function: str) -> bool:
+        return self._estimates.expected(function) < LONG
+
+    def has_started(self, token: int) -> bool:
+        return token in self._began
+
+    def started(self, token: int) -> float | None:
+        return self._began.get(token)
+
+    def lingering(self) -> set[Object]:
+        return set()
+
+    def running(self) -> list[int]:
+        return list(self._began)
+
+    def is_queued(self, token: int) -> bool:
+        return token in self._queue or token in self._held
+
+    def lacks_room(self, token: int) -> bool:
+        single = self._singles.get(token)
+        return single is not None and single.station is None
+
+    def stop(self, token: int, *, now: bool = False) -> None:
+        station = self._holders.get(token)
+        single = self._singles.get(token)
+        if station is not None:
+            station.say(Stop(token, now))
+        elif single is not None:
+            ray.kill(single.worker)
+            del self._singles[token]
+            self._due.append(Ended(token, started=False))
+        elif self._queue.pop(token, None) is not None or self._held.pop(token, None) is not None:
+            self._due.append(Ended(token, started=False))
+            self._due += [Ended(job.token, started=False) for job in self._followers.pop(token, ())]
+
+    def statistics(self) -> Statistics:
+        return Statistics(
+            workers=sum(station.workers for station in self._stations.values()),
+            starting=sum(max(0, station.size - station.workers) for station in self._stations.values()),
+            queued=len(self._queue)
+            + len(self._held)
+            + sum(single.station is None for single in self._singles.values()),
+            taken=len(self._holders),
+            dispatched=self._dispatched,
+            returned=0,
+            deaths=self._deaths,
+        )
+
+    def turn(self) -> float | None:
+        if self._failure is not None:
+            raise self._failure
+        while self._due:
+            self._report(self._due.popleft())
+        if self._queue and not self.paused:
+            self._fill()
+        self._resize()
+        for station in self._stations.values():
+            station.flush()
+        self._collect()
+        return 0 if self._due else LOOK if self._holders or self.shelf.size else IDLE
+
+    def close(self) -> None:
+        self._closed = True
+        self._carriers.shutdown(cancel_futures=True)
+        self._cluster.close()
+        self._inbox.close()
+        self._away.close()
+        if self._server is not None:
+            self._server.close()
+        self.shelf.close()
+
+    # -- who gets what -------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, job: Job) -> None:
+        if job.needy:
+            self._ask_for_worker(job)
+        else:
+            self._queue[job.token] = job
+
+    def _fill(self) -> None:
+        stations = list(self._stations.values())
+        if not stations:
+            return
+        loads = {station.node: [len(station.jobs), station.seconds] for station in stations}
+        given: dict[str, list[Job]] = {}
+        for job in self._queue.values():
+            expected = self._estimates.expected(job.function)
+            able = [station for station in stations if _admits(station, loads[station.node], expected)]
+            if not able:
+                if expected >= LONG:
+                    continue
+                break
+            station = min(
+                able, key=lambda station: (-self._bytes_at(job, station), loads[station.node][0] / station.cpus)
+            )
+            given.setdefault(station.node, []).append(job)
+            load = loads[station.node]
+            load[0] += 1
+            load[1] += 0.0 if job.shares else expected
+        for node, jobs in given.items():
+            self._give(self._stations[node], jobs)
+
+    def _give(self, station: Station, jobs: list[Job]) -> None:
+        followers = [(job, self._followers.pop(job.token)) for job in jobs if job.token in self._followers]
+        station.give(jobs, self._shipped, sys.path)
+        for job in jobs:
+            del self._queue[job.token]
+            self._note_given(station, job)
+        for job, behind in followers:
+            station.learn(behind, self._shipped)
+            station.say(Follow(job.token, behind))
+            for follower in behind:
+                self._note_given(station, follower)
+
+    def _note_given(self, station: Station, job: Job) -> None:
+        station.jobs[job.token] = (job, 0.0 if job.shares else self._estimates.expected(job.function))
+        station.used = time.monotonic()
+        self._holders[job.token] = station
+        self._dispatched += 1
+
+    def _bytes_at(self, job: Job, station: Station) -> int:
+        """How much of what it reads was made there."""
+        return sum(
+            [
+                part.size
+                for part in _parts(job)
+                if isinstance(part, Live) and self.shelf.homes.get(part.number) == station.node
+            ]
+        )
+
+    def _resize(self) -> None:
+        """Each station has as many workers as there is work for."""
+        now = time.monotonic()
+        wanted_elsewhere = any(single.station is None for single in self._singles.values())
+        for station in self._stations.values():
+            most = station.cpus if self._most is None else min(station.cpus, self._most)
+            size = min(most, len(station.jobs))
+            spare = wanted_elsewhere or (not size and now - station.used >= IDLE)
+            if size > station.size or (size < station.size and spare):
+                station.size = size
+                station.say(Size(size))
+
+    # -- workers for one job -------------------------------------------------------------------------------------------
+
+    def _ask_for_worker(self, job: Job) -> None:
+        options: dict[str, Any] = {"num_cpus": 1 if job.cpus is None else job.cpus}
+        if job.memory:
+            options["memory"] = job.memory
+        worker: Any = ray.remote(RayWorker).options(**options).remote()
+        single = self._singles[job.token] = _Single(job, worker)
+        worker.place.remote().future().add_done_callback(
+            lambda future: self._inbox.post(lambda: self._found_room(single, future))
+        )
+
+    def _found_room(self, single: _Single, future: Any) -> None:
+        job = single.job
+        if self._singles.get(job.token) is not single:
+            return
+        station = None if future.exception() is not None else self._stations.get(future.result())
+        if station is None:  # its node is not there any more, or not yet
+            del self._singles[job.token]
+            self._ask_for_worker(job)
+            return
+        single.station = station
+        alone = msgspec.structs.replace(job, cpus=None, memory=0)
+        name = f"single-{job.token}"
+        station.give([], self._shipped, sys.path)
+        station.learn([job], self._shipped)
+        station.say(Alone(name, alone))
+        self._note_given(station, job)
+        told = station.flush()
+        told.future().add_done_callback(lambda _: self._join(single, name))
+
+    def _join(self, single: _Single, name: str) -> None:
+        """The agent expects it."""
+        assert single.station is not None
+        settings = self._settings
+        mark = os.urandom(8).hex()
+        single.worker.serve.remote(
+            single.station.door,
+            name,
+            mark,
+            self._cluster.keeper,
+            single.station.agent,
+            settings.environment,
+            settings.preload,
+        )
+
+    # -- large values --------------------------------------------------------------------------------------------------
+
+    def _object_at(self, place: Place) -> Object:
+        found = self.shelf.find(place.segment, place.offset)
+        assert found is not None
+        return found
+
+    def _lend(self, token: int, found: dict[Place, Object], missing: set[Object]) -> None:
+        """Brings what a job reads into Ray's store, then goes on with the job."""
+        left = set(missing)
+
+        def lent(object: Object, live: Live | BaseException) -> None:
+            if isinstance(live, Live):
+                self.shelf.lend(object, live)
+                left.discard(object)
+                job = self._held.get(token)
+                if job is not None and not left:
+                    del self._held[token]
+                    self._enqueue(_with(job, {place: _live(object) for place, object in found.items()}))
+            elif self._held.pop(token, None) is not None:
+                failure = failures.dump(InputNotSent(f"job {token}", culprits.told(live)), "the engine")
+                self._due.append(Raised(token, failure, False, 0.0, 0.0, 0, here=True))
+
+        def put(object: Object, store: Store) -> None:
+            try:
+                live: Live | BaseException = store.put_bytes(object.map())
+            except Exception as error:
+                live = error
+            self._inbox.post(lambda: lent(object, live))
+
+        for object in missing:
+            self._carry(partial(put, object))
+
+    def _fetch(self, store: Store, object: Object) -> None:
+        """In a carrier's thread."""
+        assert object.live is not None
+        problem: OSError | None = None
+        descriptor: int | None = None
+        try:
+            descriptor = wire.written(store.read(object.live))
+        except Missing:
+            pass
+        except OSError as error:
+            problem = error
+        self._inbox.post(lambda: self._fetched(object, descriptor, problem))
+
+    def _fetched(self, object: Object, descriptor: int | None, problem: OSError | None) -> None:
+        if descriptor is not None:
+            self.shelf.settle_in(object, descriptor)
+        elif problem is None:
+            self._lost([object])
+        for then in self._publishing.pop(object):
+            then(problem)
+
+    def _carry(self, what: Callable[[Store], None]) -> None:
+        def carry() -> None:
+            store = self._cluster.store
+            assert store is not None
+            what(store)
+
+        self._carriers.submit(carry)
+
+    def _collect(self) -> None:
+        freed = self.shelf.collect_there()
+        self.shelf.closed()
+        if freed and self._cluster.store is not None:
+            self._cluster.store.drop(freed)
+
+    # -- actors --------------------------------------------------------------------------------------------------------
+
+    def has(self, token: int) -> bool:
+        """Whether a job has not been reported."""
+        return token in self._holders
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Have something done in the loop's thread. From any thread."""
+        self._inbox.post(action)
+
+    def any_agent(self) -> Any:
+        """One that can ask this process what its `__main__` has. From any thread."""
+        return self._cluster.any_agent()
+
+    def bring(self, content: bytes | Place | Live, held: object, then: Callable[[Store, bytes | Live], None]) -> None:
+        """Has `then` called in another thread, when the content is in Ray's store. `held` is held until then."""
+        object = self._object_at(content) if isinstance(content, Place) else held
+
+        def bring(store: Store) -> None:
+            if isinstance(content, Place):
+                assert isinstance(object, Object)
+                if object.live is None:
+                    live = store.put_bytes(object.map())
+                    self._inbox.post(lambda: self.shelf.lend(object, live))
+                    then(store, live)
+                else:
+                    then(store, object.live)
+            else:
+                then(store, content)
+
+        self._carry(bring)
+
+    def watch(self, name: str, ended: Callable[[], None]) -> None:
+        """Has `ended` called when an actor is no more."""
+
+        def watch(store: Store) -> None:
+            try:
+                actor = store.find_actor(name)
+            except (*LOST, LookupError):
+                actor = None
+            if actor is None:
+                self._inbox.post(ended)
+            else:
+                actor.watch.remote().future().add_done_callback(lambda _: self._inbox.post(ended))
+
+        self._carry(watch)
+
+    def end_actors(self, names: list[str]) -> None:
+        if self._cluster.store is not None:
+            self._cluster.store.end_actors(names)
+
+    # -- what is heard -------------------------------------------------------------------------------------------------
+
+    def _joined(self, station: Station) -> None:
+        self._stations[station.node] = station
+
+    def _failed(self, problem: BaseException) -> None:
+        self._failure = problem if isinstance(problem, WorkersUnavailable) else WorkersUnavailable(str(problem))
+        self._failure.__cause__ = problem
+
+    def _lengthen(self, seconds: float) -> None:
+        """From the thread that beats."""
+        if not self._closed:
+            self._away.lengthen(time.clock_gettime(time.CLOCK_BOOTTIME) + seconds)
+
+    def _lost_station(self, station: Station) -> None:
+        """Nobody knows what becomes of its jobs, until it is certain that they run no more."""
+        self._stations.pop(station.node, None)
+        wait = max(0.0, station.over - time.monotonic())
+        self._carriers.submit(self._wait_for_end, station, wait)
+
+    def _wait_for_end(self, station: Station, seconds: float) -> None:
+        time.sleep(seconds)
+        self._inbox.post(lambda: self._ended_with(station))
+
+    def _ended_with(self, station: Station) -> None:
+        for token in list(station.jobs):
+            self._take(token)
+            self._report(Died((token,), 0, None))
+
+    def _heard(self, station: Station, said: list[FromAgent]) -> None:
+        for message in said:
+            match message:
+                case Done():
+                    self._done(station, message)
+                case Reported(raised, lost, died, ended):
+                    if died is not None:
+                        for token in died.tokens:
+                            self._take(token)
+                            self._report(Died((token,), died.worker, died.status))
+                    else:
+                        report = raised or lost or ended
+                        assert report is not None
+                        self._take(report.token)
+                        self._report(report)
+                case Said(pieces):
+                    if self._printed is not None:
+                        self._printed(pieces)
+                case Moved(progress):
+                    self._progressed(progress)
+                case Began(jobs):
+                    self._began.update({token: started for token, started in jobs if token in self._holders})
+                case Gone(numbers):
+                    self._find_missing(numbers)
+                case Read(number, token, name):
+                    self._variable(token, name, lambda value, number=number: station.say(Told(number, value)))  # type: ignore[misc]
+                case Wanted(number, name):
+                    define_here(name, lambda value, number=number: station.say(Told(number, value)))  # type: ignore[misc]
+                case Death(pid, status):
+                    self._deaths += 1
+                    self._died(pid, status)
+                case Made(token, name, idle):
+                    self.made_actor(token, name, idle)
+                case Crowd(workers):
+                    station.workers = workers
+
+    def _find_missing(self, numbers: list[int]) -> None:
+        """What Ray has lost. Of what was published there is still what is here."""
+        found = [object for number in numbers if (object := self.shelf.known.get(number)) is not None]
+        for object in found:
+            if object.place is not None:
+                object.live = None
+        lost = [object for object in found if object.place is None and not object.lost]
+        if lost:
+            self._lost(lost)
+
+    def _done(self, station: Station, done: Done) -> None:
+        job = self._take(done.token)
+        if job is not None and not job.shares:
+            self._estimates.learn(job.function, done.ended - done.started)
+        self._report(
+            Finished(
+                done.token,
+                [self._shelve(part, station) for part in done.parts],
+                done.started,
+                done.ended,
+                done.worker,
+                done.graph,
+                done.annotations,
+                [
+                    HeldRef(
+                        ref.holders,
+                        ref.origin,
+                        None if ref.content is None else self._shelve(ref.content, station),  # type: ignore[arg-type]
+                        ref.actor,
+                    )
+                    for ref in done.refs
+                ],
+                done.writes,
+            )
+        )
+
+    def _shelve(self, part: bytes | Live, station: Station) -> bytes | Object:
+        return part if isinstance(part, bytes) else self.shelf.add_there(part, station.node)
+
+    def _take(self, token: int) -> Job | None:
+        """A job that is about to be reported."""
+        self._began.pop(token, None)
+        self._singles.pop(token, None)
+        station = self._holders.pop(token, None)
+        if station is None:
+            return None
+        station.used = time.monotonic()
+        return station.jobs.pop(token)[0]
+
+
+def _admits(station: Station, load: list[float], expected: float) -> bool:
+    """Whether a station that has so many jobs, of so many seconds, may be given one more."""
+    jobs, seconds = load
+    if jobs < station.cpus:
+        return True
+    return seconds < HORIZON * station.cpus and expected < LONG and jobs < AHEAD * station.cpus
+
+
+def _parts(job: Job) -> list[bytes | Place | Live]:
+    return [*job.inputs, *job.buffers, *[ref.content for ref in job.refs]]
+
+
+def _live(object: Object) -> Live:
+    assert object.live is not None
+    return object.live
+
+
+def _with(job: Job, lives: Mapping[Place, Live]) -> Job:
+    """The same with what is in Ray's store."""
+
+    def exchanged(part: bytes | Place | Live) -> bytes | Place | Live:
+        return lives[part] if isinstance(part, Place) else part
+
+    return msgspec.structs.replace(
+        job,
+        inputs=[exchanged(part) for part in job.inputs],
+        buffers=[exchanged(part) for part in job.buffers],
+        refs=[RefIn(ref.id, exchanged(ref.content), ref.inner, ref.actor) for ref in job.refs],
+    )

@@ -1,0 +1,254 @@
+"""The agents of a cluster's nodes, as the engine sees them: one station for each node.
+
+A *station* is told things in batches, one call for all that has come together, and always has one call under way that
+brings what it has to say. `Stations` looks now and then, in a thread of its own, which nodes there are, and lets the
+agents know that the engine lives.
+
+**Proof.** An agent that is told to run until a moment of its own clock, and hears nothing more, has ended all its
+workers by then. That moment is reckoned from what its clock showed in its last answer: whenever that was, it was before
+the answer came here. So from `Station.over` on, by the clock here, nothing runs there any more, whatever has become of
+the node. Clocks may differ in speed, and killing takes a while: for that there is a reserve.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from onceflow.backends.ray import messages
+from onceflow.backends.ray.agent import Agent, AgentSettings
+from onceflow.backends.ray.messages import FromAgent, Start, ToAgent
+from onceflow.backends.ray.store import Keeper, Store
+
+if TYPE_CHECKING:
+    from onceflow.backends.local.messages import Job
+    from onceflow.backends.ray.inbox import Inbox
+    from onceflow.values.functions import Shipped
+
+log = logging.getLogger(__name__)
+
+BEATS = 5
+"""In the time for which an agent may hear nothing."""
+
+RESERVE = 0.2
+"""Of that time: clocks may differ by some parts in a hundred, and workers take milliseconds to kill."""
+
+CLOSING = 15.0
+"""Seconds that an agent has to end everything when the engine is closed. Then Ray ends it."""
+
+THREADS = 8
+"""Of an agent, for the calls of the engine."""
+
+
+class Station:
+    """Belongs to the engine's loop, but for what says otherwise."""
+
+    def __init__(self, node: str, cpus: int, agent: Any) -> None:
+        self.node = node
+        self.cpus = cpus
+        """Workers that it may have."""
+        self.agent = agent
+        self.door = ""
+        """Where workers on its node join it; empty until it has answered."""
+        self.jobs: dict[int, tuple[Job, float]] = {}
+        """Token → job that it has, and the seconds that is expected to take."""
+        self.workers = 0
+        """That it has now."""
+        self.size = 0
+        """That it was told to have."""
+        self.used = time.monotonic()
+        """When it last had a job."""
+        self.clock: float | None = None
+        """What its clock showed in its last answer. Of the thread that beats."""
+        self.heard = 0.0
+        """When that answer came, by the clock here. Likewise."""
+        self.over = 0.0
+        """From then on nothing runs there, if it hears nothing more. Likewise."""
+        self.knows: set[str] = set()
+        self.path: list[str] | None = None
+        self._outbox: list[ToAgent] = []
+        self._calls = 0
+
+    def say(self, message: ToAgent) -> None:
+        self._outbox.append(message)
+
+    def give(self, jobs: list[Job], shipped: dict[str, Shipped], path: list[str]) -> None:
+        self.learn(jobs, shipped)
+        changed = None if path == self.path else path
+        self.path = path
+        self.say(Start([], jobs, changed))
+
+    def learn(self, jobs: list[Job], shipped: dict[str, Shipped]) -> None:
+        """Is told the functions of these jobs that it does not know."""
+        wanted = {hash for job in jobs for hash in (job.function, job.guard) if hash} - self.knows
+        if wanted:
+            self.knows |= wanted
+            self.say(Start([shipped[hash] for hash in wanted], []))
+
+    def flush(self) -> Any:
+        """Sends what there is to say. Returns the call, if there was something."""
+        if not self._outbox:
+            return None
+        self._calls += 1
+        said, self._outbox = self._outbox, []
+        return self.agent.tell.remote(self._calls, messages.encode(said))
+
+    @property
+    def seconds(self) -> float:
+        return sum([expected for _, expected in self.jobs.values()])
+
+
+class Stations:
+    """`heard`, `joined` and `lost` are told what happens to stations, in the loop's thread; `failed` that there is no
+    cluster. `until` says when this engine has to have stopped everything, by the clock of `time.monotonic`, if others
+    rely on that."""
+
+    def __init__(
+        self,
+        connect: Callable[[], None],
+        inbox: Inbox,
+        settings: AgentSettings,
+        *,
+        joined: Callable[[Station], None],
+        heard: Callable[[Station, list[FromAgent]], None],
+        lost: Callable[[Station], None],
+        failed: Callable[[BaseException], None],
+        beaten: Callable[[float], None],
+        until: Callable[[], float | None],
+    ) -> None:
+        self._connect = connect
+        self._inbox = inbox
+        self._settings = settings
+        self._joined = joined
+        self._heard = heard
+        self._lost = lost
+        self._failed = failed
+        self._beaten = beaten
+        self._until = until
+        self._all: dict[str, Station] = {}
+        """Node → its station, dead ones excluded. Of the thread that looks after them."""
+        self._closing = threading.Event()
+        self.store: Store | None = None
+        self._keeper: Any = None
+        self._thread = threading.Thread(target=self._look_after, name="onceflow ray", daemon=True)
+        self._thread.start()
+
+    @property
+    def keeper(self) -> Any:
+        return self._keeper
+
+    def any_agent(self) -> Any:
+        """From any thread."""
+        return next(iter(self._all.values())).agent
+
+    def close(self) -> None:
+        """Returns when nothing runs any more, or Ray has been told to end it."""
+        self._closing.set()
+        self._thread.join()
+        stations = list(self._all.values())
+        calls = [station.agent.close.remote() for station in stations]
+        if calls:
+            ray.wait(calls, num_returns=len(calls), timeout=CLOSING)
+        for station in stations:
+            ray.kill(station.agent)
+        if self._keeper is not None:
+            ray.kill(self._keeper)
+
+    # -- in a thread of its own ----------------------------------------------------------------------------------------
+
+    def _look_after(self) -> None:
+        try:
+            self._connect()
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+            keeper = ray.remote(Keeper).options(
+                num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
+            )
+            self._keeper = keeper.remote()
+            self.store = Store(self._keeper)
+            while not self._closing.is_set():
+                self._look()
+                self._beat()
+                self._closing.wait(self._settings.silence / BEATS)
+        except BaseException as error:
+            failure = error
+            self._inbox.post(lambda: self._failed(failure))
+
+    def _look(self) -> None:
+        nodes: Any = ray.nodes
+        alive = {node["NodeID"]: node for node in nodes() if node["Alive"]}
+        for node, about in alive.items():
+            cpus = int(about["Resources"].get("CPU", 0))
+            if node not in self._all and cpus:
+                self._open(node, cpus)
+
+    def _open(self, node: str, cpus: int) -> None:
+        there = NodeAffinitySchedulingStrategy(node, soft=False)
+        agent = ray.remote(Agent).options(num_cpus=0, max_concurrency=THREADS, scheduling_strategy=there)
+        station = Station(node, cpus, agent.remote(self._keeper, msgspec.msgpack.encode(self._settings)))
+        self._all[node] = station
+        self._when_done(station.agent.about.remote(), station, lambda about: self._came(station, *about))
+
+    def _came(self, station: Station, door: str, pid: int, clock: float) -> None:
+        """In the loop's thread, as all that follows."""
+        self._note(station, clock)
+        station.door = door
+        self._send_beat(station)
+        self._listen(station)
+        self._joined(station)
+
+    def _beat(self) -> None:
+        for station in list(self._all.values()):
+            if station.door:
+                self._send_beat(station)
+        self._beaten(self._settings.silence * (1 + RESERVE))
+
+    def _send_beat(self, station: Station) -> None:
+        """From any thread. The answer is noted at once: a loop that is busy is no reason to stop anything."""
+
+        def done(future: Any) -> None:
+            problem = future.exception()
+            if problem is None:
+                self._note(station, future.result())
+            else:
+                self._inbox.post(lambda: self._fail(station, problem))
+
+        assert station.clock is not None
+        end = self._until()
+        seconds = self._settings.silence if end is None else min(self._settings.silence, end - station.heard)
+        station.over = max(station.over, station.heard + seconds * (1 + RESERVE))
+        station.agent.beat.remote(station.clock + seconds).future().add_done_callback(done)
+
+    def _note(self, station: Station, clock: float) -> None:
+        if station.clock is None or clock > station.clock:
+            station.clock, station.heard = clock, time.monotonic()
+
+    def _listen(self, station: Station) -> None:
+        def said(body: bytes) -> None:
+            self._listen(station)
+            self._heard(station, messages.from_agent(body))
+
+        self._when_done(station.agent.hear.remote(), station, said)
+
+    def _when_done(self, call: Any, station: Station, then: Callable[[Any], None]) -> None:
+        def done(future: Any) -> None:
+            problem = future.exception()
+            if problem is None:
+                self._inbox.post(lambda: then(future.result()))
+            else:
+                self._inbox.post(lambda: self._fail(station, problem))
+
+        call.future().add_done_callback(done)
+
+    def _fail(self, station: Station, problem: BaseException) -> None:
+        """Its agent is no more, or cannot be reached."""
+        if self._all.get(station.node) is station and not self._closing.is_set():
+            log.warning("the agent on node %s is lost: %s", station.node, type(problem).__name__)
+            del self._all[station.node]
+            self._lost(station)

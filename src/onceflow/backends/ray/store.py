@@ -1,0 +1,167 @@
+"""Large values in Ray's object store, and who finds them.
+
+A packed value is stored apart: the pickle, and each buffer as one that Ray writes to shared memory without another
+copy, so that who reads it builds upon that memory. Messages name a value by a number (`Live`). The keeper holds the
+references behind the numbers: a value is there as long as the keeper has been told of it, somebody needs it, and the
+worker that made it lives. Whatever else happens to it, Ray sees to first: it fetches it from another node that has a
+copy, and from disk if memory was wanted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import ray
+import ray.exceptions
+
+from onceflow.data.places import Live, Missing
+from onceflow.values import packing
+from onceflow.values.actors import is_snapshot
+from onceflow.values.packing import Packed
+from onceflow.values.refs import is_own
+
+LOST = (
+    ray.exceptions.ObjectLostError,
+    ray.exceptions.ObjectFetchTimedOutError,
+    ray.exceptions.RayActorError,
+    ray.exceptions.ReferenceCountingAssertionError,
+)
+"""What Ray raises when a value, or the keeper, is no more."""
+
+
+class Keeper:
+    """A Ray actor: number → reference."""
+
+    def __init__(self) -> None:
+        self._references: dict[int, Any] = {}
+        self._actors: dict[str, Any] = {}
+        self._ended: set[str] = set()
+
+    def hold(self, number: int, references: list[Any]) -> None:
+        self._references[number] = references[0]
+
+    def find(self, numbers: list[int]) -> list[Any]:
+        """None for what is not held."""
+        return [self._references.get(number) for number in numbers]
+
+    def drop(self, numbers: list[int]) -> None:
+        for number in numbers:
+            self._references.pop(number, None)
+
+    def raise_actor(
+        self, id: str, cpus: float, memory: int, agent: list[Any], path: list[str], environment: dict[str, str]
+    ) -> Any:
+        """Starts the process of a user's actor. It belongs to the keeper, whoever wants it."""
+        from onceflow.backends.ray.hosting import GROUPS, Host  # it imports this module
+
+        needs: dict[str, Any] = {"num_cpus": cpus} | ({"memory": memory} if memory else {})
+        kind: Any = ray.remote(concurrency_groups=GROUPS)(Host)  # type: ignore[call-overload]  # not in its types
+        me = ray.get_runtime_context().current_actor
+        actor = self._actors[id] = kind.options(**needs).remote(id, me, agent[0], path, environment)
+        return actor
+
+    def find_actor(self, id: str) -> Any:
+        """None if it is not there yet. Raises `LookupError` if it was."""
+        if id in self._ended:
+            raise LookupError(id)
+        return self._actors.get(id)
+
+    def end_actors(self, ids: list[str]) -> None:
+        for id in ids:
+            self._ended.add(id)
+            actor = self._actors.pop(id, None)
+            if actor is not None:
+                ray.kill(actor)
+
+
+class Store:
+    """Values of one engine, as one process sees them. From any thread."""
+
+    def __init__(self, keeper: Any) -> None:
+        self._keeper = keeper
+        self._numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # nobody else's
+
+    def put(self, packed: Packed) -> Live:
+        """Returns when the keeper has it."""
+        head = bytes(memoryview(packed.pieces[0])[:8])
+        is_ref = is_own(head) or is_snapshot(head)
+        return self.hold(ray.put(joined(packed) if is_ref else stored(packed)), packed.size, is_ref=is_ref)
+
+    def put_bytes(self, content: memoryview) -> Live:
+        """The same for one that is in one piece."""
+        is_ref = is_own(content) or is_snapshot(content)
+        return self.hold(ray.put([pickle.PickleBuffer(content)]), content.nbytes, is_ref=is_ref)
+
+    def hold(self, reference: Any, size: int, *, is_ref: bool = False) -> Live:
+        """What is behind a reference of Ray's."""
+        live = Live(2 * next(self._numbers) + is_ref, size)
+        ray.get(self._keeper.hold.remote(live.number, [reference]))
+        return live
+
+    def load(self, live: Live, refs: Sequence[Any] = ()) -> Any:
+        """The value. Raises `Missing`."""
+        return apart(self._get(live), refs)
+
+    def read(self, live: Live) -> Packed:
+        """What `put` was given. Raises `Missing`."""
+        first, *buffers = self._get(live)
+        return _packed(first, buffers) if buffers else Packed([memoryview(first)], ())  # type: ignore[list-item]
+
+    def drop(self, numbers: list[int]) -> None:
+        """Nobody needs these any more."""
+        self._keeper.drop.remote(numbers)
+
+    def raise_actor(
+        self, id: str, cpus: float, memory: int, agent: Any, path: list[str], environment: dict[str, str]
+    ) -> Any:
+        """The handle of a Ray actor that is being started for a user's."""
+        return ray.get(self._keeper.raise_actor.remote(id, cpus, memory, [agent], path, environment))
+
+    def find_actor(self, id: str) -> Any:
+        """None if it is not there yet. Raises `LookupError` if it is no more."""
+        return ray.get(self._keeper.find_actor.remote(id))
+
+    def end_actors(self, ids: list[str]) -> None:
+        self._keeper.end_actors.remote(ids)
+
+    def _get(self, live: Live) -> list[Any]:
+        try:
+            (reference,) = ray.get(self._keeper.find.remote([live.number]))
+            if reference is None:
+                raise Missing(live.number)
+            found: list[Any] = ray.get(reference)
+        except LOST as error:
+            raise Missing(live.number) from error
+        return found
+
+
+def holds_ref(live: Live) -> bool:
+    """Whether it is a ref of a user's, or the snapshot of an actor. It can be told by the number, because whoever is
+    given it must know without fetching it."""
+    return live.number % 2 == 1
+
+
+def stored(packed: Packed) -> list[Any]:
+    """A packed value in the form in which it is given to Ray: the pickle, and its buffers."""
+    if packed.views:
+        return [b"".join(packed.chunks), *[pickle.PickleBuffer(view) for view in packed.views]]
+    return joined(packed)
+
+
+def joined(packed: Packed) -> list[Any]:
+    """The same in one piece."""
+    return [pickle.PickleBuffer(packed.joined())]
+
+
+def apart(stored: list[Any], refs: Sequence[Any] = ()) -> Any:
+    """The value of what Ray gave back."""
+    first, *buffers = stored
+    return _packed(first, buffers).unpack(refs) if buffers else packing.unpack(memoryview(first), refs)
+
+
+def _packed(pickled: Any, buffers: Sequence[Any]) -> Packed:
+    return Packed([bytes(pickled)], [pickle.PickleBuffer(buffer) for buffer in buffers])

@@ -1,0 +1,69 @@
+"""A worker on Ray: an actor whose process joins the agent of its node, and runs jobs as long as that wants it to."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+
+from onceflow.backends.local import output, process
+from onceflow.backends.local.actors import wire
+from onceflow.backends.local.messages import Receiver, Spawn
+from onceflow.backends.local.reports import STANDARD
+from onceflow.backends.ray.objects import RayObjects
+from onceflow.backends.ray.store import Store
+
+MARK = "ONCEFLOW_RAY_WORKER"
+"""What a worker starts has this in its environment, with the name that the worker joined under."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class RayWorker:
+    """A Ray actor. Its methods run in the main thread of its process, one at a time."""
+
+    def place(self) -> str:
+        """The node that it is on."""
+        return str(ray.get_runtime_context().get_node_id())
+
+    def serve(
+        self,
+        door: str,
+        name: str,
+        mark: str,
+        keeper: Any,
+        agent: Any,
+        environment: Mapping[str, str],
+        preload: Sequence[str],
+    ) -> None:
+        """Does not return: the process ends when the agent does, or wants it to. `door` is where that lets workers in;
+        `name` says which job this one is for, if it is for one."""
+        os.environ.update(environment)
+        os.environ[MARK] = mark
+        library = ctypes.CDLL(None)
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        library.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        with contextlib.suppress(PermissionError):  # it leads a group already
+            os.setpgid(0, 0)
+        for module in preload:
+            with contextlib.suppress(Exception):  # who needs it is told
+                importlib.import_module(module)
+        connection = wire.connect(door)
+        connection.send(f"{mark} {name}".encode())
+        received = Receiver[Spawn](connection, Spawn).receive()
+        if received is None:
+            os._exit(0)
+        wish, (lane, side, channel, page, *pipes) = received
+        readers, writers = pipes[::2], pipes[1::2]
+        output.take_over(writers)
+        streams = dict(zip(readers, STANDARD, strict=False))
+        ways = socket.socket(fileno=lane), socket.socket(fileno=side), socket.socket(fileno=channel)
+        process.run(*ways, page, streams, wish, RayObjects(Store(keeper), agent))
