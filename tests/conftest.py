@@ -63,3 +63,15 @@ def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     return s3_server
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[str]:
+    """A Ray cluster of this process, with two cpus, for all its tests that do not harm it. Gives the backend."""
+    from onceflow.backends.ray import cluster  # most processes never need it
+
+    cluster.connect("ray", 2, 200 * 1024 * 1024)
+    import ray
+
+    yield "ray"
+    ray.shutdown()

@@ -3,6 +3,9 @@
 The engine's lock says that the engine is dead. Its workers then die by themselves, within milliseconds; their lock says
 when the last one has. What still holds it after a grace period (a process that a task forked and left behind) is
 killed, by pidfd, after making sure that it really holds this very lock.
+
+Workers on other hosts hold no lock here. They end when they have heard nothing from their engine for a while, and until
+when they may run at the most stands beside the lock.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import signal
 import time
 from pathlib import Path
 
-from onceflow.backends.local import locks
+from onceflow.backends.local import leash, locks
 from onceflow.storage.home import create_folder
 from onceflow.storage.places import Living
 
@@ -27,6 +30,10 @@ GRACE = 2.0
 
 PAUSE = 0.002
 """Seconds between two looks at a lock that is still held."""
+
+LONGEST_AWAY = 60.0
+"""Seconds after which nobody waits for workers on other hosts any longer: a clock that began anew when this host did
+would have everybody wait for days."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +55,8 @@ def remove_dead(home: Path, engines: Living) -> None:
     """Remove the folders of engines that are dead together with all their workers."""
     with contextlib.suppress(FileNotFoundError):
         for engine in os.listdir(home / WORKERS):
-            if not engines.is_alive(engine) and locks.all_gone(home / WORKERS / engine):
+            folder = home / WORKERS / engine
+            if not engines.is_alive(engine) and locks.all_gone(folder) and not _away(folder):
                 forget(home, engine)
 
 
@@ -61,6 +69,18 @@ def wait_for_workers(home: Path, engine: str) -> None:
             kill_holders(folder / locks.NAME)
             deadline = time.monotonic() + GRACE
         time.sleep(PAUSE)
+    time.sleep(_away(folder))
+
+
+def _away(folder: Path) -> float:
+    """Seconds for which workers on other hosts may still run."""
+    held = leash.find(folder, leash.AWAY)
+    if held is None:
+        return 0.0
+    try:
+        return min(LONGEST_AWAY, max(0.0, leash.left(held) or 0.0))
+    finally:
+        os.close(held)
 
 
 def kill_holders(lock: Path) -> None:

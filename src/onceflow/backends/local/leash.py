@@ -17,6 +17,9 @@ from pathlib import Path
 
 NAME = "leash"
 
+AWAY = "away"
+"""The same for workers on other hosts, which are not ended from here: when they will have ended by themselves."""
+
 _FORMAT = struct.Struct("d")
 
 

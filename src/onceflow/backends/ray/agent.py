@@ -189,6 +189,8 @@ class Agent:
         if began:
             self._say(Began(began))
         workers = self._pool.statistics().workers
+        if workers > self._pool.size:  # some came late
+            self._pool.resize(self._pool.size)
         if workers != self._crowd:
             self._crowd = workers
             self._say(Crowd(workers))

@@ -22,6 +22,10 @@ STORE = 512 * 1024 * 1024
 
 LOOPBACK = "127.0.0.1"
 
+ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray looks at this when it is imported. If it is off, nothing of a cluster that is started here listens, or is
+reached, elsewhere than on the loopback address; its own default is an address that other hosts can reach."""
+
 _connecting = threading.Lock()
 _connected: str | None = None
 """The address that this process has been connected to here."""
@@ -30,6 +34,8 @@ _connected: str | None = None
 def connect(backend: str, cpus: int | None, store: int | None) -> None:
     """Raises `WorkersUnavailable`. `cpus` and `store` are for a cluster that is started here."""
     global _connected
+    if backend == LOCAL and not os.environ.get(ADDRESS):
+        os.environ.setdefault(ALONE, "0")
     try:
         import ray
     except ImportError:

@@ -28,7 +28,7 @@ import msgspec
 import ray
 
 from onceflow.backends.local.actors import wire
-from onceflow.backends.local.leash import Leash
+from onceflow.backends.local.leash import AWAY, Leash
 from onceflow.backends.local.messages import Job, RefIn
 from onceflow.backends.local.pool import Ask, define_here
 from onceflow.backends.local.publishing import Then
@@ -81,9 +81,6 @@ from onceflow.values import culprits, failures
 from onceflow.values.functions import Shipped
 
 log = logging.getLogger(__name__)
-
-AWAY = "away"
-"""The file beside the lock of the workers that says until when those elsewhere may run (`leash`)."""
 
 HORIZON = 0.020
 """Seconds of expected work for each worker beyond which a station gets no more: a call there and back takes some
