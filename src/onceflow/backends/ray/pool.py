@@ -86,7 +86,7 @@ HORIZON = 0.020
 """Seconds of expected work for each worker beyond which a station gets no more: a call there and back takes some
 milliseconds."""
 
-IDLE = 10.0
+IDLE = 5.0
 """Seconds without a job after which a station's workers are given back to Ray."""
 
 LOOK = 0.5
