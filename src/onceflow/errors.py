@@ -461,6 +461,18 @@ class NotInTask(OnceflowError, RuntimeError):
         super().__init__(f"{what} is only known while a task runs as part of a run; {hint}")
 
 
+class Cancelled(BaseException):
+    """Raised in a fiber, where it waits, when its run is cancelled. Like `asyncio.CancelledError` it is not covered by
+    `except Exception`. A fiber may catch it to clean up, and raise it again. `run` is the run's id."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return f"run {self.run} is cancelled"
+
+
 class NotInFiber(OnceflowError, RuntimeError):
     """Raised when something that belongs to a fiber is asked for by code that is not part of one. `what` names it."""
 

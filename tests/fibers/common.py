@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from onceflow import (
+    Cancelled,
     Retry,
     call,
     fiber,
@@ -261,3 +262,38 @@ async def nested_forks(depth: int) -> int:
     children = [await fork(nested_forks, depth - 1) for _ in range(2)]
     await enter.call(f"depth {depth}")
     return sum([await join(child) for child in children])
+
+
+@fiber
+async def cleaning(how: str) -> str:
+    await reserve.call("room")
+    try:
+        match how:
+            case "event":
+                await call(wait_event("never"))
+            case "task":
+                await dawdle.call(3600)
+            case "child":
+                await tidy.call("child")
+            case "fork":
+                await fork(tidy, "forked")
+                await join(await fork(tidy, "joined"))
+            case "swallow":
+                await tidy("helper")
+    except Cancelled:
+        await enter.call("cleaning up")
+        await sleep(10)
+        await enter.call("cleaned up")
+        if how != "swallow":
+            raise
+    return "went on"
+
+
+@fiber
+async def tidy(name: str) -> None:
+    try:
+        await sleep(1000)
+    except Exception:
+        await enter.call("never")
+    finally:
+        await enter.call(f"{name} was here")

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from onceflow.authoring.handlers import Decision, Failure, Handler, handler
 from onceflow.authoring.options import Settings
+from onceflow.errors import Cancelled
 from onceflow.values import failures
 from onceflow.values.answers import THE_TASK
 
@@ -101,7 +102,7 @@ class Guard:
                 assert policy is not None
                 if not hopeless and count <= policy.count:
                     return error, Verdict("again", layer.at, delay=policy.wait(count), jitter=policy.jitter)
-            if layer.catch and isinstance(error, Exception):
+            if layer.catch and isinstance(error, (Exception, Cancelled)):
                 return error, Verdict("value", layer.at, (None, _Caught(error)), target.parts)
         return error, None
 

@@ -28,6 +28,7 @@ from onceflow.core.run import Run
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import ahead, entries
 from onceflow.driver.actors import Instance, Version
+from onceflow.driver.cancelling import Cancelling
 from onceflow.driver.delays import Delays
 from onceflow.driver.guards import Guards, failures_around
 from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
@@ -117,6 +118,7 @@ class Driver:
         variables: dict[str, bytes] | None = None,
         deadlines: dict[str, float] | None = None,
         taken: dict[str, int] | None = None,
+        cancelling: bool | None = None,
         metadata: str | None = None,
         status: str = "running",
     ) -> None:
@@ -141,6 +143,7 @@ class Driver:
         self._saving = Saving(self, host, store, self._outputs, self._inputs, blobs)
         self._changing = Variables(self, host, self._saving, variables)
         self._waits = Waits(self, host, deadlines, taken)
+        self._cancelling = Cancelling(self, host, cancelling)
         self._limits = Limits(self, host, since)
         self.delays = Delays(self, host, due, delays)
         self.raised_last = failed or {}
@@ -185,6 +188,7 @@ class Driver:
     def begin(self, decided: Sequence[commands.Command] | None = None) -> None:
         """To be called once, before anything else. `decided` is what the run has answered already, if it has begun."""
         self._work_off(self.run.begin() if decided is None else decided)
+        self._cancelling.begin()
 
     def tell(self, event: events.Event) -> None:
         """Take notice of an event."""
@@ -196,7 +200,7 @@ class Driver:
     def came(self, work: Work, parts: Sequence[Part]) -> None:
         """What a node waits for is there."""
         self._in_flight[work.attempt] = work
-        self.finished(work, [*parts, NO_ERROR] if work.call.settings.catch else parts, False)
+        self.finished(work, [*parts, NO_ERROR] if len(parts) < work.parts else parts, False)
 
     def never_came(self, work: Work, failure: bytes) -> None:
         """What a node waits for has not come in time."""
@@ -273,7 +277,10 @@ class Driver:
 
     def raised(self, work: Work, failure: bytes, permanent: bool, answer: Answer | None = None) -> None:
         """What was started has raised. `answer` is what a handler says shall become of it."""
-        if self._take(work):
+        if answer is None and work.call.settings.fiber and self._cancelling.asked is not None:
+            self._cancelling.end()
+            self.ended(work)
+        elif self._take(work):
             self._deaths.pop((work.node, work.undo), None)
             if answer is None:
                 self._note_raised(work, failure, permanent)
@@ -319,7 +326,10 @@ class Driver:
         """It was stopped, and runs no more."""
         if not self._take(work):
             return
-        if work.node in self._limits and not work.undo:
+        instead = self._cancelling.instead(work)
+        if instead is not None and self.run.status == "running":
+            self._note_answer(work, self._cancelling.failure(), True, instead)
+        elif work.node in self._limits and not work.undo:
             self._raise_here(work, self._limits.failure(work.node, work.call.settings.total_timeout), permanent=True)
         else:
             self.tell(events.Ended(work.node, work.attempt))
@@ -398,6 +408,22 @@ class Driver:
             if not work.undo and (row is None or row.effect == "none"):
                 self._host.stop(self, attempt)
         self._work_off(())
+
+    def cancel(self, undo: bool, grace: float) -> None:
+        """Cancel the run; its fibers are told first. Begun irrevocable attempts have so many seconds to finish."""
+        if not self.over:
+            self._cancelling.ask(undo, grace)
+
+    def disturb(self, attempt: int) -> bool:
+        """Something without effect that a fiber waits for need not come to its end. Whether that is known already."""
+        if attempt in self._in_flight:
+            self._host.stop(self, attempt)
+            return False
+        return self._waits.disturb(attempt, self._cancelling)
+
+    def note(self, entry: Entry) -> None:
+        """Write this down with what is written next."""
+        self._entries.append(entry)
 
     def pause(self) -> None:
         """Start nothing more; rest when everything that runs has ended and all of it is durable. (What was decided
@@ -560,7 +586,7 @@ class Driver:
             while self._events:
                 for command in self.run.handle(self._events.popleft()):
                     self._obey(command)
-            if self._changing.go_on() or self._waits.look_for_children():
+            if self._changing.go_on() or self._waits.look_for_children() or self._cancelling.look():
                 continue
             if not self._held or self._held[0].mark > self._committed:
                 break
@@ -707,7 +733,8 @@ class Driver:
             keep=row.checkpoint or command.private,
         )
         if node.call.settings.fiber:
-            work = msgspec.structs.replace(work, inside=id_inside(row, ""))
+            cancelled = self._cancelling.asked is not None
+            work = msgspec.structs.replace(work, inside=id_inside(row, ""), cancelled=cancelled)
         if not command.private and (guard := self._guards.of(row)) is not None:
             work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
         self._launch(work)

@@ -31,6 +31,9 @@ WROTE = "wrote"
 WAITS, TOOK = "waits", "took"
 """The kinds of entries that are no records: when a wait is over, and which event a node took."""
 
+CANCELLING = "cancelling"
+"""The kind of an entry that is no record: somebody wants the run to be cancelled, and its fibers are told."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 _decode_values = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -68,8 +71,12 @@ def took(node: str, number: int) -> Entry:
     return Entry(TOOK, node, _encode((number,)))
 
 
+def cancelling(undo: bool) -> Entry:
+    return Entry(CANCELLING, "", _encode((undo,)))
+
+
 def number_in(entry: Entry) -> Any:
-    """The deadline of a *waits* entry, the number of the event of a *took* entry."""
+    """The deadline of a *waits* entry, the number of the event of a *took* entry, whether a *cancelling* one undoes."""
     return _decode(entry.body)[0]
 
 
@@ -171,7 +178,7 @@ def plain(record: records.Record) -> Entry:
 def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | None:
     """The record of an entry; None for what is no record, a buffer or measurements. `read` fetches the blob of a graph
     that was too large to stand in the entry."""
-    if entry.kind in (MEASURED, BUFFER, WAITS, TOOK):
+    if entry.kind in (MEASURED, BUFFER, WAITS, TOOK, CANCELLING):
         return None
     fields = _decode(entry.body)
     match entry.kind:

@@ -41,6 +41,8 @@ class History:
         """Node → when its wait is over."""
         self.awaited: dict[str, str | None] = {}
         """Node → the key of the event that it waits for, or waited for; None if it waits for time to pass."""
+        self.cancelling: bool | None = None
+        """Whether it is to be cancelled, with or without undo, and its fibers have been told."""
         self.taken: dict[str, int] = {}
         """Node → the number of the event that is its output."""
         self.blobs: dict[str, list[SavedBlob]] = {}
@@ -68,6 +70,8 @@ class History:
             elif entry.kind == entries.WAITS:
                 history.deadlines[entry.node] = entries.number_in(entry)
                 history.awaited[entry.node] = entries.key_in(entry)
+            elif entry.kind == entries.CANCELLING:
+                history.cancelling = bool(entries.number_in(entry))
             elif entry.kind == entries.TOOK:
                 history.taken[entry.node] = entries.number_in(entry)
         return history
@@ -117,6 +121,7 @@ class History:
                 self.parked = None
             case records.Finished(status):
                 self.finished = status
+                self.cancelling = None
                 self.kept, self.uncertain = entries.left_behind(entry)
             case records.Resumed():
                 self.finished = self.parked = None

@@ -24,6 +24,7 @@ from onceflow.values.failures import dump
 from onceflow.values.waits import NOT_YET, Wait
 
 if TYPE_CHECKING:
+    from onceflow.driver.cancelling import Cancelling
     from onceflow.driver.driver import Driver
 
 LONGEST = 30.0
@@ -166,6 +167,14 @@ class Waits:
         else:
             failure = dump(EventTimedOut(node, wait.key, wait.seconds or 0.0), "the engine")
             self._driver.never_came(opened.work, failure)
+
+    def disturb(self, attempt: int, cancelling: Cancelling) -> bool:
+        """The run is to be cancelled. Whether it waited."""
+        opened = self._open.pop(attempt, None)
+        if opened is None:
+            return False
+        self._driver.came(opened.work, cancelling.parts(opened.wait))
+        return True
 
     def stop(self, attempt: int) -> bool:
         """Wait no longer. Whether it did."""

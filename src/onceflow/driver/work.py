@@ -69,6 +69,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """How often what the guard answers for has failed before."""
     inside: str = ""
     """For a segment of a fiber: what the ids of nodes in a graph that it returns begin with."""
+    cancelled: bool = False
+    """For a segment of a fiber: whether the run is to be cancelled."""
     failure: bytes | None = None
     """What it counts as having raised, though not where it runs: only the guard is asked."""
 

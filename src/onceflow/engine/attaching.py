@@ -25,6 +25,7 @@ from onceflow.authoring import storing
 from onceflow.core import events
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
+from onceflow.driver import cancelling
 from onceflow.driver.driver import Driver
 from onceflow.driver.history import History, load_values
 from onceflow.engine import codeless, deaths
@@ -254,6 +255,9 @@ class Attaching:
             changed=changed,
             asleep=cancel is not None,
         )
+        if cancel is not None and missing is None and cancelling.has_fibers(run):
+            run = Run.load(graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=changed)
+            past.cancelling, cancel = cancel.undo, None
         returned = [found for found in run.rows.values() if found.expander is not None]
         run.note_changed([found.id for found in returned if found.node.call.has_changed])
         decided = run.begin()
@@ -296,6 +300,7 @@ class Attaching:
                 variables=past.variables,
                 deadlines=past.deadlines,
                 taken=past.taken,
+                cancelling=past.cancelling,
                 metadata=row.metadata,
                 status=row.status,
             )

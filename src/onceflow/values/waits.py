@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-NOT_YET = False
-"""The second part of the outcome of a child that has not come to its end in time."""
+NOT_YET, CANCELLED = False, True
+"""The second part of the outcome of a child that has not come to its end, in time or before the run was cancelled."""
 
 
 class Wait(msgspec.Struct, frozen=True):

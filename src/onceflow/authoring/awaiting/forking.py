@@ -18,12 +18,12 @@ from onceflow.authoring.awaiting.ops import Awaited
 from onceflow.authoring.awaiting.state import State, state_here
 from onceflow.authoring.fibers.decorating import fiber
 from onceflow.authoring.nodes import TaskNode
-from onceflow.authoring.tasks import AnyTask, _with_options, task
+from onceflow.authoring.tasks import AnyTask, Task, _with_options, task
 from onceflow.authoring.workflows import Workflow
-from onceflow.errors import InvalidOption
+from onceflow.errors import Cancelled, InvalidOption
 from onceflow.values import failures, packing
-from onceflow.values.context import running
-from onceflow.values.waits import NOT_YET, Wait
+from onceflow.values.context import current, running
+from onceflow.values.waits import CANCELLED, NOT_YET, Wait
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,6 +107,8 @@ class Join(Awaited):
         value, failure = outcome
         if failure is NOT_YET:
             raise TimeoutError
+        if failure is CANCELLED:
+            raise Cancelled(current().run)
         state = state_here("join")
         state.children = [child for child in state.children if child != self.child.id]
         state.ended = [child for child in state.ended if child != self.child.id]
@@ -140,18 +142,22 @@ def _ended_children(children: Sequence[str], count: int) -> Any:
     return _waiting(_children, Wait(children=tuple(children), count=count)).bind(count)
 
 
-@task(name="ended", can_rollback=True, deterministic=True)
-def _ended(result: Any, children: list[tuple[str, bytes]]) -> Any:
-    for _, packed in children:
-        failure = packing.unpack(packed)
-        if failure is not None:
-            raise failures.load(failure)
+def _end(result: Any, failure: bytes | None, children: list[tuple[str, bytes]]) -> Any:
+    for found in [failure, *[packing.unpack(packed) for _, packed in children]]:
+        if found is not None:
+            raise failures.load(found)
     return result
 
 
-def ended(result: Any, children: Sequence[str]) -> Any:
-    """A node that gives this when these children have come to their ends. Raises what the first of them raised."""
-    return _ended.bind(result, _ended_children(children, len(children)))
+_ended: Task[..., Any] = Task(_end, {"name": "ended", "can_rollback": True, "deterministic": True, "fiber": True})
+_ended.__qualname__ = "_ended"
+
+
+def ended(result: Any, error: BaseException | None, children: Sequence[str]) -> Any:
+    """A node that gives this, or raises that, when these children have come to their ends. Raises what the first of
+    them has raised."""
+    failure = None if error is None else failures.dump(error, "a fiber")
+    return _ended.bind(result, failure, _ended_children(children, len(children)))
 
 
 def with_children(node: Any, children: Sequence[TaskNode]) -> Any:

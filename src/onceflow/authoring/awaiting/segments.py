@@ -22,9 +22,9 @@ from onceflow.authoring.fibers import definitions
 from onceflow.authoring.fibers.running import Fiber
 from onceflow.authoring.tasks import Task, _with_options, catching
 from onceflow.core.graph import Node
-from onceflow.errors import FunctionNotLoaded, NotPersistable
+from onceflow.errors import Cancelled, FunctionNotLoaded, NotPersistable
 from onceflow.values import packing, snapshot
-from onceflow.values.context import current
+from onceflow.values.context import current, running
 
 NAME = "segment"
 """Of the nodes behind the first one."""
@@ -159,6 +159,7 @@ def _settle(fiber: Fiber, outcome: Any, state: State) -> None:
         value = op.settle(outcome)
     except BaseException as raised:
         error = raised
+    state.told = state.told or isinstance(error, Cancelled)
     left = state.left
     if isinstance(error, TimeoutError) and left is not None and left < CLOSE:
         error, cause = state.expire(), error
@@ -177,6 +178,7 @@ def _go_on(fiber: Fiber, value: Any, error: BaseException | None) -> None:
 def _advance(fiber: Fiber, state: State) -> Any:
     """Runs the fiber on until the engine has to do something for it, or until its end."""
     began = perf_counter()
+    is_cancelled = "cancelled" in (running.get() or ())
     beside: list[Any] = []
     while not fiber.done:
         op = fiber.op
@@ -184,6 +186,9 @@ def _advance(fiber: Fiber, state: State) -> Any:
             fiber.throw(TypeError(f"{op!r} is nothing that an engine can carry out: await `some_task.call(…)`"))
         elif op.is_spent:
             fiber.throw(RuntimeError(f"{op!r} was awaited before: call it once more"))
+        elif is_cancelled and not state.told:
+            state.told = True
+            fiber.throw(Cancelled(current().run))
         elif state.left == 0:
             fiber.throw(state.expire())
         elif isinstance(op, Fork) and op.has_room(state):
@@ -197,9 +202,11 @@ def _advance(fiber: Fiber, state: State) -> Any:
             if error is None:
                 return with_children(node, beside)
             fiber.throw(error)
+    if state.children and (fiber.error is None or isinstance(fiber.error, Cancelled)):
+        return with_children(ended(fiber.result, fiber.error, state.children), beside)
     if fiber.error is not None:
         raise fiber.error
-    return with_children(ended(fiber.result, state.children), beside) if state.children else fiber.result
+    return fiber.result
 
 
 def _is_enough(fiber: Fiber, began: float) -> bool:
@@ -241,17 +248,22 @@ def _hand_over(fiber: Fiber, op: Awaited, state: State) -> tuple[Any, Exception 
     attempt = current()
     token = f"{attempt.run}/{attempt.task}/{attempt.attempt}"
     packed = packing.dump(state) if state != EMPTY else b""
-    node = resume.bind(continuation.snapshot, continuation.sources, token, packed, outcome, refs or None)
+    segment = _cleanup if state.told else resume
+    node = segment.bind(continuation.snapshot, continuation.sources, token, packed, outcome, refs or None)
     live.keep(token, fiber, len(continuation.snapshot))
     return node, None
 
 
 EMPTY = State()
 
+_cleanup = resume.options(name="cleanup")
+"""The same for a fiber that knows that its run is cancelled (`driver.cancelling`)."""
+
 
 def is_segment(node: Node) -> bool:
     """Whether this node of a graph goes on with a fiber that waits."""
-    return node.task == NAME and getattr(node.call, "task", None) is resume
+    task = getattr(node.call, "task", None)
+    return task is not None and task._base is resume
 
 
 def continuation_in(node: Node) -> Continuation:

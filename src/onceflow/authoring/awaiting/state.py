@@ -24,6 +24,8 @@ class State(msgspec.Struct):
     """The outermost first."""
     deadlines: list[float | None] = []
     """Seconds since 1970, the outermost first; None for one that is over and has been told."""
+    told: bool = False
+    """Whether it knows that the run is cancelled."""
     limits: list[int] = []
     """How many children it may have at a time, the outermost first."""
     forked: int = 0
@@ -58,7 +60,7 @@ class State(msgspec.Struct):
     def for_child(self) -> State:
         """What a fiber that is started in it has around it."""
         deadline = self.deadline
-        return State(list(self.handlers), [] if deadline is None else [deadline])
+        return State(list(self.handlers), [] if deadline is None else [deadline], self.told)
 
 
 around: ContextVar[State | None] = ContextVar("onceflow_fiber", default=None)

@@ -20,7 +20,6 @@ import msgspec
 
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.backends.local.reports import Statistics as PoolStatistics
-from onceflow.core import events
 from onceflow.core.commands import Command
 from onceflow.core.run import Run, attempt_name
 from onceflow.data.objects import Object
@@ -355,11 +354,7 @@ class Hub(ABC):
             self._tell(found[0], lambda: what(found[0]))
 
     def _cancel(self, run: str, cancel: Cancelling) -> None:
-        def give_up(driver: Driver) -> None:
-            self.later(driver, cancel.grace, lambda: driver.tell(events.GiveUp()))
-
-        self._with_driver(run, lambda driver: driver.tell(events.Cancel(cancel.undo)))
-        self._with_driver(run, give_up)
+        self._with_driver(run, lambda driver: driver.cancel(cancel.undo, cancel.grace))
 
     def _look_for_commands(self) -> None:
         """Carry out what others left in the journal for runs that are driven here."""

@@ -665,6 +665,8 @@ def make_job(
         context["again"] = 1
     if work.inside:
         context["inside"] = work.inside
+    if work.cancelled:
+        context["cancelled"] = 1
     if settings.deterministic and not work.undo:
         context["deterministic"] = 1
     if settings.writes and not work.undo:
