@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from onceflow.storage.journal import NEVER, Claim, Fenced, Journal, MarkEvents, SendEvent, SetStatus, commit
-from tests.storage.common import Opening, create
+from tests.storage.common import Opening, append, create
 
 
 def send(journal: Journal, key: str, id: str, payload: bytes = b"") -> None:
@@ -32,8 +32,9 @@ def test_events_are_found_in_the_order_in_which_they_were_sent_once_for_each_id(
     send(mailbox, "paid", "3", b"c")
     send(mailbox, "paid", "1", b"again")
     assert keys(mailbox, "paid", "shipped") == [("paid", b"a"), ("paid", b"c"), ("shipped", b"b")]
-    assert mailbox.runs_with_mail("me") == ["r"]
-    assert mailbox.runs_with_mail("you") == []
+    *_, newest = sorted(event.number for key in ("paid", "shipped") for event in mailbox.mailbox("r", key))
+    assert mailbox.runs_with_mail("me") == {"r": newest}
+    assert mailbox.runs_with_mail("you") == {}
 
 
 def test_what_is_taken_is_not_there_and_comes_back_to_its_place(mailbox: Journal) -> None:
@@ -42,9 +43,33 @@ def test_what_is_taken_is_not_there_and_comes_back_to_its_place(mailbox: Journal
     first, second = [event.number for event in mailbox.mailbox("r", "paid")]
     assert commit(mailbox, [MarkEvents("r", 2, taken=(first, second))]).ok
     assert keys(mailbox, "paid") == []
-    assert mailbox.runs_with_mail("me") == []
+    assert mailbox.runs_with_mail("me") == {}
     assert commit(mailbox, [MarkEvents("r", 2, returned=(first,))]).ok
     assert keys(mailbox, "paid") == [("paid", b"a")]
+
+
+def test_what_has_come_since_is_found(mailbox: Journal) -> None:
+    send(mailbox, "paid", "1")
+    seen = mailbox.runs_with_mail("me")["r"]
+    send(mailbox, "paid", "2")
+    assert mailbox.runs_with_mail("me", seen)["r"] > seen
+
+
+def test_short_runs_are_loaded_with_their_mail_and_long_ones_are_left_out(mailbox: Journal) -> None:
+    assert commit(mailbox, [create("long"), create("short")]).ok
+    assert commit(mailbox, [append("long", b"a", b"b", b"c"), append("short", b"a", b"b")]).ok
+    send(mailbox, "paid", "1", b"x")
+    send(mailbox, "paid", "2", b"y")
+    first = mailbox.mailbox("r", "paid")[0].number
+    assert commit(mailbox, [MarkEvents("r", 2, taken=(first,))]).ok
+    found = mailbox.load_short(["r", "long", "short", "none"], 2)
+    assert set(found) == {"r", "short"}
+    assert [event.payload for event in found["r"].mail] == [b"y"]
+    for run, short in found.items():
+        with mailbox.load(run) as loaded:
+            assert (short.run, short.graph, short.settings) == (loaded.run, loaded.graph, loaded.settings)
+            assert short.entries == list(loaded.entries)
+    assert [entry.body for entry in found["short"].entries] == [b"a", b"b"]
 
 
 def test_who_has_lost_a_run_cannot_take_its_events(mailbox: Journal) -> None:

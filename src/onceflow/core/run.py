@@ -46,24 +46,6 @@ class Run(Loading):
     ) -> None:
         super().__init__(graph, epoch=epoch, on_failure=on_failure, members=members)
         self._validate = validate
-        self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
-            events.Finished: self._finished,
-            events.Raised: self._raised,
-            events.Ends: self._scope_ends,
-            events.Lost: self._lost,
-            events.Ended: self._ended,
-            events.Saved: self._saved,
-            events.SaveFailed: self._save_failed,
-            events.Elapsed: self._elapsed,
-            events.Undone: self._undone,
-            events.UndoFailed: self._undo_failed,
-            events.RetryUndo: self._retry_undo,
-            events.Cancel: self._cancel,
-            events.GiveUp: self._gave_up_waiting,
-            events.Resume: self._resumed,
-            events.Given: self._given,
-            events.Limit: self._limited,
-        }
 
     def begin(self) -> list[commands.Command]:
         """What to do first. Called once, before any event."""
@@ -77,8 +59,16 @@ class Run(Loading):
     def handle(self, event: events.Event) -> list[commands.Command]:
         """Take notice of an event. Late events change nothing; impossible ones raise `IllegalEvent` and change
         nothing."""
-        self._handlers[type(event)](event)
+        _HANDLERS[type(event)](self, event)
         return self._answer()
+
+    def let_go(self) -> None:
+        """Nobody will tell it anything any more: what refers to each other in it is taken apart."""
+        for row in self.rows.values():
+            row.parents.clear()
+            row.consumers.clear()
+            row.scope.ends_with(None)
+        self.rows.clear()
 
     def _answer(self) -> list[commands.Command]:
         if self._dormant:
@@ -404,6 +394,26 @@ class Run(Loading):
                 self._show_writes(row)
         if event.reproducible and not row.reproducible:
             self._set_reproducible(row)
+
+
+_HANDLERS: dict[type[events.Event], Callable[[Run, Any], None]] = {
+    events.Finished: Run._finished,
+    events.Raised: Run._raised,
+    events.Ends: Run._scope_ends,
+    events.Lost: Run._lost,
+    events.Ended: Run._ended,
+    events.Saved: Run._saved,
+    events.SaveFailed: Run._save_failed,
+    events.Elapsed: Run._elapsed,
+    events.Undone: Run._undone,
+    events.UndoFailed: Run._undo_failed,
+    events.RetryUndo: Run._retry_undo,
+    events.Cancel: Run._cancel,
+    events.GiveUp: Run._gave_up_waiting,
+    events.Resume: Run._resumed,
+    events.Given: Run._given,
+    events.Limit: Run._limited,
+}
 
 
 def attempt_name(attempt: int) -> str:

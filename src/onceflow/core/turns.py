@@ -11,6 +11,7 @@ for no turn: somebody may be in flight who needs it.
 
 from __future__ import annotations
 
+import functools
 import heapq
 from typing import Any
 from weakref import WeakValueDictionary
@@ -54,11 +55,15 @@ class Turns(Taking):
         super().__init__(*args, **kwargs)
         self.limits: dict[str, int] = {}
         """Group → the limit that somebody set while the run went on. It outlives the group, which may come again."""
-        self.groups: WeakValueDictionary[str, Group] = WeakValueDictionary()
         self._queued = 0
         """How many rows have come to wait; breaks ties."""
         self._eager: dict[Group, None] = {}
         """Agenda: groups of which somebody may start, perhaps."""
+
+    @functools.cached_property
+    def groups(self) -> WeakValueDictionary[str, Group]:
+        """By the id of their loop. Most runs have none."""
+        return WeakValueDictionary()
 
     def _form_group(self, expander: Row, rows: list[Row], sink: Row) -> None:
         """These are the rows of the graph that the expander has returned."""

@@ -40,7 +40,7 @@ from onceflow.driver.variables import Variables
 from onceflow.driver.waiting import Waits
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted
-from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
+from onceflow.storage.journal import AppendEntries, Entry, MailboxEvent, Request, SetStatus
 from onceflow.values import packing
 from onceflow.values.answers import THE_TASK, Answer
 from onceflow.values.failures import dump
@@ -119,6 +119,7 @@ class Driver:
         deadlines: dict[str, float] | None = None,
         taken: dict[str, int] | None = None,
         cancelling: bool | None = None,
+        mail: Sequence[MailboxEvent] = (),
         metadata: str | None = None,
         status: str = "running",
     ) -> None:
@@ -142,7 +143,7 @@ class Driver:
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._saving = Saving(self, host, store, self._outputs, self._inputs, blobs)
         self._changing = Variables(self, host, self._saving, variables)
-        self._waits = Waits(self, host, deadlines, taken)
+        self._waits = Waits(self, host, deadlines, taken, mail)
         self._cancelling = Cancelling(self, host, cancelling)
         self._limits = Limits(self, host, since)
         self.delays = Delays(self, host, due, delays)
@@ -365,6 +366,8 @@ class Driver:
 
     def committed(self) -> None:
         """The next batch is durable."""
+        if self.over:
+            return
         self._committed += 1
         self._changing.became_durable(self._committed)
         if not self.over:
@@ -827,6 +830,9 @@ class Driver:
         self._host.ended(self)
 
     def _let_go(self) -> None:
-        """Large values take up memory until nobody holds them, and somebody may hold the driver for a while."""
+        """Large values take up memory until nobody holds them, and somebody may hold the driver for a while. What
+        refers to each other would have to wait for the garbage collector."""
         self._outputs.clear()
         self._held.clear()
+        self.run.let_go()
+        del self._saving, self._changing, self._waits, self._cancelling, self._limits, self.delays

@@ -9,8 +9,8 @@ for it together. A blob is deleted when no part names it any more.
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,20 +65,25 @@ class Saving:
         """What was asked of the host and has not been answered."""
         self._blobs = blobs or {}
         """Node → its blobs that count."""
-        self._named = Counter([blob.reference for found in self._blobs.values() for blob in found])
+        self._named: dict[str, int] = {}
         """Reference → how many parts are saved there."""
+        for blob in [blob for found in self._blobs.values() for blob in found]:
+            self._named[blob.reference] = self._named.get(blob.reference, 0) + 1
         self._forms: dict[str, dict[tuple[int, int], Form]] = {}
         """Node → (attempt, part) → what is saved of it, if that is not what is in memory. As long as it is there."""
         self._waiting: dict[Object | bytes, list[Save]] = {}
         """What is being saved, by an object or the live form of a ref → for whom."""
-        self._references: weakref.WeakKeyDictionary[Object, str] = weakref.WeakKeyDictionary()
-        """Objects in memory that are saved, and where."""
         self._own: dict[bytes, Form] = {}
         """Live form of a ref of a user's → what is saved of it."""
-        self._losses: Counter[bytes] = Counter()
+        self._losses: dict[bytes, int] = {}
         """Live form of a ref of a user's → how often what it refers to was gone when it was to be saved."""
-        self._written: Counter[str] = Counter()
+        self._written: dict[str, int] = {}
         """Node → how many blobs were written of outputs that are in memory."""
+
+    @functools.cached_property
+    def _references(self) -> weakref.WeakKeyDictionary[Object, str]:
+        """Objects in memory that are saved, and where. Most runs have none."""
+        return weakref.WeakKeyDictionary()
 
     def save(self, save: Save) -> None:
         """Answered by `events.Saved` or `SaveFailed`, or by the loss of what was to be saved."""
@@ -105,7 +110,7 @@ class Saving:
 
     def _save_once(self, save: Save, thing: Object | bytes) -> None:
         known = self._references.get(thing) if isinstance(thing, Object) else self._own.get(thing)
-        if known is not None and (isinstance(known, bytes) or self._named[known]):
+        if known is not None and (isinstance(known, bytes) or self._named.get(known)):
             self._answer(save, known)
         elif thing in self._waiting:
             self._waiting[thing].append(save)
@@ -123,8 +128,8 @@ class Saving:
         if self._driver.over:
             return
         if kept is None and failure is None:
-            self._losses[live] += 1
-            if self._losses[live] < MOST_LOSSES:
+            losses = self._losses[live] = self._losses.get(live, 0) + 1
+            if losses < MOST_LOSSES:
                 del self._waiting[live]
                 self.lose([live])
                 return
@@ -143,8 +148,8 @@ class Saving:
         """Makes a blob, under a name that was never used: what was lost and came back is saved again, and the first
         save of it may be deleted late."""
         node, part, attempt = self._waiting[thing][0]
-        again = self._written[node]
-        self._written[node] += 1
+        again = self._written.get(node, 0)
+        self._written[node] = again + 1
         name = f"{node}.{part}.{attempt}.{again}" if again else f"{node}.{part}.{attempt}"
         self.under_way += 1
         self._host.save(self._driver, name, content, partial(self._wrote, thing))
@@ -156,7 +161,7 @@ class Saving:
         if reference is not None:
             waiting = self._waiting[thing]
             self._settle(thing, reference)
-            if not self._named[reference] and not any(map(self.is_wanted, waiting)):
+            if not self._named.get(reference) and not any(map(self.is_wanted, waiting)):
                 self._store.delete(reference)  # too late: the output has been dropped meanwhile
             return
         waiting = self._waiting.pop(thing)
@@ -196,7 +201,7 @@ class Saving:
         form = self._forms.get(save.node, {}).get((save.attempt, save.part)) if self._forms else None
         if isinstance(form, str):
             self._blobs.setdefault(save.node, []).append(SavedBlob(save.attempt, save.part, form))
-            self._named[form] += 1
+            self._named[form] = self._named.get(form, 0) + 1
             return None, form
         value = form or self._outputs.get(save.node, save.part)
         assert isinstance(value, bytes)

@@ -18,7 +18,7 @@ from onceflow.driver import entries
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Host, Work
 from onceflow.errors import EventTimedOut
-from onceflow.storage.journal import NEVER, Entry, MarkEvents, Request
+from onceflow.storage.journal import NEVER, Entry, MailboxEvent, MarkEvents, Request
 from onceflow.values import packing
 from onceflow.values.failures import dump
 from onceflow.values.waits import NOT_YET, Wait
@@ -40,10 +40,16 @@ class _Open(msgspec.Struct):
 
 
 class Waits:
-    """Of one driver. `deadlines` and `taken` (numbers of events) are what the journal has, by node."""
+    """Of one driver. `deadlines` and `taken` (numbers of events) are what the journal has, by node; `mail` are the
+    events that were in the mailbox when the run was loaded."""
 
     def __init__(
-        self, driver: Driver, host: Host, deadlines: dict[str, float] | None, taken: dict[str, int] | None
+        self,
+        driver: Driver,
+        host: Host,
+        deadlines: dict[str, float] | None,
+        taken: dict[str, int] | None,
+        mail: Sequence[MailboxEvent],
     ) -> None:
         self._driver = driver
         self._host = host
@@ -63,6 +69,7 @@ class Waits:
         self._begun: set[str] = set()
         """Nodes whose waits have begun in the life of this driver."""
         self._marks: list[Request] = []
+        self._mail = mail
 
     def __len__(self) -> int:
         return len(self._open)
@@ -107,13 +114,13 @@ class Waits:
         if opened is None:
             return
         if opened.wait.key is not None:
-            for event in self._host.mailbox(self._driver, opened.wait.key):
-                if event.number not in self._gone:
-                    del self._open[attempt]
-                    self._picked[opened.work.node] = event.number
-                    self._gone.add(event.number)
-                    self._driver.came(opened.work, [event.payload])
-                    return
+            event = self._first(opened.wait.key)
+            if event is not None:
+                del self._open[attempt]
+                self._picked[opened.work.node] = event.number
+                self._gone.add(event.number)
+                self._driver.came(opened.work, [event.payload])
+                return
         if opened.wait.children and self._join(attempt):
             return
         left = opened.deadline - self._host.now()
@@ -122,6 +129,13 @@ class Waits:
             self._end(opened)
         elif opened.deadline < NEVER:
             self._host.later(self._driver, min(left, LONGEST), lambda: self._look_at_clock(attempt))
+
+    def _first(self, key: str) -> MailboxEvent | None:
+        """The first event of this key that is free. What was loaded is older than what has come since."""
+        for event in self._mail:
+            if event.key == key and event.number not in self._gone:
+                return event
+        return next((event for event in self._host.mailbox(self._driver, key) if event.number not in self._gone), None)
 
     def look_for_children(self) -> bool:
         """Forked fibers may have come to their ends. Whether one was waited for."""

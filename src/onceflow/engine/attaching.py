@@ -16,18 +16,21 @@ All of this happens in the thread of whoever asks.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
 
 from onceflow.authoring import storing
-from onceflow.core import events
+from onceflow.core import commands, events
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver import cancelling
 from onceflow.driver.driver import Driver
 from onceflow.driver.history import History, load_values
+from onceflow.driver.inputs import Key
+from onceflow.driver.outputs import Outputs
 from onceflow.engine import codeless, deaths
 from onceflow.engine.driving.hub import Adopted, Hub, Redirected, Store
 from onceflow.engine.handles import Completion
@@ -37,7 +40,7 @@ from onceflow.engine.submission import Submission, decode_settings
 from onceflow.engine.talking.following import Following
 from onceflow.engine.waiting import looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, TaskNotFound
-from onceflow.storage.journal import Claim, RunRow
+from onceflow.storage.journal import Claim, Loaded, MailboxEvent, RunRow, Short
 from onceflow.storage.places import Place
 from onceflow.values import sealing
 
@@ -54,6 +57,8 @@ class Attaching:
         self._home = home
         self._hub = hub
         self._reading = reading
+        self._woken_before: list[Completion] = []
+        """Those of `wake`, the last time that it was called."""
 
     def attach(
         self,
@@ -133,21 +138,30 @@ class Attaching:
             deaths.wait_for_workers(self._home.path, row.owner)
 
     def wake(self, runs: Sequence[tuple[str, Completion | None]]) -> None:
-        """Goes on with runs that were parked here, and does not wait until that is durable. The completion of each, if
-        somebody waits, tells how it comes out."""
-        woken = [self._wake(run, completion) for run, completion in runs]
-        self._hub.adopt(*[one for one in woken if one is not None])
+        """Goes on with runs that were parked here. The completion of each, if somebody waits, tells how it comes out.
+        Does not wait until that is durable, but until the workers are not too far behind, and those are driven that
+        were woken before: what only waits takes memory, and the garbage collector's time."""
+        self._hub.wait_for_room()
+        short = self._home.journal.load_short([run for run, _ in runs], FEW_ENTRIES - 1)
+        woken = [self._wake(run, completion, short.get(run)) for run, completion in runs]
+        adopted = [one for one in woken if one is not None]
+        self._hub.adopt(*adopted)
+        for driven in self._woken_before:
+            driven.wait_until_accepted()
+        self._woken_before = [driven for _, driven in adopted]
 
-    def _wake(self, run: str, completion: Completion | None) -> tuple[Callable[[Hub], Adopted], Completion] | None:
+    def _wake(
+        self, run: str, completion: Completion | None, short: Short | None
+    ) -> tuple[Callable[[Hub], Adopted], Completion] | None:
         """None if somebody else has driven it meanwhile."""
-        row = self._home.journal.get_run(run)
+        row = self._home.journal.get_run(run) if short is None else short.run
         if row is None or row.due is None or row.owner != self._home.engine:
             if completion is not None:
                 self._wait_aside(run, completion)
             return None
         driven = self._hub.expect(row.id, row.name, () if completion is None else completion.feeds)
         try:
-            make = self._load(row, None, None)
+            make = self._load(row, None, None, short)
         except OnceflowError as error:
             if completion is None:
                 logger.warning("run %s waits, and cannot be woken: %s", run, error)
@@ -221,10 +235,12 @@ class Attaching:
         driven.when_done(lambda: completion.end(driven.ending, driven.error))
         return True
 
-    def _load(self, row: RunRow, again: Submission | None, cancel: events.Cancel | None) -> Callable[[Hub], Adopted]:
+    def _load(
+        self, row: RunRow, again: Submission | None, cancel: events.Cancel | None, short: Short | None = None
+    ) -> Callable[[Hub], Adopted]:
         journal, store = self._home.journal, Store(self._home, row.id)
         missing: TaskNotFound | None = None
-        with sealing.using(self._home.path), journal.load(row.id) as loaded:
+        with sealing.using(self._home.path), journal.load(row.id) if short is None else _opened(short) as loaded:
             if (loaded.run.epoch, loaded.run.status) != (row.epoch, row.status):  # somebody has driven it meanwhile
                 raise Redirected
             try:
@@ -246,7 +262,8 @@ class Attaching:
                 f"for with {again.settings.on_failure!r}",
                 kind="setting",
             )
-        storing.renew(loaded.graph, past.graphs())
+        if graphs := past.graphs():
+            storing.renew(loaded.graph, graphs)
         run = Run.load(
             graph,
             past.records,
@@ -282,28 +299,50 @@ class Attaching:
         if left is not None and goes_on and not past.resumed and row.status != "pending":
             left -= self._hub.now() - row.created
 
-        def make(hub: Hub) -> Adopted:
-            driver = Driver(
-                row.id,
-                run,
-                hub,
-                store,
-                opening=[Claim(row.id, self._home.engine, row.epoch)],
-                outputs=outputs,
-                carried=carried,
-                blobs=past.blobs,
-                failed=past.failures,
-                due=past.due,
-                delays=past.delays,
-                since=past.since if goes_on else None,
-                annotations=past.annotations,
-                variables=past.variables,
-                deadlines=past.deadlines,
-                taken=past.taken,
-                cancelling=past.cancelling,
-                metadata=row.metadata,
-                status=row.status,
-            )
-            return Adopted(driver, decided, settings.timeout, left)
+        mail = () if short is None else short.mail
+        return functools.partial(
+            self._make, row, run, store, past, outputs, carried, mail, decided, settings.timeout, left, goes_on
+        )
 
-        return make
+    def _make(
+        self,
+        row: RunRow,
+        run: Run,
+        store: Store,
+        past: History,
+        outputs: Outputs,
+        carried: dict[str, dict[Key, bytes]],
+        mail: Sequence[MailboxEvent],
+        decided: Sequence[commands.Command],
+        timeout: float | None,
+        left: float | None,
+        goes_on: bool,
+        hub: Hub,
+    ) -> Adopted:
+        driver = Driver(
+            row.id,
+            run,
+            hub,
+            store,
+            opening=[Claim(row.id, self._home.engine, row.epoch)],
+            outputs=outputs,
+            carried=carried,
+            blobs=past.blobs,
+            failed=past.failures,
+            due=past.due,
+            delays=past.delays,
+            since=past.since if goes_on else None,
+            annotations=past.annotations,
+            variables=past.variables,
+            deadlines=past.deadlines,
+            taken=past.taken,
+            mail=mail,
+            cancelling=past.cancelling,
+            metadata=row.metadata,
+            status=row.status,
+        )
+        return Adopted(driver, decided, timeout, left)
+
+
+def _opened(short: Short) -> contextlib.AbstractContextManager[Loaded]:
+    return contextlib.nullcontext(Loaded(short.run, short.graph, short.settings, iter(short.entries)))

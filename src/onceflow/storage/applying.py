@@ -147,10 +147,20 @@ class Changes:
         """Number of the run, numbers of its commands."""
         self.events: list[tuple[int, str, str, bytes]] = []
         """Number of the run, key, id, payload."""
-        self.marked: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
-        """Number of the run, numbers of its events that are taken, and of those that are free again."""
+        self.marked: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        """Numbers of events that are taken, and of those that are free again."""
         self.schedules: list[OfSchedule] = []
         """In the order in which they are to be carried out."""
+
+    def marks(self) -> dict[bool, list[int]]:
+        """The numbers of events that are taken after all of `marked`, and of those that are free again."""
+        last: dict[int, bool] = {}
+        for taken, returned in self.marked:
+            last |= dict.fromkeys(taken, True) | dict.fromkeys(returned, False)
+        marks: dict[bool, list[int]] = {}
+        for number, is_taken in last.items():
+            marks.setdefault(is_taken, []).append(number)
+        return marks
 
     def add(self, later: Changes) -> None:
         for number, gone in later.deleted.items():
@@ -257,7 +267,7 @@ class _Draft:
             if isinstance(request, AppendEntries):
                 self._append(known, request.entries)
             elif isinstance(request, MarkEvents):
-                self._changes.marked.append((known.number, request.taken, request.returned))
+                self._changes.marked.append((request.taken, request.returned))
             elif (request.status, request.due) != (known.row.status, known.row.due):
                 now = self._application.now
                 self._write(known, replace(known.row, status=request.status, due=request.due, updated=now))

@@ -287,6 +287,17 @@ class Loaded(msgspec.Struct, frozen=True):
     entries: Iterator[Entry]
 
 
+class Short(msgspec.Struct, frozen=True):
+    """A run with few entries."""
+
+    run: RunRow
+    graph: bytes
+    settings: bytes
+    entries: list[Entry]
+    mail: list[MailboxEvent]
+    """The events that nobody has taken, in the order in which they were sent."""
+
+
 class Journal(Protocol):
     def identity(self) -> str:
         """Letters and digits that no other journal has, made with it. Where several journals have their blobs in one
@@ -338,6 +349,10 @@ class Journal(Protocol):
     def load(self, run: str) -> AbstractContextManager[Loaded]:
         """Everything about a run, as one consistent view that lasts until the context ends. Raises `NoSuchRun`."""
 
+    def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
+        """Those of these runs that have at most so many entries. What is read of a run may be newer than its row: who
+        claims it with the epoch of that row finds out."""
+
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         """The run and the references of all blobs that its entries name, as one consistent view."""
 
@@ -355,8 +370,10 @@ class Journal(Protocol):
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         """The events of this run under this key that nobody has taken, in the order in which they were sent."""
 
-    def runs_with_mail(self, owner: str) -> list[str]:
-        """The runs that this engine claimed last, and that have events which nobody has taken."""
+    def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
+        """The runs that this engine claimed last, and that have events which nobody has taken: the number of the newest
+        of each. Those with larger numbers than `after` are enough, for journals in which no event shows up whose number
+        is smaller than one that has been seen."""
 
     def statistics(self) -> Statistics: ...
 

@@ -30,6 +30,7 @@ from onceflow.storage.journal import (
     Request,
     RunRow,
     ScheduleRow,
+    Short,
     Statistics,
     WriteSchedule,
 )
@@ -101,7 +102,7 @@ class MemoryJournal:
             mailbox = self._events.setdefault(number, [])
             if all(id != other for _, _, other, _ in mailbox):
                 mailbox.append((next(self._event_numbers), its_key, id, payload))
-        for _, taken, returned in changes.marked:
+        for taken, returned in changes.marked:
             self._taken.update(taken)
             self._taken.difference_update(returned)
         for command in changes.commands:
@@ -201,6 +202,22 @@ class MemoryJournal:
             loaded = Loaded(known.row, definition.graph, definition.settings, entries)
         yield loaded
 
+    def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
+        with self._lock:
+            self._check_open()
+            found: dict[str, Short] = {}
+            for known in [self._rows.by_id[run] for run in runs if run in self._rows.by_id]:
+                if known.entries <= most:
+                    run, definition = known.row.id, self._definitions[known.number]
+                    entries = self._entries[known.number][: known.entries]
+                    mail = [
+                        MailboxEvent(number, run, key, payload)
+                        for number, key, _, payload in self._events.get(known.number, ())
+                        if number not in self._taken
+                    ]
+                    found[run] = Short(known.row, definition.graph, definition.settings, entries, mail)
+            return found
+
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         with self._lock:
             known = self._rows.by_id.get(run)
@@ -240,14 +257,14 @@ class MemoryJournal:
                 if other == key and number not in self._taken
             ]
 
-    def runs_with_mail(self, owner: str) -> list[str]:
+    def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
         with self._lock:
-            return [
-                known.row.id
-                for known in self._rows.by_id.values()
-                if known.row.owner == owner
-                and any(number not in self._taken for number, *_ in self._events.get(known.number, ()))
-            ]
+            found: dict[str, int] = {}
+            for known in self._rows.by_id.values():
+                free = [number for number, *_ in self._events.get(known.number, ()) if number not in self._taken]
+                if known.row.owner == owner and free and free[-1] > after:
+                    found[known.row.id] = free[-1]
+            return found
 
     def statistics(self) -> Statistics:
         return Statistics(self._commits, self._commits, self._written, self._bytes, 0.0, 0.0)

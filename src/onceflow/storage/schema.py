@@ -140,14 +140,15 @@ WRITE_COMMAND = "INSERT INTO command (run, kind, body) VALUES (?, ?, ?)"
 FORGET_COMMANDS = "DELETE FROM command WHERE run = ? AND number IN (SELECT value FROM json_each(?))"
 DELETE_COMMANDS = "DELETE FROM command WHERE run = ?"
 WRITE_EVENT = "INSERT OR IGNORE INTO event (run, key, id, payload) VALUES (?, ?, ?, ?)"
-MARK_EVENTS = "UPDATE event SET taken = ? WHERE run = ? AND number IN (SELECT value FROM json_each(?))"
+MARK_EVENTS = "UPDATE event SET taken = ? WHERE number IN (SELECT value FROM json_each(?))"
 DELETE_EVENTS = "DELETE FROM event WHERE run = ?"
 MAILBOX = """
     SELECT event.number, run.id, key, payload FROM run JOIN event ON event.run = run.number
     WHERE run.id = ? AND key = ? AND NOT taken ORDER BY event.number
 """
 RUNS_WITH_MAIL = """
-    SELECT DISTINCT run.id FROM event JOIN run ON run.number = event.run WHERE NOT taken AND owner = ?
+    SELECT run.id, max(event.number) FROM event JOIN run ON run.number = event.run
+    WHERE event.number > ? AND NOT taken AND owner = ? GROUP BY run.id
 """
 DELETE_ENTRIES = "DELETE FROM entry WHERE key >= ? AND key < ?"
 DELETE_DEFINITION = "DELETE FROM definition WHERE number = ?"
@@ -197,6 +198,19 @@ LOAD_RUN = f"""
     SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number) WHERE id = ?
 """
 LOAD_ENTRIES = "SELECT kind, node, body, value, blob FROM entry WHERE key >= ? AND key < ? ORDER BY key"
+LOAD_RUNS = f"""
+    SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number)
+    WHERE id IN (SELECT value FROM json_each(?))
+"""
+FIRST_ENTRIES = f"""
+    SELECT entry.key / {PLACES}, kind, node, body, entry.value, blob FROM json_each(:numbers) AS wanted
+    JOIN entry ON entry.key >= wanted.value * {PLACES} AND entry.key < wanted.value * {PLACES} + :most
+    ORDER BY entry.key
+"""
+FREE_EVENTS = """
+    SELECT event.number, run.id, key, payload FROM event JOIN run ON run.number = event.run
+    WHERE event.run IN (SELECT value FROM json_each(?)) AND NOT taken ORDER BY event.number
+"""
 LAST_KEY = "SELECT max(key) FROM entry WHERE key >= ? AND key < ?"
 LAST_ENTRIES = """
     SELECT kind, node, body, value, blob FROM entry

@@ -34,8 +34,10 @@ from onceflow.storage.journal import (
     Request,
     RunRow,
     ScheduleRow,
+    Short,
     Statistics,
 )
+from onceflow.storage.short import short_runs
 from onceflow.storage.turns import Turns
 from onceflow.storage.writer import Writer
 
@@ -155,6 +157,17 @@ class SqliteJournal:
                 entries.close()
                 connection.execute(schema.COMMIT)
 
+    def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
+        with self._reading() as connection, failures.told(self._path):
+            connection.execute(schema.BEGIN_READING)
+            rows = connection.execute(schema.LOAD_RUNS, (json.dumps(list(runs)),)).fetchall()
+            numbers = json.dumps([number for number, *_ in rows])
+            wanted = {"numbers": numbers, "most": most + 1}
+            entries = connection.execute(schema.FIRST_ENTRIES, wanted).fetchall()
+            events = connection.execute(schema.FREE_EVENTS, (numbers,)).fetchall()
+            connection.execute(schema.COMMIT)
+        return short_runs(rows, entries, events, most)
+
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         with self._reading() as connection, failures.told(self._path):
             connection.execute(schema.BEGIN_READING)
@@ -206,9 +219,9 @@ class SqliteJournal:
         with self._reading() as connection, failures.told(self._path):
             return [MailboxEvent(*row) for row in connection.execute(schema.MAILBOX, (run, key)).fetchall()]
 
-    def runs_with_mail(self, owner: str) -> list[str]:
+    def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
         with self._reading() as connection, failures.told(self._path):
-            return [run for (run,) in connection.execute(schema.RUNS_WITH_MAIL, (owner,)).fetchall()]
+            return dict(connection.execute(schema.RUNS_WITH_MAIL, (after, owner)).fetchall())
 
     def _entries(self, cursor: sqlite3.Cursor) -> Iterator[Entry]:
         while True:

@@ -231,11 +231,8 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
     if changes.events:
         connection.executemany(schema.WRITE_EVENT, changes.events)
         size += sum([len(payload) for _, _, _, payload in changes.events])
-    for number, taken, returned in changes.marked:
-        if taken:
-            connection.execute(schema.MARK_EVENTS, (1, number, json.dumps(taken)))
-        if returned:
-            connection.execute(schema.MARK_EVENTS, (0, number, json.dumps(returned)))
+    for taken, marked in changes.marks().items():
+        connection.execute(schema.MARK_EVENTS, (taken, json.dumps(marked)))
     for schedule in changes.schedules:
         _write_schedule(connection, schedule)
     return size

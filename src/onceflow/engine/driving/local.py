@@ -93,6 +93,8 @@ class LocalHub(Hub):
         self._threaded = Loop(f"onceflow engine {self._directory.path}", turn=self._turn, ended=self._ended)
         self._threaded.selector.register(self._directory.bell, selectors.EVENT_READ, self._heard_bell)
         self.parking = Parking(self._threaded, self.now)
+        self._newest_mail = 0
+        """The number of the newest event that was seen."""
         self._answering = Answering(self._directory.listener, self._threaded, self)
         return self._threaded
 
@@ -191,13 +193,15 @@ class LocalHub(Hub):
         self._look_for_mail()
         self.on_bell()
 
-    def _look_for_mail(self) -> None:
-        """Others may have sent events to runs that are driven, or parked, here."""
+    def _look_for_mail(self, *, everywhere: bool = False) -> None:
+        """Others may have sent events to runs that are driven, or parked, here. Some runs may have come here with their
+        mail, long after it was sent: then it is looked for everywhere."""
         try:
-            found = self._home.journal.runs_with_mail(self._home.engine)
+            found = self._home.journal.runs_with_mail(self._home.engine, 0 if everywhere else self._newest_mail)
         except StorageError as error:
             logger.error("mailboxes cannot be read: %s", error)
             return
+        self._newest_mail = max(self._newest_mail, *found.values(), 0)
         for run in found:
             self._got_mail(run)
 
@@ -225,7 +229,7 @@ class LocalHub(Hub):
                 some = [row for row, claim in zip(some, claims, strict=True) if commit(self._home.journal, [claim]).ok]
             dues = [(row.id, NEVER if row.due is None else row.due) for row in some]
             self._loop.post(lambda dues=dues: self.parking.park_all(dues))  # type: ignore[misc]
-        self._loop.post(self._look_for_mail)
+        self._loop.post(lambda: self._look_for_mail(everywhere=True))
 
     def _title(self, run: str) -> str | None:
         """What a run is called where several are driven."""

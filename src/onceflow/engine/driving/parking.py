@@ -8,13 +8,14 @@ reads the journal and takes time, so it is done in a thread of its own, one run 
 from __future__ import annotations
 
 import heapq
+import logging
 import queue
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from onceflow.errors import OnceflowError, RunInterrupted
+from onceflow.errors import OnceflowError, RunInterrupted, StorageError
 from onceflow.storage.journal import NEVER
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ LONGEST = 30.0
 
 AT_ONCE = 64
 """Runs that are loaded before those are driven that came first."""
+
+logger = logging.getLogger(__name__)
 
 Load = Callable[[Sequence[tuple[str, "Completion | None"]]], None]
 """Has runs driven again, each for somebody who waits for it here, if anybody does."""
@@ -121,4 +124,15 @@ class Parking:
                 if further is None:
                     return
                 batch.append(further)
-            self.load(batch)
+            try:
+                self.load(batch)
+            except StorageError as error:
+                logger.error("%d runs that are due cannot be loaded now: %s", len(batch), error)
+                self._loop.post(lambda batch=batch: self._wake_later(batch))  # type: ignore[misc]
+
+    def _wake_later(self, batch: Sequence[tuple[str, Completion | None]]) -> None:
+        def wake() -> None:
+            for one in batch:
+                self._waking.put(one)
+
+        self._loop.later(SOON, wake)

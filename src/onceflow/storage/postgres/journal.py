@@ -26,11 +26,13 @@ from onceflow.storage.journal import (
     Request,
     RunRow,
     ScheduleRow,
+    Short,
     Statistics,
 )
 from onceflow.storage.postgres import connecting, schema
 from onceflow.storage.postgres.attendance import Attendance, Member
 from onceflow.storage.postgres.writer import PostgresWriter
+from onceflow.storage.short import short_runs
 from onceflow.values.metadata import decode as decode_metadata
 from onceflow.values.metadata import fits
 
@@ -166,6 +168,12 @@ class PostgresJournal:
         finally:
             entries.over = True
 
+    def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
+        rows = self._rows(schema.LOAD_RUNS, (list(runs),))
+        numbers = [number for number, *_ in rows]
+        entries = self._rows(schema.FIRST_ENTRIES, (numbers, most))
+        return short_runs(rows, entries, self._rows(schema.FREE_EVENTS, (numbers,)), most)
+
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         found = self._rows(schema.NAMED_BLOBS, (run,))
         if not found:
@@ -179,8 +187,9 @@ class PostgresJournal:
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         return [MailboxEvent(*row) for row in self._rows(schema.MAILBOX, (run, key))]
 
-    def runs_with_mail(self, owner: str) -> list[str]:
-        return [run for (run,) in self._rows(schema.RUNS_WITH_MAIL, (owner,))]
+    def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
+        """Of all that nobody has taken: events may be committed in another order than they were numbered in."""
+        return dict(self._rows(schema.RUNS_WITH_MAIL, (owner,)))
 
     def commands(self, owner: str) -> list[Command]:
         return [Command(*row) for row in self._rows(schema.LIST_COMMANDS, (owner,))]

@@ -220,13 +220,14 @@ WRITE_EVENTS = """
     INSERT INTO event (run, key, id, payload) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[])
     ON CONFLICT DO NOTHING
 """
-MARK_EVENTS = "UPDATE event SET taken = %b WHERE run = %b AND number = ANY (%b::bigint[])"
+MARK_EVENTS = "UPDATE event SET taken = %b WHERE number = ANY (%b::bigint[])"
 MAILBOX = """
     SELECT event.number, run.id, key, payload FROM run JOIN event ON event.run = run.number
     WHERE run.id = %s AND key = %s AND NOT taken ORDER BY event.number
 """
 RUNS_WITH_MAIL = """
-    SELECT DISTINCT run.id FROM event JOIN run ON run.number = event.run WHERE NOT taken AND owner = %s
+    SELECT run.id, max(event.number) FROM event JOIN run ON run.number = event.run
+    WHERE NOT taken AND owner = %s GROUP BY run.id
 """
 FORGET_COMMANDS = "DELETE FROM command WHERE run = %b AND number = ANY (%b::bigint[])"
 DELETE_RUNS = tuple(
@@ -282,6 +283,14 @@ LOAD_RUN = f"""
     FROM run JOIN definition USING (number) WHERE id = %s
 """
 LOAD_ENTRIES = f"SELECT {ENTRY} FROM entry WHERE run = %b AND place >= %b AND place < %b ORDER BY place"
+LOAD_RUNS = f"""
+    SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number) WHERE id = ANY (%s)
+"""
+FIRST_ENTRIES = f"SELECT run, {ENTRY} FROM entry WHERE run = ANY (%s) AND place <= %s ORDER BY run, place"
+FREE_EVENTS = """
+    SELECT event.number, run.id, key, payload FROM event JOIN run ON run.number = event.run
+    WHERE event.run = ANY (%s) AND NOT taken ORDER BY event.number
+"""
 LAST_ENTRIES = f"""
     SELECT {ENTRY} FROM entry, (
         SELECT run.number, (SELECT max(place) FROM entry WHERE entry.run = run.number) AS last FROM run WHERE id = %s

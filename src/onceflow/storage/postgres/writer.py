@@ -287,9 +287,7 @@ def _statements(changes: Changes) -> tuple[list[Statement], int]:
         made.append((schema.WRITE_COMMANDS, _columns(changes.commands)))
     if changes.events:
         made.append((schema.WRITE_EVENTS, _columns(changes.events)))
-    for number, taken, returned in changes.marked:
-        made += [(schema.MARK_EVENTS, (True, number, list(taken)))] if taken else []
-        made += [(schema.MARK_EVENTS, (False, number, list(returned)))] if returned else []
+    made += [(schema.MARK_EVENTS, mark) for mark in changes.marks().items()]
     made += [(schema.CHANGE_SCHEDULE, _of_schedule(request)) for request in changes.schedules]
     size = sum([len(run.graph) + len(run.settings) for run in changes.definitions.values()])
     return made, size + sum([_size(entry) for _, _, entry in changes.entries])

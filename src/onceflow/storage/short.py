@@ -1,0 +1,27 @@
+"""Short runs, many at once: put together from the rows that a few statements give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onceflow.storage.journal import Entry, MailboxEvent, RunRow, Short
+
+
+def short_runs(
+    rows: Iterable[Sequence[Any]], entries: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]], most: int
+) -> dict[str, Short]:
+    """Of rows (number, graph, settings, columns), their entries (number of the run, columns) and free events."""
+    found: dict[int, list[Entry]] = {}
+    for number, *columns in entries:
+        found.setdefault(number, []).append(Entry(*columns))
+    mail: dict[str, list[MailboxEvent]] = {}
+    for event in [MailboxEvent(*row) for row in events]:
+        mail.setdefault(event.run, []).append(event)
+    runs: dict[str, Short] = {}
+    for number, graph, settings, *columns in rows:
+        row = RunRow(*columns)
+        few = found.get(number, [])
+        if len(few) <= most:
+            runs[row.id] = Short(row, graph, settings, few, mail.get(row.id, []))
+    return runs
