@@ -278,6 +278,8 @@ class Driver:
 
     def raised(self, work: Work, failure: bytes, permanent: bool, answer: Answer | None = None) -> None:
         """What was started has raised. `answer` is what a handler says shall become of it."""
+        if self.over:
+            return
         if answer is None and work.call.settings.fiber and self._cancelling.asked is not None:
             self._cancelling.end()
             self.ended(work)
