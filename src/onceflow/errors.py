@@ -502,6 +502,16 @@ class EventRefused(OnceflowError):
         super().__init__(f"event {key!r} was not sent to run {run}: {reason}")
 
 
+class ResultRefused(OnceflowError):
+    """Raised by `set_result` if the task cannot be given this result: it has not failed, its run goes on, or the task
+    is declared to return something else. `run` and `task` say which."""
+
+    def __init__(self, run: str, task: str, reason: str) -> None:
+        self.run = run
+        self.task = task
+        super().__init__(f"the result of {task} in run {run} was not set: {reason}")
+
+
 class InvalidVariable(OnceflowError):
     """Raised when a task variable is used in a way that it does not allow: a task writes it without saying so, reads it
     although it is declared deterministic, or gives it a value that it cannot hold. `task` and `variable` are their

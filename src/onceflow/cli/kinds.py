@@ -99,12 +99,17 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # which older releases o
         key, equals, text = TEXT.convert(value, parameter, context).partition("=")
         if not equals or not key:
             self.fail(f"{value!r} is not NAME=VALUE", parameter, context)
-        import msgspec
+        return key, as_value(text)
 
-        try:
-            return key, msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return key, text
+
+def as_value(text: str) -> Any:
+    """What JSON says, or else the text."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
 
 
 TEXT = Text()

@@ -34,6 +34,7 @@ VERBS = {
     "resume": ("acting", "Go on with runs that were interrupted, failed or cancelled."),
     "retry": ("acting", "Go on with runs that failed."),
     "send": ("sending", "Send an event to a run that waits for it."),
+    "set-result": ("supplying", "Give the result of a failed task by hand."),
     "pause": ("acting", "Let runs rest, wherever they are driven."),
     "limit": ("limiting", "Say how many chunks of a loop may be in flight."),
     "cancel": ("acting", "Stop runs, wherever they are driven."),
@@ -57,7 +58,7 @@ class Verbs(click.Group):
         import importlib
 
         file, help = VERBS[name]
-        command = getattr(importlib.import_module(f"onceflow.cli.{file}"), name)
+        command = getattr(importlib.import_module(f"onceflow.cli.{file}"), name.replace("-", "_"))
         assert isinstance(command, click.Command)
         command.short_help = help
         return command

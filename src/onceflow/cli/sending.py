@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import click
 
 from onceflow.cli import exits, selecting, targets
-from onceflow.cli.kinds import TEXT
+from onceflow.cli.kinds import TEXT, as_value
 from onceflow.cli.session import Session, common, only_results_on_stdout
 
 
@@ -28,17 +25,8 @@ def send(session: Session, run: str, key: str, payload: str | None, id: str | No
         from onceflow.errors import EventRefused
 
         try:
-            engine.send_event(info.id, key, _value(payload), id=id)
+            engine.send_event(info.id, key, None if payload is None else as_value(payload), id=id)
         except EventRefused as error:
             raise exits.Refused(str(error)) from error
     if session.json:
         session.say_json({"id": info.id, "name": info.name, "key": key})
-
-
-def _value(payload: str | None) -> Any:
-    if payload is None:
-        return None
-    try:
-        return json.loads(payload)
-    except ValueError:
-        return payload

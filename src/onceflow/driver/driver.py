@@ -120,6 +120,7 @@ class Driver:
         taken: dict[str, int] | None = None,
         cancelling: bool | None = None,
         mail: Sequence[MailboxEvent] = (),
+        supplied: dict[str, list[bytes]] | None = None,
         metadata: str | None = None,
         status: str = "running",
     ) -> None:
@@ -177,6 +178,8 @@ class Driver:
         self._parked: str | None = None
         """The node whose undo keeps failing, once that is durable."""
         self._guards = Guards()
+        self._supplied = supplied or {}
+        """Node → what somebody says it is to be done with, instead of running."""
         self._given: dict[str, list[bytes]] = {}
         """Node that failed → the outcome that a handler gives to a graph around it."""
         self._drained: OnceflowError | None = None
@@ -662,6 +665,8 @@ class Driver:
     def _append(self, record: records.Record) -> None:
         match record:
             case records.Saved(node, part, attempt):
+                if self._supplied:
+                    self._supplied.pop(node, None)
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 value, blob = self._saving.record(Save(node, part, attempt))
                 took = self._waits.saved(node)
@@ -755,6 +760,8 @@ class Driver:
     def _launch(self, work: Work) -> None:
         if self._drained is not None or self._pausing:
             return
+        if work.node in self._supplied and self._supply(work):
+            return
         wait = work.call.settings.wait
         if wait is not None and not work.undo and work.failure is None:
             entry = self._waits.begin(work, wait)
@@ -773,6 +780,18 @@ class Driver:
                     return
         self._in_flight[work.attempt] = work
         self._host.start(self, work)
+
+    def _supply(self, work: Work) -> bool:
+        """Whether it is done with what somebody gave. What it gave itself before, and still counts, it must give
+        again."""
+        row = self.run.rows[work.node]
+        if work.undo or work.attempt in self._private or row.visible:
+            return False
+        parts = self._supplied[work.node]
+        self._outputs.put(work.node, work.attempt, parts)
+        small = all(map(is_small, parts))
+        self._events.append(events.Finished(work.node, work.attempt, None, small, handled=True))
+        return True
 
     def _foresee(self, work: Work) -> None:
         """Not after a worker died: who is to blame shows best if they run one by one."""

@@ -34,6 +34,9 @@ WAITS, TOOK = "waits", "took"
 CANCELLING = "cancelling"
 """The kind of an entry that is no record: somebody wants the run to be cancelled, and its fibers are told."""
 
+SUPPLIED = "supplied"
+"""The kind of an entry that is no record: somebody gave the result of a task that had failed."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 _decode_values = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -73,6 +76,15 @@ def took(node: str, number: int) -> Entry:
 
 def cancelling(undo: bool) -> Entry:
     return Entry(CANCELLING, "", _encode((undo,)))
+
+
+def supplied(node: str, parts: list[bytes]) -> Entry:
+    return Entry(SUPPLIED, node, b"", _encode(parts))
+
+
+def parts_in(entry: Entry) -> list[bytes]:
+    """Those of a *supplied* entry."""
+    return _decode_values(entry.value or b"")
 
 
 def number_in(entry: Entry) -> Any:
@@ -178,7 +190,7 @@ def plain(record: records.Record) -> Entry:
 def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | None:
     """The record of an entry; None for what is no record, a buffer or measurements. `read` fetches the blob of a graph
     that was too large to stand in the entry."""
-    if entry.kind in (MEASURED, BUFFER, WAITS, TOOK, CANCELLING):
+    if entry.kind in (MEASURED, BUFFER, WAITS, TOOK, CANCELLING, SUPPLIED):
         return None
     fields = _decode(entry.body)
     match entry.kind:

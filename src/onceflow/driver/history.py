@@ -45,6 +45,8 @@ class History:
         """Whether it is to be cancelled, with or without undo, and its fibers have been told."""
         self.taken: dict[str, int] = {}
         """Node → the number of the event that is its output."""
+        self.supplied: dict[str, list[bytes]] = {}
+        """Node → the parts of its output, if somebody gave them and it is not done with them yet."""
         self.blobs: dict[str, list[SavedBlob]] = {}
         """Node → its blobs that count."""
         self.parked: str | None = None
@@ -74,6 +76,8 @@ class History:
                 history.cancelling = bool(entries.number_in(entry))
             elif entry.kind == entries.TOOK:
                 history.taken[entry.node] = entries.number_in(entry)
+            elif entry.kind == entries.SUPPLIED:
+                history.supplied[entry.node] = entries.parts_in(entry)
         return history
 
     def graphs(self) -> list[Graph]:
@@ -87,6 +91,7 @@ class History:
             case records.Saved(node, part, attempt):
                 self.failure_counts.pop(node, None)
                 self.since.pop(node, None)
+                self.supplied.pop(node, None)
                 if not part:
                     self._note_annotations(node, entries.annotations_of(entry))
                 if entry.blob is not None:

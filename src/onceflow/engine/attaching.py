@@ -337,6 +337,7 @@ class Attaching:
             deadlines=past.deadlines,
             taken=past.taken,
             mail=mail,
+            supplied=past.supplied,
             cancelling=past.cancelling,
             metadata=row.metadata,
             status=row.status,

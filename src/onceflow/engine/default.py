@@ -296,6 +296,21 @@ def pause(run: str) -> Status:
     return _engine_for_runs().pause(run)
 
 
+def set_result(run: str, task: str, value: object) -> None:
+    """Gives the result of a task that has failed, by hand. When the run goes on (`resume`), the task is done with that
+    and does not run; what is built on it goes on as ever. The value is checked against what the task's function is
+    declared to return. A task that returns several values needs a list of as many.
+
+        set_result("order-17", "charge", {"receipt": "r-1"})
+        resume("order-17")
+
+    It counts once: should the task have to be done again after that, it runs. What an undoable task had done when it
+    failed is undone first. Returns when it is durable. Raises `NoSuchTask`, and `ResultRefused` if the task has not
+    failed, or its run goes on (`pause` it first).
+    """
+    _engine_for_runs().set_result(run, task, value)
+
+
 def limit(run: str, loop: str, spawn_limit: int) -> None:
     """Says how many chunks of a loop may be in flight from now on, while the run goes on and wherever it is driven.
     `loop` is the id of the loop's node (`each_fetch`; one that is not there yet is limited when it comes). What is in

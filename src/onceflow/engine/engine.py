@@ -41,6 +41,7 @@ from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import ACTIVE, AT_REST, Status
 from onceflow.engine.submission import Submission, decode_settings, left_to_others, new_id, prepare
+from onceflow.engine.supplying import supply
 from onceflow.engine.talking import asking
 from onceflow.errors import (
     EngineClosed,
@@ -410,6 +411,11 @@ class Engine(Scheduling):
         status = pause(row, self._home, self._hub, self._attaching)
         self._hub.look_for_mail(row.id)  # whoever waits here for a run that was parked is told
         return status
+
+    def set_result(self, run: str, task: str, value: object) -> None:
+        """Gives the result of a failed task, by id or name of its run. See `onceflow.set_result`."""
+        self._check_usable()
+        supply(self._listing.row(run), task, value, self._home, self._reading)
 
     def limit(self, run: str, loop: str, spawn_limit: int) -> None:
         """Says how many chunks of a loop may be in flight, wherever the run is driven. See `onceflow.limit`."""

@@ -8,6 +8,7 @@ import msgspec
 
 from onceflow.authoring import storing
 from onceflow.core import events
+from onceflow.core.graph import Node
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.driver import Ending
@@ -46,6 +47,10 @@ class Reading:
         if past.finished is None:
             return [_with_wait(info, past) for info in infos]
         return [_after_the_end(info, past) for info in infos]
+
+    def node(self, run: str, task: str) -> Node:
+        """What the graph has of a task that `tasks` lists."""
+        return self._load(run)[0].rows[task].node
 
     def variables(self, run: str) -> dict[str, bytes]:
         """The task variables that are committed, packed."""
