@@ -1,4 +1,5 @@
-"""The programs that `waits` starts: one fills a home with parked runs, one drives them, and one sends events."""
+"""The programs that `waits` and `fibers_engine` start: one fills a home with parked runs, one drives them, and one
+sends events."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from onceflow import Engine, sleep, task, wait_event
+from onceflow import Engine, call, fiber, sleep, task, wait_event
 from onceflow.engine.driving.local import LocalHub
 from onceflow.storage.home import Home
 from onceflow.storage.journal import NEVER, AppendEntries, CreateRun, SetStatus, commit
@@ -28,24 +30,42 @@ def woke() -> None:
     return None
 
 
+@fiber
+async def patient(greeting: str) -> int:
+    asked = time.time()
+    number = await call(wait_event("number", int))
+    return number if len(greeting) and time.time() >= asked else -1
+
+
 def fill(home: str, count: int) -> None:
-    """Half of them wait for an event, half for time to pass. All but two are copies of those that were really run: to
-    submit so many takes longer than what is to be seen."""
+    """Half of them wait for an event, half for time to pass."""
+    waits = {"number": got.bind(wait_event("number", int)), "sleep": woke.options(after=[sleep(SECONDS)]).bind()}
+    _fill(home, waits, count // 2)
+
+
+def fill_with_fibers(home: str, count: int) -> None:
+    """All of them are fibers that wait for an event."""
+    _fill(home, {"number": patient.bind("hello")}, count)
+
+
+def _fill(home: str, kinds: dict[str, Any], count: int) -> None:
+    """All but one of each kind are copies of those that were really run: to submit so many takes longer than what is to
+    be seen."""
     with Engine(home, workers=1) as engine:
-        engine.run_async(got.bind(wait_event("number", int)), name="number-0")
-        engine.run_async(woke.options(after=[sleep(SECONDS)]).bind(), name="sleep-0")
-        while len(_hub(engine).parking) < 2:
+        for kind, node in kinds.items():
+            engine.run_async(node, name=f"{kind}-0")
+        while len(_hub(engine).parking) < len(kinds):
             time.sleep(0.01)
     place = Home(Path(home))
     journal = place.journal
     requests = []
-    for kind in ("number", "sleep"):
+    for kind in kinds:
         row = journal.find_name(f"{kind}-0")
         assert row is not None
         with journal.load(row.id) as loaded:
             entries = list(loaded.entries)
         due = NEVER if kind == "number" else time.time() + SECONDS
-        for number in range(1, count // 2):
+        for number in range(1, count):
             id = f"{kind}{number:07}"
             made = CreateRun(
                 id, f"{kind}-{number}", row.workflow, row.digest, loaded.graph, loaded.settings, row.owner, "running"
@@ -89,4 +109,5 @@ def _bytes() -> int:
 
 def main() -> None:
     verb, home, *numbers = sys.argv[1:]
-    {"fill": fill, "drive": drive, "send": send}[verb](home, *map(int, numbers))
+    verbs = {"fill": fill, "fill_with_fibers": fill_with_fibers, "drive": drive, "send": send}
+    verbs[verb](home, *map(int, numbers))

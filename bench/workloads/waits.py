@@ -64,10 +64,15 @@ def _wait_for(engine: Engine, first: int, count: int) -> None:
 
 
 def measure() -> list[Row]:
+    return parked("fill")
+
+
+def parked(fill: str) -> list[Row]:
+    """What runs that were made by this verb of `_waiting` take, and how fast they are woken."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         home = folder / "home"
-        if _start(folder, "fill", home, PARKED).wait(PATIENCE):
+        if _start(folder, fill, home, PARKED).wait(PATIENCE):
             raise programs.Failed("the home was not filled")
         program, seconds, size = _drive(folder, home, PARKED)
         rows = [

@@ -64,8 +64,8 @@ class AnyTask(Wrapper, Generic[P, R]):
         """This task without `after`: graphs must not hold on to handles."""
         self._caught: AnyTask[P, Any] | None = None
         """The same that catches errors, once that was asked for (`catching`)."""
-        self._catches_for: AnyTask[P, Any] | None = None
-        """The task for which this is that."""
+        self._remade: tuple[Callable[..., AnyTask[..., Any]], tuple[Any, ...]] | None = None
+        """What gives this task once more, if that takes less than its options do, and with which arguments."""
         name = getattr(self.function, "__name__", "")
         self.settings: Settings = settle(given, name, self._shape, is_async=self.is_async)
         self.core_options = self.settings.for_core()
@@ -167,8 +167,8 @@ class AnyTask(Wrapper, Generic[P, R]):
             from onceflow.authoring.loops.roles import in_role
 
             return in_role, (self.function.task, self._given["role"])  # type: ignore[attr-defined]
-        if self._catches_for is not None:
-            return catching, (self._catches_for,)
+        if self._remade is not None:
+            return self._remade
         if self._found_by_name():
             return self.__qualname__
         if self._base._found_by_name():
@@ -206,7 +206,7 @@ def catching(task: AnyTask[P, R]) -> AnyTask[P, Caught[R]]:
     found = task._caught
     if found is None:
         found = task._caught = task.options(catch=True)
-        found._catches_for = task
+        found._remade = catching, (task,)
     return found
 
 

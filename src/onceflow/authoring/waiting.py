@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
@@ -51,7 +52,7 @@ def wait_event(
     packed = None if default is _MISSING else packing.dump(default)
     if packed is not None and seconds is None:
         raise InvalidOption("wait_event", "a default is for when a timeout is over; say which one")
-    node: T = _waiting(_event, Wait(key, seconds, type=type, default=packed), after).bind(key, seconds, packed)
+    node: T = _waiting(Wait(key, seconds, type=type, default=packed), after).bind(key, seconds, packed)
     return node
 
 
@@ -62,7 +63,7 @@ def sleep(seconds: float, *, after: Sequence[Any] = ()) -> Awaitable[None]:
         remind.options(after=[sleep(86_400, after=[ask.bind(order)])]).bind(order)
     """
     given = _seconds(seconds, "sleep", "seconds")
-    node: Awaitable[None] = _waiting(_sleep, Wait(seconds=given), after).bind(given, None)
+    node: Awaitable[None] = _waiting(Wait(seconds=given), after).bind(given, None)
     return node
 
 
@@ -75,13 +76,22 @@ def sleep_until(when: datetime.datetime | float, *, after: Sequence[Any] = ()) -
         when = when.timestamp()
     if not math.isfinite(when):
         raise InvalidOption("sleep_until", f"{when} is no moment")
-    node: Awaitable[None] = _waiting(_sleep, Wait(until=when), after).bind(None, when)
+    node: Awaitable[None] = _waiting(Wait(until=when), after).bind(None, when)
     return node
 
 
-def _waiting(base: AnyTask[..., Any], wait: Wait, after: Sequence[Any]) -> AnyTask[..., Any]:
-    made = _with_options(base, {**base._given, "wait": wait})
+def _waiting(wait: Wait, after: Sequence[Any]) -> AnyTask[..., Any]:
+    made = waiting_task(wait)
     return made.options(after=list(after)) if after else made
+
+
+@functools.lru_cache(maxsize=256)
+def waiting_task(wait: Wait) -> AnyTask[..., Any]:
+    """The task of nodes that wait for this. Whoever wakes many runs asks for the same again and again."""
+    base: AnyTask[..., Any] = _sleep if wait.key is None else _event
+    made = _with_options(base, {**base._given, "wait": wait})
+    made._remade = waiting_task, (wait,)
+    return made
 
 
 def _seconds(value: Any, node: str, name: str) -> float:

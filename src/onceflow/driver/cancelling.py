@@ -94,7 +94,7 @@ class Cancelling:
         """What a wait that is disturbed gives."""
         if wait.children:
             return [packing.dump([])] if wait.count else [NOTHING, packing.dump(CANCELLED)]
-        return [NOTHING, packing.dump(Cancelled(self._driver.id))]
+        return [packing.dump(Cancelled(self._driver.id))]
 
 
 def _is_untold(row: Row) -> bool:

@@ -5,7 +5,7 @@ how it looked. What goes wrong when it is made into nodes (arguments that cannot
 fiber, at the await.
 
 Outcomes: a task is bound with `catch=True`, so what it raises for good comes back as a value, with the user's own type,
-and is raised in the fiber. A wait gives just its value.
+and is raised in the fiber. A wait gives just its value; what else can become of it is a value, too.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from onceflow.authoring.awaiting.recipes import Recipe, in_graph
 from onceflow.authoring.awaiting.state import State, now
 from onceflow.authoring.fibers.describing import short
 from onceflow.authoring.fibers.ops import Op
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
-from onceflow.authoring.tasks import AnyTask, _with_options, catching
-from onceflow.errors import InvalidOption, WrongArguments
+from onceflow.authoring.tasks import AnyTask, catching
+from onceflow.authoring.waiting import waiting_task
+from onceflow.errors import Cancelled, EventTimedOut, InvalidOption, WrongArguments
+from onceflow.values import packing
 
 T = TypeVar("T")
 
@@ -107,6 +111,8 @@ class NodeCall(Awaited):
         self.node: TaskNode | PartNode | None = as_handle(node, "await")
         owner = owner_of(self.node)
         super().__init__(owner._task.name, *_shown(owner))
+        self.is_wait = False
+        """Whether it is nothing but a wait: its outcome is a value, or one of the errors that waits know."""
         self.is_cut_short = False
         """Whether it sleeps, and a deadline of the fiber comes before it may wake up."""
 
@@ -114,17 +120,24 @@ class NodeCall(Awaited):
         node = self.node
         if not isinstance(node, TaskNode) or node._task.settings.wait is None or node._after:
             return in_graph(Recipe.of(node), state.in_force)
-        task, wait, left = node._task, node._task.settings.wait, state.left
+        wait, left = node._task.settings.wait, state.left
         if left is not None and wait.ends_in(now()) > left:
             self.is_cut_short = wait.key is None
-            task = _with_options(task, {**task._given, "wait": wait.within(left)})
-        return TaskNode(catching(task), node._args, node._kwargs, node._snapshot, ())
+            wait = wait.within(left)
+        if wait.key is not None and wait.seconds is not None and wait.default is None:
+            late = EventTimedOut(self.name, wait.key, wait.seconds)
+            wait = msgspec.structs.replace(wait, default=packing.dump(late))
+        self.is_wait = True
+        return TaskNode(waiting_task(wait), node._args, node._kwargs, node._snapshot, ())
 
     def settle(self, outcome: Any) -> Any:
-        value = settled(outcome)
+        if not self.is_wait:
+            return settled(outcome)
+        if isinstance(outcome, (EventTimedOut, Cancelled)):
+            raise outcome
         if self.is_cut_short:
             raise TimeoutError
-        return value
+        return outcome
 
     def spend(self) -> None:
         super().spend()

@@ -89,7 +89,7 @@ class FiberTask(Task[..., Any]):
         return FiberCall(self, args, kwargs)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        if self._catches_for is not None or "role" in self._given:
+        if self._remade is not None or "role" in self._given:
             return super().__reduce__()
         return (fiber_task, (self.ref,)) if self is self._base else (_with_options, (self._base, self._given))
 
