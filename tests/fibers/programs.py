@@ -2,8 +2,8 @@
 
 A program is a module with a few durable functions. Between awaits it depends on chance, on time and on the order of a
 dictionary. Every effect has a label of its own, by where it stands and how often the program has come there; each
-function returns the labels and values that it has seen. So in the end every effect must be there under one key, with one
-value, and with the value that the result tells.
+function returns the labels and values that it has seen. So in the end every effect must be there under one key, with
+one value, and with the value that the result tells.
 """
 
 from __future__ import annotations
@@ -187,6 +187,6 @@ def judge(folder: Path, result: list[list[Any]]) -> None:
         label, key, value = json.loads(line)
         first = seen.setdefault(label, (key, value))
         assert first == (key, value), f"{label} is there as {first} and as {(key, value)}"
-    told = dict([(label, value) for label, value in result])
+    told = dict(map(tuple, result))
     assert len(told) == len(result), "the result tells an effect twice"
     assert told == {label: value for label, (_, value) in seen.items()}
