@@ -6,6 +6,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ SECONDS = 1e6
 """That the sleeping ones sleep."""
 
 AT_ONCE = 500
+
+THREADS = 32
+"""Of a sender."""
 
 
 @task(can_rollback=True)
@@ -91,9 +95,14 @@ def drive(home: str, count: int) -> None:
 
 
 def send(home: str, first: int, count: int) -> None:
-    with Engine(home) as engine:
-        for number in range(first, first + count):
+    """As a service does that hears of many things at once: each is sent by a thread of its own."""
+    with Engine(home) as engine, ThreadPoolExecutor(THREADS) as threads:
+
+        def send_one(number: int) -> None:
             engine.send_event(f"number-{number}", "number", number, id="the one")
+
+        for _ in threads.map(send_one, range(first, first + count)):
+            pass
 
 
 def _hub(engine: Engine) -> LocalHub:

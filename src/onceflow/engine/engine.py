@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
 from onceflow.engine import deaths, outcomes, rerunning, settings
-from onceflow.engine.attaching import Attaching
+from onceflow.engine.attaching import MOST_RUNS, Attaching
 from onceflow.engine.cancelling import GRACE, Cancelling, cancel
 from onceflow.engine.display.displaying import Displaying
 from onceflow.engine.driving.collecting import Collecting
@@ -344,10 +344,12 @@ class Engine(Scheduling):
 
     def _recover(self) -> None:
         """Goes on with every interrupted run. Those that only wait are loaded when it is time: there may be many."""
+        left: list[RunRow] = []
         for owner in self._home.journal.owners(sorted(ACTIVE)):
             if owner is not None and not self._home.engines.is_alive(owner):
                 self._attaching.adopt_parked(owner)
-        self._resume_all([row for row in self._listing.interrupted() if row.due is None])
+                left += self._home.journal.owned(owner, sorted(ACTIVE), MOST_RUNS)
+        self._resume_all([row for row in left if self._listing.status(row) == "interrupted"])
 
     def resume_all(self) -> list[RunHandle[Any]]:
         """Goes on with every interrupted run. Returns a handle for each, oldest first."""
