@@ -113,6 +113,7 @@ if TYPE_CHECKING:
         limit,
         list_attempts,
         list_engines,
+        list_fibers,
         list_runs,
         list_tasks,
         logs,
@@ -140,6 +141,7 @@ if TYPE_CHECKING:
     from onceflow.engine.logs.lines import LogLine
     from onceflow.engine.looking.describing import TaskInfo
     from onceflow.engine.looking.engines import EngineInfo
+    from onceflow.engine.looking.fibers import FiberFrame, FiberInfo
     from onceflow.engine.looking.listing import RunInfo
     from onceflow.engine.looking.past import AttemptInfo
     from onceflow.engine.looking.statistics import Statistics
@@ -187,6 +189,8 @@ __all__ = [
     "Failed",
     "Failure",
     "Fiber",
+    "FiberFrame",
+    "FiberInfo",
     "FrameInfo",
     "FunctionNotLoaded",
     "Graph",
@@ -294,6 +298,7 @@ __all__ = [
     "limit",
     "list_attempts",
     "list_engines",
+    "list_fibers",
     "list_runs",
     "list_schedules",
     "list_tasks",
@@ -373,6 +378,8 @@ _IN_ENGINE = {
     "EngineInfo": "looking.engines",
     "Estimate": "looking.past",
     "Event": "handles",
+    "FiberFrame": "looking.fibers",
+    "FiberInfo": "looking.fibers",
     "LogLine": "logs.lines",
     "Obstacle": "looking.why",
     "Progress": "driving.insight",
@@ -397,6 +404,7 @@ _IN_ENGINE = {
     "limit": "default",
     "list_attempts": "default",
     "list_engines": "default",
+    "list_fibers": "default",
     "list_runs": "default",
     "list_schedules": "schedules.api",
     "list_tasks": "default",

@@ -53,10 +53,12 @@ class Stored:
 class Outline:
     """Stands for the call of a node whose code was not looked for."""
 
-    __slots__ = ("metadata", "version")
+    __slots__ = ("metadata", "stored", "version")
 
-    def __init__(self, metadata: str | None, version: str) -> None:
+    def __init__(self, metadata: str | None, version: str, stored: bytes) -> None:
         self.metadata = metadata
+        self.stored = stored
+        """The task, if it is stored by value."""
         self.version = version
         """Of its function's code, when the graph was stored."""
 
@@ -361,7 +363,10 @@ def decode_structure(stored: bytes) -> Graph:
     """The graph of these bytes without code and arguments: for those who only look at a run, perhaps long after its
     code is gone."""
     definition = _open(stored)
-    calls = [Outline(task.metadata, definition.homes[task.home].version) for task in definition.tasks]
+    homes = [definition.homes[task.home] for task in definition.tasks]
+    calls = [
+        Outline(task.metadata, home.version, home.payload) for task, home in zip(definition.tasks, homes, strict=True)
+    ]
     return Graph([_node(node, definition, calls[node.task]) for node in definition.nodes], definition.sink)
 
 

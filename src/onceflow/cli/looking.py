@@ -9,7 +9,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from onceflow.cli import collapsing, completing, details, exits, selecting, targets
+from onceflow.cli import collapsing, completing, details, exits, selecting, standing, targets
 from onceflow.cli.details import Details
 from onceflow.cli.kinds import STATUS, TEXT
 from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json, title
@@ -72,19 +72,22 @@ def ls(
 @selecting.runs_argument(required=True)
 @common
 def show(session: Session, run: str) -> None:
-    """Show a run: how it stands, its tasks, what they took, what the failed ones raised, and what waits for what."""
+    """Show a run: how it stands, its tasks, what they took, what the failed ones raised, what waits for what, and the
+    lines and variables of its fibers.
+    """
     targets.look_in_current_folder()
     with only_results_on_stdout(), session.engine_of([run]) as engine:
         info = engine.find(run)
         tasks, problem = tasks_of(engine, info)
         past = details.of_run(engine, info, with_code=problem is None)
         variables = details.variables_of(engine, info)
+        fibers = engine.list_fibers(info.id)
         if is_unheard(engine, info, tasks):
             session.note(UNHEARD)
     if session.json:
         listed = [{**task_as_json(task), **past.of_task(task)} for task in tasks]
         told = {**run_as_json(info), "onceflow": past.onceflow or None, "variables": variables}
-        told |= {"tasks": listed, "problem": problem}
+        told |= {"tasks": listed, "problem": problem, "fibers": msgspec.to_builtins(fibers)}
         session.say_json(told)
         return
     for label, text in (
@@ -103,10 +106,12 @@ def show(session: Session, run: str) -> None:
         session.say(f"{'variable':<10}{one_line(f'{name}={as_json(value)}')}")
     if problem is not None:
         session.note(f"its tasks cannot be shown: {problem}")
+        standing.say(session, fibers)
         return
     session.say("")
     columns = ["task", "state", "effect", "saved", "started", "took", "failures", "now"]
     session.table(columns, [_row(alike, past) for alike in collapsing.collapse(tasks)])
+    standing.say(session, fibers)
     for task in tasks:
         if task.error is not None:
             session.say(f"\n{one_line(task.id)} raised {one_line(task.error)}")

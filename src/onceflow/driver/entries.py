@@ -37,6 +37,9 @@ CANCELLING = "cancelling"
 SUPPLIED = "supplied"
 """The kind of an entry that is no record: somebody gave the result of a task that had failed."""
 
+LoadGraph = Callable[[str, bytes], Graph]
+"""From the id of a task and the bytes of the graph that it returned to that graph."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 _decode_values = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -187,9 +190,9 @@ def plain(record: records.Record) -> Entry:
             raise AssertionError(f"{record} has a value")
 
 
-def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | None:
+def record_of(entry: Entry, read: Callable[[str], bytes], load: LoadGraph | None = None) -> records.Record | None:
     """The record of an entry; None for what is no record, a buffer or measurements. `read` fetches the blob of a graph
-    that was too large to stand in the entry."""
+    that was too large to stand in the entry, and `load` makes a graph of its bytes, by default with its code."""
     if entry.kind in (MEASURED, BUFFER, WAITS, TOOK, CANCELLING, SUPPLIED):
         return None
     fields = _decode(entry.body)
@@ -199,7 +202,7 @@ def record_of(entry: Entry, read: Callable[[str], bytes]) -> records.Record | No
             return records.Begun(entry.node, attempt, tuple([(node, part) for node, part in carried if part >= 0]))
         case "saved":
             part, attempt, is_graph = fields[:3]
-            graph = load_graph(entry.node, value_of(entry, read)) if is_graph else None
+            graph = (load or load_graph)(entry.node, value_of(entry, read)) if is_graph else None
             refs = tuple([_unpack_ref(ref) for ref in fields[4]]) if len(fields) > 4 else ()
             return records.Saved(entry.node, part, attempt, graph, refs)
         case "wrote":

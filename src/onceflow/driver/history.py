@@ -62,10 +62,11 @@ class History:
         """Nodes whose failure ended it."""
 
     @classmethod
-    def read(cls, found: Iterable[Entry], read: Read) -> History:
+    def read(cls, found: Iterable[Entry], read: Read, load: entries.LoadGraph | None = None) -> History:
+        """`read` and `load` as for `entries.record_of`."""
         history = cls()
         for entry in found:
-            record = entries.record_of(entry, read)
+            record = entries.record_of(entry, read, load)
             if record is not None:
                 history.records.append(record)
                 history._note(record, entry)

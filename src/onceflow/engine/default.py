@@ -18,6 +18,7 @@ from onceflow.engine.handles import RunHandle
 from onceflow.engine.logs.lines import Level, LogLine, LogStream
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.engines import EngineInfo
+from onceflow.engine.looking.fibers import FiberInfo
 from onceflow.engine.looking.listing import RunInfo
 from onceflow.engine.looking.past import AttemptInfo
 from onceflow.engine.looking.statistics import Statistics
@@ -445,6 +446,17 @@ def list_tasks(run: str) -> list[TaskInfo]:
             print(info.id, info.state)
     """
     return default_engine().list_tasks(run)
+
+
+def list_fibers(run: str) -> list[FiberInfo]:
+    """The fibers of a run that have not ended, by its id or name: the functions that each is in, with file, line,
+    source text and variables, and what it waits for. It is what the journal has, whoever drives the run, and none of
+    the run's code is needed or called.
+
+        for fiber in list_fibers("order-7"):
+            print(fiber.function, fiber.waits_for, fiber.frames[-1].line)
+    """
+    return default_engine().list_fibers(run)
 
 
 def why(run: str, task: str | None = None) -> Why:

@@ -27,6 +27,7 @@ from onceflow.engine.looking import overviews
 from onceflow.engine.looking.changes import changed_code
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.engines import EngineInfo, list_engines
+from onceflow.engine.looking.fibers import FiberInfo, list_fibers
 from onceflow.engine.looking.listing import Listing, RunInfo
 from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.looking.past import AttemptInfo, Past
@@ -456,6 +457,11 @@ class Engine(Scheduling):
         """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
         self._check_open()
         return self._look(run, self._hub.describe, asking.describe, self._reading.tasks)
+
+    def list_fibers(self, run: str) -> list[FiberInfo]:
+        """The fibers of a run that have not ended, and where each stands. See `onceflow.list_fibers`."""
+        self._check_open()
+        return list_fibers(self._home, self._listing.row(run).id)
 
     def why(self, run: str, task: str | None = None) -> Why:
         """What a run, or a task of it, waits for. See `onceflow.why`."""

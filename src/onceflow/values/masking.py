@@ -59,6 +59,11 @@ def mask_bytes(content: bytes) -> bytes:
     return _pattern().sub(MASK.encode(), content) if _texts else content
 
 
+def occurring(content: bytes) -> list[bytes]:
+    """What there is in it that has to be masked."""
+    return sorted(set(_pattern().findall(content))) if _texts else []
+
+
 def reveals(content: bytes) -> bool:
     """Whether there is something in it that has to be masked."""
     return bool(_texts) and _pattern().search(content) is not None

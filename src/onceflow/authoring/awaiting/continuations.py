@@ -14,11 +14,19 @@ from typing import Any
 
 import msgspec
 
-from onceflow.authoring.fibers import definitions
+from onceflow.authoring.fibers import definitions, describing
 from onceflow.authoring.fibers.pickling import Aside
 from onceflow.authoring.fibers.points import Version
 from onceflow.authoring.fibers.running import Fiber
+from onceflow.values import masking
 from onceflow.values.handles import Handle
+
+
+def _masked(value: str | bytes) -> str | bytes:
+    return masking.mask(value) if isinstance(value, str) else masking.mask_bytes(value)
+
+
+describing.mask = _masked
 
 
 class Continuation(msgspec.Struct, frozen=True, gc=False):

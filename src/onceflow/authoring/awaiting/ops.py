@@ -146,6 +146,9 @@ class NodeCall(Awaited):
 
 def _shown(node: TaskNode) -> tuple[Any, ...]:
     """Those of its arguments that can be shown."""
+    wait = node._task.settings.wait
+    if wait is not None:
+        return tuple([value for value in (wait.key, wait.seconds, wait.until) if value is not None])
     return tuple([value for value in node._args if value is not None and not isinstance(value, NodeHandle)])
 
 

@@ -23,7 +23,7 @@ from onceflow.authoring.fibers.running import Fiber
 from onceflow.authoring.tasks import Task, _with_options, catching
 from onceflow.core.graph import Node
 from onceflow.errors import Cancelled, FunctionNotLoaded, NotPersistable
-from onceflow.values import packing, snapshot
+from onceflow.values import masking, packing, snapshot
 from onceflow.values.context import current, running
 
 NAME = "segment"
@@ -109,7 +109,7 @@ _tasks: dict[str, FiberTask] = {}
 @_segment("fiber")
 def begin(saved: bytes, sources: bytes, state: bytes, refs: list[Any] | None) -> Any:
     """A call of a durable function that a fiber has made, as a fiber of its own."""
-    inherited = packing.unpack(state)
+    inherited = _unpack(state)
     before = around.set(inherited)
     try:
         return _advance(continuations.to_fiber(Continuation(saved, sources), refs or ()), inherited)
@@ -121,7 +121,7 @@ def begin(saved: bytes, sources: bytes, state: bytes, refs: list[Any] | None) ->
 def resume(saved: bytes, sources: bytes, token: str, state: bytes, outcome: Any, refs: list[Any] | None) -> Any:
     """Goes on from where the fiber stood, with the outcome of what it waited for."""
     fiber = live.take(token) or continuations.to_fiber(Continuation(saved, sources), refs or ())
-    now = packing.unpack(state) if state else State()
+    now = _unpack(state) if state else State()
     before = around.set(now)
     try:
         _settle(fiber, outcome, now)
@@ -136,7 +136,16 @@ def child(coroutine: Coroutine[Any, Any, Any], state: State) -> tuple[Any, ...]:
         continuation, refs = continuations.of_fiber(Fiber.waiting(coroutine))
     finally:
         coroutine.close()  # it was never to be started here
-    return continuation.snapshot, continuation.sources, packing.dump(state.for_child()), refs or None
+    inherited = state.for_child()
+    inherited.hidden = masking.occurring(continuation.snapshot)
+    return continuation.snapshot, continuation.sources, packing.dump(inherited), refs or None
+
+
+def _unpack(packed: bytes) -> State:
+    state: State = packing.unpack(packed)
+    for text in state.hidden:
+        masking.hide(text)
+    return state
 
 
 def _run(coroutine: Coroutine[Any, Any, Any], state: State) -> Any:
@@ -247,6 +256,7 @@ def _hand_over(fiber: Fiber, op: Awaited, state: State) -> tuple[Any, Exception 
         return None, error
     attempt = current()
     token = f"{attempt.run}/{attempt.task}/{attempt.attempt}"
+    state.hidden = masking.occurring(continuation.snapshot)
     packed = packing.dump(state) if state != EMPTY else b""
     segment = _cleanup if state.told else resume
     node = segment.bind(continuation.snapshot, continuation.sources, token, packed, outcome, refs or None)

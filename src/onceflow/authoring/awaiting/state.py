@@ -34,6 +34,8 @@ class State(msgspec.Struct):
     """Ids of the outcomes of those that it has not joined."""
     ended: list[str] = []
     """Of these, those that are known to have come to their ends."""
+    hidden: list[bytes] = []
+    """Texts of secrets that stand in its variables: whoever goes on with it masks them."""
 
     @property
     def deadline(self) -> float | None:

@@ -1,10 +1,11 @@
 """Where a fiber stands, for people. Nothing here runs user code: values of classes that are not built in are shown by
-the name of their class."""
+the name of their class, and what nobody may see is masked."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from types import CoroutineType, GeneratorType
 from typing import Any
 
@@ -18,6 +19,9 @@ MOST = 4
 """Items of a container that are shown."""
 DEEPEST = 3
 BIG = 10**LONGEST
+
+mask: Callable[[Any], Any] | None = None
+"""Makes of a text, or of bytes, what may be shown. Who knows of secrets sets it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ def short(value: Any, depth: int = DEEPEST) -> str:
     if kind is int:
         return repr(value) if -BIG < value < BIG else f"int of {value.bit_length()} bits"
     if kind is str or kind is bytes:
+        value = value if mask is None else mask(value)
         return repr(value) if len(value) <= LONGEST else f"{value[:LONGEST]!r}…"
     if kind in _CONTAINERS:
         return _container(value, depth)

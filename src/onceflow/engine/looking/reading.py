@@ -42,7 +42,7 @@ class Reading:
         state, past, _ = self._load(run)
         tasks = outline(state)
         if past.finished != "succeeded":
-            _wake(state, past)
+            wake(state, past)
         infos = describe(state, tasks, past.failures, past.annotations, None)
         if past.finished is None:
             return [_with_wait(info, past) for info in infos]
@@ -93,7 +93,7 @@ def _why_not_saved(row: RunRow, checkpoint: bool) -> str:
     return "the task has not been done yet"
 
 
-def _wake(state: Run, past: History) -> None:
+def wake(state: Run, past: History) -> None:
     """Let core say how everything stands. What it wants to do about it is ignored: the run is not really resumed."""
     state.begin()
     if past.parked is not None:
@@ -104,7 +104,7 @@ def _wake(state: Run, past: History) -> None:
 
 def _stands(state: Run, past: History, node: str) -> bool:
     """Whether nothing can change this saved output any more, if the run went on now."""
-    _wake(state, past)
+    wake(state, past)
     row = state.rows.get(node)
     return row is None or (row.quiet and row.fully_saved and not row.doomed)
 

@@ -1,0 +1,67 @@
+"""Fibers seen from outside: where they stand, without any code of the user's.
+
+A graph that a segment returned is read with its tasks as names (`values.inert`), so it makes no difference whether
+their modules are there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceflow.authoring.awaiting import segments
+from onceflow.authoring.awaiting.continuations import Continuation
+from onceflow.core.graph import Graph, Node
+from onceflow.errors import FunctionNotLoaded
+from onceflow.values.inert import Made, Reader, name_of
+
+_OURS = ("onceflow.core.", "onceflow.authoring.building", "onceflow.authoring.calls", "onceflow.values.templates")
+"""What graphs are made of, apart from tasks."""
+
+_TASKS = "onceflow.authoring.tasks"
+_AROUND = {(_TASKS, "catching"), (_TASKS, "_with_options"), ("onceflow.authoring.loops.roles", "in_role")}
+"""What makes a task of another one, its first argument."""
+
+_RESUME = segments.__name__, "resume"
+_BEGIN = segments.__name__, "begin"
+_FIBER = segments.__name__, "fiber_task"
+
+
+def load_graph(node: str, value: bytes) -> Graph:
+    """The graph that this task returned, as `driver.entries.load_graph` would give it, with names for its tasks."""
+    try:
+        graph: Graph = graph_reader(value).load()
+    except Exception as error:
+        raise FunctionNotLoaded(node, "the graph that it returned", f"{type(error).__name__}: {error}") from error
+    return graph
+
+
+def graph_reader(value: bytes) -> Reader:
+    return Reader(value, lambda module: module.startswith(_OURS) or module == "msgspec._utils")
+
+
+def is_segment(node: Node) -> bool:
+    """Whether this node of a graph that was read here goes on with a fiber that waits."""
+    return name_of(_base(getattr(node.call, "task", None))) == _RESUME
+
+
+def continuation_in(node: Node) -> Continuation | None:
+    """Where a fiber stands that this node goes on with or begins with; None if it does neither, or if nothing of the
+    fiber is known but its name."""
+    if name_of(_base(getattr(node.call, "task", None))) in (_RESUME, _BEGIN):
+        return segments.continuation_in(node)
+    return None
+
+
+def fiber_in(task: Any) -> str | None:
+    """The name of the fiber with whose call this task, as it was read here, begins."""
+    base = _base(task)
+    if isinstance(base, Made) and (base.module, base.qualname) == _FIBER:
+        ref: str = base.args[0]
+        return ref
+    return None
+
+
+def _base(task: Any) -> Any:
+    while isinstance(task, Made) and (task.module, task.qualname) in _AROUND:
+        task = task.args[0]
+    return task

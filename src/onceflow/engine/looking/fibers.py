@@ -1,0 +1,140 @@
+"""The fibers of a run: where each stands, and what it waits for.
+
+Where a fiber waits is saved before anything that it waits for takes effect, so the journal knows, whoever drives the
+run; and it is read without the run's code. What the journal does not know is how far a fiber has come since.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from onceflow.authoring import storing
+from onceflow.authoring.awaiting import outside
+from onceflow.authoring.awaiting.continuations import Continuation
+from onceflow.authoring.fibers.snapshots import header_of
+from onceflow.core.rows import Row
+from onceflow.core.run import Run
+from onceflow.driver.history import History
+from onceflow.engine.looking import reasons
+from onceflow.engine.looking.reading import wake
+from onceflow.storage.journal import NEVER
+from onceflow.storage.places import Place
+from onceflow.values.inert import Reader
+
+FiberState = Literal["new", "waiting", "ready"]
+"""`new`: it has not come to its first await. `waiting`: for what it awaits. `ready`: what it waited for is there, and
+it goes on, or does so when somebody drives the run."""
+
+
+class FiberFrame(msgspec.Struct, frozen=True):
+    """One function of a fiber that waits."""
+
+    function: str
+    """`module:name`."""
+    version: str
+    """Of its code, in which the fiber stands."""
+    file: str
+    line: int
+    source: str
+    """The text of that line, as it was when the fiber came there."""
+    label: str | None
+    """Of the place, if the operation there has one."""
+    locals: dict[str, str]
+    """Its variables, shortened; values of classes that are not built in are shown by the name of their class, and
+    secrets are masked."""
+
+
+class FiberInfo(msgspec.Struct, frozen=True):
+    """A fiber that has not ended."""
+
+    id: str
+    """That of the task with which it begins; its tasks are called `id/…`, `id~2/…`, `id~3/…`."""
+    function: str
+    """`module:name`."""
+    state: FiberState
+    waits_for: str = ""
+    """What it awaits, for people."""
+    tasks: tuple[str, ...] = ()
+    """Ids of the tasks that it waits for."""
+    until: float | None = None
+    """When its wait is over at the latest, in seconds since 1970, if it waits for time to pass or an event."""
+    frames: tuple[FiberFrame, ...] = ()
+    """The functions that it is in, outermost first."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A fiber as the journal has it."""
+
+    info: FiberInfo
+    continuation: Continuation | None
+
+
+def list_fibers(home: Place, run: str) -> list[FiberInfo]:
+    """Those that have not ended; of a run that failed or was cancelled, those that go on if somebody resumes it."""
+    return [standing.info for standing in standings(home, run)]
+
+
+def standings(home: Place, run: str) -> list[Standing]:
+    """The same, with their continuations."""
+    with home.journal.load(run) as loaded:
+        graph = storing.decode_structure(loaded.graph)
+        past = History.read(loaded.entries, home.blobs.read, outside.load_graph)
+    if past.finished == "succeeded":
+        return []
+    state = Run.load(graph, past.records, epoch=loaded.run.epoch + 1)
+    wake(state, past)
+    found = [_standing(row, past) for row in state.rows.values() if row.state != "done"]
+    return [standing for standing in found if standing is not None]
+
+
+def _standing(row: Row, past: History) -> Standing | None:
+    continuation = outside.continuation_in(row.node)
+    if continuation is None:
+        ref = outside.fiber_in(_task_of(row.node.call))
+        return None if ref is None else Standing(FiberInfo(row.id, ref, "new"), None)
+    header = header_of(continuation.snapshot)
+    frames = _frames(header, continuation)
+    if not outside.is_segment(row.node):
+        return Standing(FiberInfo(row.id, frames[0].function, "new", frames=frames), continuation)
+    missing = tuple(reasons.missing(row)) if row.missing else ()
+    ends = [past.deadlines[id] for id in missing if past.deadlines.get(id, NEVER) < NEVER]
+    info = FiberInfo(
+        id=_fiber_of(row.id),
+        function=frames[0].function,
+        state="waiting" if missing else "ready",
+        waits_for=header["op"],
+        tasks=missing,
+        until=max(ends, default=None),
+        frames=frames,
+    )
+    return Standing(info, continuation)
+
+
+def _task_of(call: Any) -> Any:
+    if isinstance(call, storing.Outline):
+        return Reader(call.stored).load() if call.stored else None
+    return call.task
+
+
+def _fiber_of(segment: str) -> str:
+    """`fulfil~7/segment` → `fulfil`."""
+    inside, _, _ = segment.rpartition("/")
+    outer, slash, last = inside.rpartition("/")
+    return f"{outer}{slash}{last.partition('~')[0]}"
+
+
+def _frames(header: dict[str, Any], continuation: Continuation) -> tuple[FiberFrame, ...]:
+    texts = {(known.ref, known.version): (known.first_line, known.source) for known in continuation.versions}
+    frames = []
+    for told in header["frames"]:
+        first, source = texts.get((told["ref"], told["version"]), (told["line"], ""))
+        lines = source.splitlines()[told["line"] - first :]
+        text = lines[0].strip() if lines else ""
+        frames.append(
+            FiberFrame(
+                told["ref"], told["version"], told["file"], told["line"], text, told["label"], dict(told["locals"])
+            )
+        )
+    return tuple(frames)
