@@ -36,6 +36,8 @@ class PureOptions(TypedDict, total=False):
     total_timeout: float | None
     name: str
     num_returns: int
+    placement: str
+    resources: Mapping[str, float]
     retry: int | Retry
     threads: bool
 
@@ -80,6 +82,10 @@ class Settings:
     """None if nothing was said: one core, but nothing for functions that share a process."""
     memory: int = 0
     """Bytes."""
+    resources: tuple[tuple[str, float], ...] = ()
+    """What a cluster has, by name, and how much of it."""
+    placement: str = ""
+    """Where in a cluster: "spread" over its nodes, or the id of one; empty for wherever there is room."""
     timeout: float | None = None
     """Seconds that one attempt may run."""
     total_timeout: float | None = None
@@ -170,6 +176,8 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         threads=given.get("threads", False),
         cpus=_cpus(given["cpus"], name) if "cpus" in given else None,
         memory=_memory(given.get("memory", 0), name),
+        resources=_resources(given.get("resources", {}), name),
+        placement=_placement(given.get("placement", ""), name),
         timeout=_seconds(given.get("timeout"), "timeout", name),
         total_timeout=_seconds(given.get("total_timeout"), "total_timeout", name),
         metadata=metadata.encode(given["metadata"], name, kind="task") if "metadata" in given else None,
@@ -224,6 +232,20 @@ def _cpus(value: Any, task: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
         raise InvalidOption(task, f"cpus must be a number that is not negative, not {value!r}")
     return float(value)
+
+
+def _resources(value: Any, task: str) -> tuple[tuple[str, float], ...]:
+    if not isinstance(value, Mapping) or not all(
+        isinstance(key, str) and isinstance(amount, int | float) and amount > 0 for key, amount in value.items()
+    ):
+        raise InvalidOption(task, f"resources must be names and amounts above 0, such as {{'gpu': 1}}, not {value!r}")
+    return tuple(sorted(value.items()))
+
+
+def _placement(value: Any, task: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidOption(task, f"placement must be 'spread' or the id of a node, not {value!r}")
+    return value
 
 
 def _memory(value: Any, task: str) -> int:

@@ -290,6 +290,8 @@ class TaskDecorator:
     - `cpus=4`, `memory="2GiB"`: what it needs while it runs. Tasks of one host run at the same time only if what they
       need is there for all of them; nobody holds a task to it. By default one core, nothing for functions that share a
       process (async ones and threads), and no memory worth counting.
+    - `resources={"gpu": 1}`, `placement="spread"`: what else it needs of a Ray cluster, and where in it: spread over
+      the nodes, or on the one with this id.
     - `timeout=30`: seconds that one attempt may run; then it is stopped and counts as failed. `total_timeout=300`: the
       same for the whole task, with its retries and the delays between them; then it is not tried again.
     - `handlers=[...]`: what shall become of it when it raises and is not tried again (`handler`). They are in force for

@@ -42,6 +42,8 @@ def is_plain(call: Any) -> bool:
         or settings.fiber
         or settings.threads
         or settings.cpus is not None
+        or settings.resources
+        or settings.placement
         or settings.memory
         or settings.timeout is not None
         or settings.total_timeout is not None

@@ -52,6 +52,7 @@ def _is_plain(task: AnyTask[..., Any]) -> bool:
         and settings.retry.count == 0
         and not (settings.handlers or settings.catch or settings.threads or settings.transaction or settings.memory)
         and settings.cpus is None
+        and not (settings.resources or settings.placement)
         and settings.timeout is None
         and settings.total_timeout is None
         and settings.wait is None

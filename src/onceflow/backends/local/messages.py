@@ -106,6 +106,10 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """What it needs while it runs. None if nothing was said: one in a lane, none if it shares."""
     memory: int = 0
     """Bytes that it needs while it runs."""
+    resources: dict[str, float] = {}
+    """What else it needs, of what a cluster has."""
+    placement: str = ""
+    """Where in a cluster, if that matters (`Settings.placement`)."""
     follows: int = 0
     """The token of the job right before it in the lane, on whose output it depends; 0 for almost all."""
     fed: list[tuple[int, int]] = []

@@ -133,7 +133,7 @@ class Pool:
     task variable holds that a job asks for, and `define` what the program's `__main__` has under a name, now or later;
     `asked_for_host` is told that a job makes an actor, and the socket where that will listen. Without `printed`, or
     with `capture=False`, workers write to where this process does. `open_server` gives what starts workers, if that is
-    not to be a fork server.
+    not to be a fork server; `relieve` then says whether a worker may go, or has it prepared.
     """
 
     def __init__(
@@ -155,6 +155,7 @@ class Pool:
         variable: Ask | None = None,
         define: Define | None = None,
         open_server: Callable[[], Starter] | None = None,
+        relieve: Callable[[int], bool] | None = None,
         asked_for_host: Callable[[Host, int], None] | None = None,
         capture: bool = True,
         log_level: int = logging.INFO,
@@ -171,6 +172,7 @@ class Pool:
         self._missing = missing
         self._variable = variable
         self._define = define or define_here
+        self._relieve = relieve
         self._new_server = open_server or (lambda: Server(directory, self._preload, self._environment))
         self._asked_for_host = asked_for_host
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
@@ -343,7 +345,7 @@ class Pool:
             else:
                 worker.tell(Cancel(token))
             worker.stopping[token] = time_now + self._grace
-            self._publishing.evacuate(worker)  # it will have to go
+            self._evacuate(worker)  # it will have to go
         if now:
             worker.stopping[token] = time_now
 
@@ -561,9 +563,13 @@ class Pool:
     def _shelve(self, part: Place | Live, worker: Worker) -> Object:
         return self.shelf.add_live(part, worker.pid) if isinstance(part, Live) else self.shelf.add(part)
 
+    def _evacuate(self, worker: Worker) -> bool:
+        """Has everything brought to safety that would go with this worker. Whether that has been done."""
+        return self._publishing.evacuate(worker) and (self._relieve is None or self._relieve(worker.pid))
+
     def _end_if_evacuated(self, worker: Worker) -> None:
         """Kills a worker whose last job was stopped, when others have what only it had."""
-        if worker.over and not worker.killed and self._publishing.evacuate(worker):
+        if worker.over and not worker.killed and self._evacuate(worker):
             worker.kill()
 
     def _cannot_read(self, job: Job, problem: OSError) -> None:
@@ -644,7 +650,7 @@ class Pool:
                 and not worker.queue
                 and not worker.shared
                 and worker.lane.connection.fileno() >= 0
-                and self._publishing.evacuate(worker)
+                and self._evacuate(worker)
             ):
                 for connection in worker.connections:
                     self._unwatch(connection)

@@ -53,6 +53,7 @@ from onceflow.backends.ray.messages import (
     Wanted,
 )
 from onceflow.backends.ray.starting import RayStarter
+from onceflow.backends.ray.store import Store
 from onceflow.backends.ray.worker import RayWorker
 from onceflow.data.objects import HeldRef, Object
 from onceflow.data.places import Live
@@ -94,6 +95,11 @@ class Agent:
         self._next = 1
         self._questions: dict[int, Callable[[bytes | None], None]] = {}
         self._asked = 0
+        self._store = Store(keeper)
+        self._made_by: dict[int, list[int]] = {}
+        """Process id of a worker → the numbers of values that Ray lets go with it."""
+        self._relieving: set[int] = set()
+        """Workers whose values are being copied."""
         self._told: set[int] = set()
         """Jobs of which is known that they have begun."""
         self._crowd = -1
@@ -117,6 +123,7 @@ class Agent:
             log_level=self._settings.log_level,
             asked_for_host=lambda wish, _: self._say(Made(wish.token, wish.name, wish.idle)),
             open_server=self._open_starter,
+            relieve=self._relieve,
         )
         threading.Thread(target=self._run, name="onceflow agent", daemon=True).start()
 
@@ -246,6 +253,19 @@ class Agent:
         if worker is not None:  # else the engine has asked for it
             ray.kill(worker)
 
+    def _relieve(self, worker: int) -> bool:
+        """Whether nothing of value goes with a worker. If something does, it is copied first."""
+        numbers = self._made_by.pop(worker, None)
+        if numbers:
+            self._relieving.add(worker)
+
+            def relieve() -> None:
+                self._store.take_over(numbers)
+                self._inbox.post(lambda: self._relieving.discard(worker))
+
+            threading.Thread(target=relieve, name="onceflow relief", daemon=True).start()
+        return worker not in self._relieving
+
     def _open_starter(self) -> RayStarter:
         wish = Spawn(self._settings.capture, self._settings.log_level, True)
         self._starter = RayStarter(self._ask_for_worker, self._dismiss, wish)
@@ -270,7 +290,13 @@ class Agent:
         match report:
             case Finished():
                 self._told.discard(report.token)
-                self._say(_wire_finished(report))
+                said = _wire_finished(report)
+                lives = [
+                    part.number for part in (*said.parts, *[ref.content for ref in said.refs]) if isinstance(part, Live)
+                ]
+                if lives:
+                    self._made_by.setdefault(report.worker, []).extend(lives)
+                self._say(said)
             case Died(tokens):
                 self._told.difference_update(tokens)
                 self._say(Reported(died=report))

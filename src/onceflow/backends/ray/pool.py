@@ -26,9 +26,11 @@ from typing import Any
 
 import msgspec
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from onceflow.backends.local.actors import wire
 from onceflow.backends.local.leash import AWAY, Leash
+from onceflow.backends.local.lines import Line
 from onceflow.backends.local.messages import Job, RefIn
 from onceflow.backends.local.pool import Ask, define_here
 from onceflow.backends.local.publishing import Then
@@ -92,6 +94,12 @@ IDLE = 5.0
 LOOK = 0.5
 """Seconds between two looks at who is idle."""
 
+SPREAD = "spread"
+"""A placement: wherever little runs."""
+
+GPU = "gpu"
+"""A resource that Ray counts apart from others."""
+
 CARRIERS = 4
 """Threads that move large values between Ray and this process."""
 
@@ -99,10 +107,10 @@ CARRIERS = 4
 class _Single:
     """A job that gets a worker of its own."""
 
-    def __init__(self, job: Job, worker: Any) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
-        self.worker = worker
-        """The Ray actor."""
+        self.worker: Any = None
+        """The Ray actor, if it has been asked for."""
         self.station: Station | None = None
         """Where that is, once Ray has found room for it."""
 
@@ -147,8 +155,8 @@ class RayPool:
         self._shipped: dict[str, Shipped] = {}
         self._sources = Sources()
         self._estimates = Estimates()
-        self._queue: dict[int, Job] = {}
-        """Token → job that no station has, in their order."""
+        self._queue = Line()
+        """Jobs that no station has."""
         self._followers: dict[int, list[Job]] = {}
         """Token of a queued job → those that follow it."""
         self._held: dict[int, Job] = {}
@@ -218,7 +226,7 @@ class RayPool:
             self._carry(lambda store: self._fetch(store, object))
 
     def follow(self, token: int, jobs: list[Job]) -> bool:
-        if token not in self._queue or token in self._followers:
+        if self._queue.find(token) is None or token in self._followers:
             return False
         self._followers[token] = jobs
         return True
@@ -243,7 +251,7 @@ class RayPool:
         return list(self._began)
 
     def is_queued(self, token: int) -> bool:
-        return token in self._queue or token in self._held
+        return self._queue.find(token) is not None or token in self._held
 
     def lacks_room(self, token: int) -> bool:
         single = self._singles.get(token)
@@ -255,10 +263,11 @@ class RayPool:
         if station is not None:
             station.say(Stop(token, now))
         elif single is not None:
-            ray.kill(single.worker)
+            if single.worker is not None:
+                ray.kill(single.worker)
             del self._singles[token]
             self._due.append(Ended(token, started=False))
-        elif self._queue.pop(token, None) is not None or self._held.pop(token, None) is not None:
+        elif self._queue.remove(token) or self._held.pop(token, None) is not None:
             self._due.append(Ended(token, started=False))
             self._due += [Ended(job.token, started=False) for job in self._followers.pop(token, ())]
 
@@ -301,10 +310,12 @@ class RayPool:
     # -- who gets what -------------------------------------------------------------------------------------------------
 
     def _enqueue(self, job: Job) -> None:
-        if job.needy:
-            self._ask_for_worker(job)
+        if job.needy or job.resources or job.placement:
+            single = self._singles[job.token] = _Single(job)
+            if self._stations:  # else there is no cluster yet
+                self._ask_for_worker(single)
         else:
-            self._queue[job.token] = job
+            self._queue.add(job)
 
     def _fill(self) -> None:
         stations = list(self._stations.values())
@@ -312,7 +323,7 @@ class RayPool:
             return
         loads = {station.node: [len(station.jobs), station.seconds] for station in stations}
         given: dict[str, list[Job]] = {}
-        for job in self._queue.values():
+        for job in self._queue:
             expected = self._estimates.expected(job.function)
             able = [station for station in stations if _admits(station, loads[station.node], expected)]
             if not able:
@@ -333,7 +344,7 @@ class RayPool:
         followers = [(job, self._followers.pop(job.token)) for job in jobs if job.token in self._followers]
         station.give(jobs, self._shipped, sys.path)
         for job in jobs:
-            del self._queue[job.token]
+            self._queue.take(job)
             self._note_given(station, job)
         for job, behind in followers:
             station.learn(behind, self._shipped)
@@ -371,27 +382,35 @@ class RayPool:
 
     # -- workers for one job -------------------------------------------------------------------------------------------
 
-    def _ask_for_worker(self, job: Job) -> None:
+    def _ask_for_worker(self, single: _Single) -> None:
+        job = single.job
         options: dict[str, Any] = {"num_cpus": 1 if job.cpus is None else job.cpus}
         if job.memory:
             options["memory"] = job.memory
+        options["num_gpus"] = job.resources.get(GPU, 0)
+        options["resources"] = {name: amount for name, amount in job.resources.items() if name != GPU}
+        if job.placement == SPREAD:
+            options["scheduling_strategy"] = "SPREAD"
+        elif job.placement:
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(job.placement, soft=False)
         worker: Any = ray.remote(RayWorker).options(**options).remote()
-        single = self._singles[job.token] = _Single(job, worker)
+        single.worker = worker
         worker.place.remote().future().add_done_callback(
-            lambda future: self._inbox.post(lambda: self._found_room(single, future))
+            lambda future: self._inbox.post(lambda: self._found_room(single, worker, future))
         )
 
-    def _found_room(self, single: _Single, future: Any) -> None:
+    def _found_room(self, single: _Single, worker: Any, future: Any) -> None:
         job = single.job
-        if self._singles.get(job.token) is not single:
+        if self._singles.get(job.token) is not single or single.worker is not worker:
             return
         station = None if future.exception() is not None else self._stations.get(future.result())
         if station is None:  # its node is not there any more, or not yet
-            del self._singles[job.token]
-            self._ask_for_worker(job)
+            single.worker = None
+            if self._stations:
+                self._ask_for_worker(single)
             return
         single.station = station
-        alone = msgspec.structs.replace(job, cpus=None, memory=0)
+        alone = msgspec.structs.replace(job, cpus=None, memory=0)  # Ray counts it
         name = f"single-{job.token}"
         station.give([], self._shipped, sys.path)
         station.learn([job], self._shipped)
@@ -538,6 +557,9 @@ class RayPool:
 
     def _joined(self, station: Station) -> None:
         self._stations[station.node] = station
+        for single in self._singles.values():
+            if single.worker is None:
+                self._ask_for_worker(single)
 
     def _failed(self, problem: BaseException) -> None:
         self._failure = problem if isinstance(problem, WorkersUnavailable) else WorkersUnavailable(str(problem))

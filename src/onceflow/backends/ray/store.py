@@ -9,6 +9,7 @@ copy, and from disk if memory was wanted.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import pickle
@@ -43,6 +44,11 @@ class Keeper:
 
     def hold(self, number: int, references: list[Any]) -> None:
         self._references[number] = references[0]
+
+    def replace(self, number: int, references: list[Any]) -> None:
+        """Another copy takes the place of one that is about to go."""
+        if number in self._references:
+            self._references[number] = references[0]
 
     def find(self, numbers: list[int]) -> list[Any]:
         """None for what is not held."""
@@ -110,6 +116,14 @@ class Store:
         """What `put` was given. Raises `Missing`."""
         first, *buffers = self._get(live)
         return _packed(first, buffers) if buffers else Packed([memoryview(first)], ())  # type: ignore[list-item]
+
+    def take_over(self, numbers: list[int]) -> None:
+        """Copies of these take their places, which belong to this process: Ray lets a value go with its maker."""
+        for number, reference in zip(numbers, ray.get(self._keeper.find.remote(numbers)), strict=True):
+            if reference is not None:
+                with contextlib.suppress(*LOST):
+                    copy = ray.put([pickle.PickleBuffer(memoryview(piece)) for piece in ray.get(reference)])
+                    ray.get(self._keeper.replace.remote(number, [copy]))
 
     def drop(self, numbers: list[int]) -> None:
         """Nobody needs these any more."""

@@ -49,7 +49,15 @@ from onceflow.engine.driving.loop import Loop
 from onceflow.engine.logs import recording
 from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
-from onceflow.errors import OnceflowError, StorageError, TaskTimedOut, UnpicklableArgument, UnpicklableTask, WorkerDied
+from onceflow.errors import (
+    InvalidOption,
+    OnceflowError,
+    StorageError,
+    TaskTimedOut,
+    UnpicklableArgument,
+    UnpicklableTask,
+    WorkerDied,
+)
 from onceflow.values import failures, functions, variables
 from onceflow.values.actors import ActorOptions, options_in
 from onceflow.values.answers import THE_TASK
@@ -191,6 +199,7 @@ class Workers:
         }
         self._pool: AnyPool
         self._actors: AnyInstances
+        self._is_cluster = cluster is not None
         if cluster is None:
             pool = self._pool = Pool(
                 folder, size, asked_for_host=lambda wish, listener: instances.make(wish, listener), **told
@@ -222,7 +231,7 @@ class Workers:
         except Exception as error:
             problem: OnceflowError = UnpicklableArgument(work.node, "list", f"{type(error).__name__}: {error}")
             problem.__cause__ = error
-            if isinstance(error, UnpicklableTask):
+            if isinstance(error, UnpicklableTask | InvalidOption):
                 problem = error
             raised = Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0)
             self._loop.post(lambda: self._reported(raised))
@@ -425,6 +434,9 @@ class Workers:
         self._foresight.close()
 
     def _job(self, token: int, driver: Driver, work: Work) -> Job:
+        resources = work.call.settings.resources
+        if resources and not self._is_cluster:
+            raise InvalidOption(work.task, f"this host does not count {resources[0][0]!r}; a Ray cluster does")
         inputs = [part if isinstance(part, bytes) else self._place(token, part) for part in _values(work)]
         buffers = self._find_buffers(driver, work.call.template) if work.call.template.buffers else ()
         guard = "" if work.guard is None else self._ship_guard(driver, work)
@@ -691,6 +703,8 @@ def make_job(
         spans=list(work.spans),
         keep=work.keep,
     )
+    if not work.undo and (settings.resources or settings.placement):
+        job.resources, job.placement = dict(settings.resources), settings.placement
     if driver.finished_attempts < YOUNG:
         job.young = True
     if guard:
@@ -759,4 +773,5 @@ def _needs(work: Work) -> str:
     settings = work.call.settings
     cpus = [] if settings.cpus is None else [f"{settings.cpus:g} cpus"]
     memory = [f"{settings.memory / 1e6:.0f} MB of memory"] if settings.memory else []
-    return " and ".join([*cpus, *memory])
+    resources = [f"{amount:g} {name}" for name, amount in settings.resources]
+    return " and ".join([*cpus, *memory, *resources])

@@ -1,0 +1,175 @@
+"""A program with a cluster of several nodes, all on this host and on the loopback address, of which it kills some.
+
+    python -m tests.backends.ray.nodes <folder>
+
+Prints what came out, a line of JSON for each thing that was tried. It is a program by itself, because a process has one
+connection to Ray.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ |= {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # A node that is dead is to be noticed soon.
+    "RAY_health_check_initial_delay_ms": "500",
+    "RAY_health_check_period_ms": "300",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+}
+
+import ray
+from ray.cluster_utils import Cluster
+
+from onceflow import Engine
+from tests.backends.ray import places, sockets
+from tests.engine.common import Door, traces, until
+
+STORE = 100 * 1024 * 1024
+
+LEASE = 2.0
+
+
+def tell(**what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+class Nodes:
+    """A head with what is `here`, and a node with what is `there`, which can be killed and replaced."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 1, "resources": {"here": 1}, "object_store_memory": STORE, **_QUIET},
+        )
+        self.there: Any = None
+        self.add()
+
+    def add(self) -> None:
+        self.there = self.cluster.add_node(
+            num_cpus=1, resources={"there": 1}, object_store_memory=STORE, node_ip_address="127.0.0.1"
+        )
+
+    def kill(self) -> None:
+        """As if somebody had pulled the plug."""
+        self.cluster.remove_node(self.there, allow_graceful=False)
+
+    def pids(self) -> list[int]:
+        nodes = [self.cluster.head_node, self.there]
+        return [process.process.pid for node in nodes for all in node.all_processes.values() for process in all]
+
+
+_QUIET = {"include_dashboard": False, "node_ip_address": "127.0.0.1"}
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Door]:
+    door = Door(path)
+    yield door
+    door.close()
+
+
+def lose_an_output(engine: Engine, nodes: Nodes, folder: Path) -> None:
+    """The node with an output that is not saved is killed before somebody reads it."""
+    ledger = str(folder / "outputs")
+    with opened(folder / "outputs.door") as door:
+        drawn = places.draw.bind(ledger)
+        handle = engine.run_async(places.pick.bind(drawn, places.wait_here.bind(door.path)))
+        door.wait()
+        until(lambda: {task.id: task.state for task in engine.list_tasks(handle.id)}["draw"] == "done")
+        nodes.kill()
+        nodes.add()
+        door.open()
+        tell(tried="output", result=handle.result(), drawn=traces(ledger))
+
+
+def lose_a_running_task(engine: Engine, nodes: Nodes, folder: Path) -> None:
+    """The node is killed where something irrevocable runs: it is repeated, with the same key."""
+    ledger = str(folder / "tasks")
+    with opened(folder / "tasks.door") as door:
+        handle = engine.run_async(places.charge.bind(ledger, door.path))
+        process = door.wait()
+        nodes.kill()
+        still = Path(f"/proc/{process}").exists()
+        nodes.add()
+        door.wait()
+        ended = not Path(f"/proc/{process}").exists() or not still
+        door.open()
+        handle.result()
+        tell(tried="task", ended=ended, keys=traces(ledger))
+
+
+def lose_an_actor(engine: Engine, nodes: Nodes, folder: Path) -> None:
+    """The node is killed where a saved actor lives: it is restored elsewhere."""
+    ledger = str(folder / "actors")
+    with opened(folder / "actors.door") as door:
+        till = places.pay.bind(places.open_till.bind(ledger), 5)
+        handle = engine.run_async(places.look_into.bind(till, places.wait_here.bind(door.path)))
+        door.wait()
+        until(lambda: {task.id: task.state for task in engine.list_tasks(handle.id)}["pay"] == "done")
+        nodes.kill()
+        nodes.add()
+        door.open()
+        tell(tried="actor", cents=handle.result(), opened=traces(ledger))
+
+
+def lose_the_engine(nodes: Nodes, folder: Path) -> None:
+    """Another process drives a run, and is killed. Nothing of it runs any more when the next engine goes on."""
+    ledger = str(folder / "engines")
+    with opened(folder / "engines.door") as door:
+        other = subprocess.Popen(
+            [sys.executable, "-m", "tests.backends.ray.nodes", str(folder), nodes.cluster.address, ledger, door.path],
+            stdout=subprocess.PIPE,
+        )
+        process = door.wait()
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait()
+        with Engine(folder / "home", backend=nodes.cluster.address, lease=LEASE) as engine:
+            handle = engine.resume_async("charge")
+            door.wait()
+            ended = not _runs(process)
+            door.open(2)
+            handle.result()
+        tell(tried="engine", ended=ended, keys=traces(ledger))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def drive(folder: Path, address: str, ledger: str, door: str) -> None:
+    with Engine(folder / "home", backend=address, lease=LEASE) as engine:
+        engine.run(places.charge.bind(ledger, door), name="charge")
+
+
+def main(folder: Path) -> None:
+    nodes = Nodes()
+    ray.init(nodes.cluster.address, log_to_driver=False, logging_level=50)
+    with Engine(folder / "home", backend=nodes.cluster.address, lease=LEASE) as engine:
+        lose_an_output(engine, nodes, folder)
+        lose_a_running_task(engine, nodes, folder)
+        lose_an_actor(engine, nodes, folder)
+        tell(tried="network", elsewhere=sockets.elsewhere([os.getpid(), *nodes.pids()]))
+    lose_the_engine(nodes, folder)
+    ray.shutdown()
+    nodes.cluster.shutdown()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        drive(Path(sys.argv[1]), *sys.argv[2:])
+    else:
+        main(Path(sys.argv[1]))
