@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from onceflow.core.state import OnFailure
 from onceflow.engine import settings
@@ -39,6 +39,19 @@ _engine: Engine | None = None
 _in_use: Engine | None = None
 """The one of `use`, which goes before it."""
 _configured: dict[str, Any] = {}
+_elsewhere: dict[tuple[tuple[str, object], ...], Engine] = {}
+"""Engines for runs that were to be driven elsewhere than was configured."""
+
+
+class Where(TypedDict, total=False):
+    """Where a run is driven and written down, if that is not as configured."""
+
+    backend: str
+    """As the setting of this name."""
+    store: str
+    """As the setting `journal`."""
+    blobs: str
+    """As the setting of this name."""
 
 
 def configure(
@@ -90,8 +103,8 @@ def configure(
     }
     settings.check(**given)
     with _lock:
-        if _engine is not None and _engine.active:
-            raise RunActive(_engine.active[0], "configure() must wait until it has ended")
+        if active := [run for engine in _open() for run in engine.active]:
+            raise RunActive(active[0], "configure() must wait until it has ended")
         _close()
         _configured = {name: value for name, value in given.items() if value is not None}
 
@@ -120,17 +133,28 @@ def default_engine() -> Engine:
         return _in_use
     with _lock:
         if _engine is not None and _engine.broken:
-            _close()
+            _engine.close()
+            _engine = None
         if _engine is None:
             _engine = Engine(**_configured)
             atexit.register(_close_at_exit)
         return _engine
 
 
-def _engine_for_runs() -> Engine:
+def _engine_for_runs(where: Where | None = None) -> Engine:
     """Refused in a task before an engine is opened there, in vain."""
     refuse_inside_task()
-    return default_engine()
+    if not where or _in_use is not None:
+        return default_engine()
+    key = tuple(sorted(where.items()))
+    with _lock:
+        engine = _elsewhere.get(key)
+        if engine is None or engine.broken:
+            given = {"journal" if name == "store" else name: value for name, value in key}
+            engine = _elsewhere[key] = Engine(**_configured | given)
+            atexit.unregister(_close_at_exit)
+            atexit.register(_close_at_exit)
+        return engine
 
 
 def run(
@@ -140,6 +164,7 @@ def run(
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    **where: Unpack[Where],
 ) -> R:
     """Runs the graph that leads to this node, exactly once, and returns its result.
 
@@ -152,12 +177,14 @@ def run(
     engine drives it counts as well, until somebody resumes it.
     `metadata` is for people: a dictionary of what JSON has a form for, by which runs can be found (`list_runs`). It is
     no part of what makes two runs the same, and the first one under a name decides.
+    `backend`, `store` (a journal) and `blobs` say where it is driven and written down, if that is not as configured:
+    `run(node, backend="ray", store="postgresql://…", blobs="s3://…")`.
 
     Raises `TaskFailed`, with the task's own exception as its cause, or `UnsafeGraph` before anything has started.
 
         run(trip.bind("ann", "Rome"), name="trip-17")
     """
-    return _engine_for_runs().run(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
+    return _engine_for_runs(where).run(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
 
 
 def run_async(
@@ -167,6 +194,7 @@ def run_async(
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    **where: Unpack[Where],
 ) -> RunHandle[R]:
     """Like `run`, but returns a handle as soon as the run is durable. It can be awaited, asked for its `result()`, and
     iterated over for its events.
@@ -174,7 +202,7 @@ def run_async(
         handle = run_async(trip.bind("ann", "Rome"))
         handle.result(timeout=60)
     """
-    return _engine_for_runs().run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
+    return _engine_for_runs(where).run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
 
 
 def submit(
@@ -184,6 +212,7 @@ def submit(
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    **where: Unpack[Where],
 ) -> RunHandle[R]:
     """Leaves a run to an engine that serves (`onceflow serve`, `Engine.serve`), on whatever host, and returns as soon
     as it is durable. It is *pending* until one takes it, however long that takes. The handle tells how it comes out.
@@ -193,7 +222,7 @@ def submit(
         handle = submit(trip.bind("ann", "Rome"), name="trip-17")
         print(handle.result())
     """
-    return _engine_for_runs().submit(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
+    return _engine_for_runs(where).submit(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
 
 
 def run_many(
@@ -204,6 +233,7 @@ def run_many(
     timeout: float | None = None,
     metadata: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None,
     return_exceptions: bool = False,
+    **where: Unpack[Where],
 ) -> list[R]:
     """Runs many graphs at once, each as a run of its own, and returns their results in order. `metadata` is one
     dictionary for all of them, or a list with one for each.
@@ -213,7 +243,7 @@ def run_many(
 
         run_many([trip.bind(user, "Rome") for user in users], names=[f"trip-{user}" for user in users])
     """
-    return _engine_for_runs().run_many(
+    return _engine_for_runs(where).run_many(
         nodes,
         names=names,
         on_failure=on_failure,
@@ -503,23 +533,29 @@ def delete(run: str) -> None:
 
 def _close() -> None:
     global _engine
-    if _engine is not None:
-        _engine.close()
-        _engine = None
-        atexit.unregister(_close_at_exit)
+    for engine in _open():
+        engine.close()
+    _engine = None
+    _elsewhere.clear()
+    atexit.unregister(_close_at_exit)
+
+
+def _open() -> list[Engine]:
+    return [*([] if _engine is None else [_engine]), *_elsewhere.values()]
 
 
 def _close_at_exit() -> None:
-    if _engine is not None:
-        for id in _engine.active:
+    for engine in _open():
+        for id in engine.active:
             logger.warning("run %s is interrupted, because the program ends; resume(%r) goes on", id, id)
-        _close()
+    _close()
 
 
 def _forget_after_fork() -> None:
     """The parent's engine is no use to a forked child, which opens one of its own when it needs one."""
     global _engine, _lock
     _engine = None
+    _elsewhere.clear()
     _lock = threading.Lock()
 
 

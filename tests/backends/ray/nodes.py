@@ -35,6 +35,8 @@ from onceflow import Engine
 from tests.backends.ray import places, sockets
 from tests.engine.common import Door, traces, until
 
+LOOPBACK = "127.0.0.1"
+
 STORE = 100 * 1024 * 1024
 
 LEASE = 2.0
@@ -50,14 +52,25 @@ class Nodes:
     def __init__(self) -> None:
         self.cluster = Cluster(
             initialize_head=True,
-            head_node_args={"num_cpus": 1, "resources": {"here": 1}, "object_store_memory": STORE, **_QUIET},
+            head_node_args={
+                "num_cpus": 1,
+                "memory": 100_000_000,  # too little for an actor
+                "resources": {"here": 1},
+                "object_store_memory": STORE,
+                "include_dashboard": False,
+                "node_ip_address": LOOPBACK,
+            },
         )
         self.there: Any = None
         self.add()
 
     def add(self) -> None:
         self.there = self.cluster.add_node(
-            num_cpus=1, resources={"there": 1}, object_store_memory=STORE, node_ip_address="127.0.0.1"
+            num_cpus=1,
+            memory=1_000_000_000,
+            resources={"there": 1},
+            object_store_memory=STORE,
+            node_ip_address=LOOPBACK,
         )
 
     def kill(self) -> None:
@@ -67,9 +80,6 @@ class Nodes:
     def pids(self) -> list[int]:
         nodes = [self.cluster.head_node, self.there]
         return [process.process.pid for node in nodes for all in node.all_processes.values() for process in all]
-
-
-_QUIET = {"include_dashboard": False, "node_ip_address": "127.0.0.1"}
 
 
 @contextmanager
@@ -110,7 +120,7 @@ def lose_a_running_task(engine: Engine, nodes: Nodes, folder: Path) -> None:
 
 
 def lose_an_actor(engine: Engine, nodes: Nodes, folder: Path) -> None:
-    """The node is killed where a saved actor lives: it is restored elsewhere."""
+    """The node is killed where a saved actor lives, the only one with room for it: it is restored on the next one."""
     ledger = str(folder / "actors")
     with opened(folder / "actors.door") as door:
         till = places.pay.bind(places.open_till.bind(ledger), 5)

@@ -46,7 +46,7 @@ def charge(ledger: str, door: str) -> str:
     return node()
 
 
-@actor
+@actor(memory="300MB")
 class Till:
     def __init__(self) -> None:
         self.cents = 0

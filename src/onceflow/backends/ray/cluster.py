@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 
-from onceflow.errors import WorkersUnavailable
+from onceflow.errors import MissingPackage, WorkersUnavailable
 
 LOCAL = "ray"
 """The backend that is the cluster that `RAY_ADDRESS` names, or one that is started here."""
@@ -32,14 +32,14 @@ _connected: str | None = None
 
 
 def connect(backend: str, cpus: int | None, store: int | None) -> None:
-    """Raises `WorkersUnavailable`. `cpus` and `store` are for a cluster that is started here."""
+    """Raises `MissingPackage`, `WorkersUnavailable`. `cpus` and `store` are for a cluster that is started here."""
     global _connected
     if backend == LOCAL and not os.environ.get(ADDRESS):
         os.environ.setdefault(ALONE, "0")
     try:
         import ray
-    except ImportError:
-        raise WorkersUnavailable("Ray is not installed here: pip install 'onceflow[ray]'") from None
+    except ImportError as error:
+        raise MissingPackage("ray", f"the backend {backend!r}", "ray") from error
     with _connecting:
         if ray.is_initialized():
             if _connected not in (None, backend):

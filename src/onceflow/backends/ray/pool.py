@@ -78,7 +78,7 @@ from onceflow.backends.ray.worker import RayWorker
 from onceflow.data.objects import HeldRef, Object
 from onceflow.data.places import Live, Missing, Place
 from onceflow.data.porter.starting import Start
-from onceflow.errors import InputNotSent, WorkersUnavailable
+from onceflow.errors import InputNotSent, OnceflowError, WorkersUnavailable
 from onceflow.values import culprits, failures
 from onceflow.values.functions import Shipped
 
@@ -170,7 +170,7 @@ class RayPool:
         """Is told that a job is about to make an actor."""
         self._publishing: dict[Object, list[Then]] = {}
         self._due: deque[Report] = deque()
-        self._failure: WorkersUnavailable | None = None
+        self._failure: OnceflowError | None = None
         self._server: Server | None = None
         """For the porter."""
         self._dispatched = self._deaths = 0
@@ -562,8 +562,11 @@ class RayPool:
                 self._ask_for_worker(single)
 
     def _failed(self, problem: BaseException) -> None:
-        self._failure = problem if isinstance(problem, WorkersUnavailable) else WorkersUnavailable(str(problem))
-        self._failure.__cause__ = problem
+        if isinstance(problem, OnceflowError):  # it says best what to do
+            self._failure = problem
+        else:
+            self._failure = WorkersUnavailable(str(problem))
+            self._failure.__cause__ = problem
 
     def _lengthen(self, seconds: float) -> None:
         """From the thread that beats."""

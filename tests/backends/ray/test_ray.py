@@ -1,0 +1,98 @@
+"""What is particular to Ray: how it is chosen, what it is asked for, and what it needs not be asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy
+import pytest
+
+import onceflow
+from onceflow import Engine, InvalidOption, TaskFailed, task
+from onceflow.testing.servers.s3 import S3Server
+from tests.backends.ray import sockets
+
+
+@task.pure
+def ones(count: int) -> numpy.ndarray:
+    return numpy.ones(count)
+
+
+@task
+def twice(values: numpy.ndarray) -> numpy.ndarray:
+    return values * 2
+
+
+@task(can_rollback=True)
+def is_view(values: numpy.ndarray) -> bool:
+    """Whether it is built upon memory that is not its own, and that others may read."""
+    return not values.flags.owndata and not values.flags.writeable
+
+
+@task(resources={"telescope": 1})
+def observe() -> str:
+    return "stars"
+
+
+@task(placement="spread")
+def anywhere() -> int:
+    return os.getppid()
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Iterator[None]:
+    onceflow.configure(home=tmp_path / "home", workers=1, lease=5)
+    yield
+    onceflow.configure()
+
+
+@pytest.mark.usefixtures("configured")
+def test_one_program_runs_on_any_backend_with_any_journal_and_any_store(
+    ray_cluster: str, postgres_url: str, s3: S3Server
+) -> None:
+    graph = twice.bind(ones.bind(100_000))
+    here = onceflow.run(graph, backend="local")
+    there = onceflow.run(graph, backend=ray_cluster, store=postgres_url, blobs=s3.create_bucket())
+    assert here.sum() == there.sum() == 200_000
+
+
+def test_an_array_is_read_where_ray_has_it(ray_cluster: str, tmp_path: Path) -> None:
+    with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
+        assert engine.run(is_view.bind(ones.bind(100_000)))
+
+
+def test_a_task_says_where_it_wants_to_be(ray_cluster: str, tmp_path: Path) -> None:
+    with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
+        assert engine.run(anywhere.bind())
+
+
+def test_this_host_has_no_resources_but_cores_and_memory(tmp_path: Path) -> None:
+    with Engine(tmp_path, workers=1) as engine, pytest.raises(TaskFailed, match="telescope"):
+        engine.run(observe.bind())
+
+
+@pytest.mark.parametrize("backend", ["slurm", "ray:", "host:port"])
+def test_other_backends_are_refused(backend: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="backend"):
+        Engine(tmp_path, backend=backend)
+
+
+def test_a_cluster_that_is_started_here_is_on_the_loopback_address_alone(ray_cluster: str, tmp_path: Path) -> None:
+    with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
+        engine.run(is_view.bind(ones.bind(100_000)))
+        assert sockets.elsewhere([os.getpid()]) == []
+
+
+def test_nothing_of_ray_is_imported_unless_it_is_used(tmp_path: Path) -> None:
+    program = "\n".join(
+        [
+            "import sys, onceflow, tests.engine.common as common",
+            f"print(onceflow.Engine({str(tmp_path)!r}, workers=1).run(common.add.bind(1, 2)))",
+            "sys.exit('ray' in sys.modules)",
+        ]
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
