@@ -31,15 +31,23 @@ _connected: str | None = None
 """The address that this process has been connected to here."""
 
 
-def connect(backend: str, cpus: int | None, store: int | None) -> None:
-    """Raises `MissingPackage`, `WorkersUnavailable`. `cpus` and `store` are for a cluster that is started here."""
-    global _connected
+def prepare(backend: str) -> None:
+    """Imports Ray, which from then on ends its connection when the program ends: whatever is to be closed before that
+    has to be registered later. Raises `MissingPackage`."""
     if backend == LOCAL and not os.environ.get(ADDRESS):
         os.environ.setdefault(ALONE, "0")
     try:
-        import ray
+        import ray  # noqa: F401
     except ImportError as error:
         raise MissingPackage("ray", f"the backend {backend!r}", "ray") from error
+
+
+def connect(backend: str, cpus: int | None, store: int | None) -> None:
+    """Raises `MissingPackage`, `WorkersUnavailable`. `cpus` and `store` are for a cluster that is started here."""
+    global _connected
+    prepare(backend)
+    import ray
+
     with _connecting:
         if ray.is_initialized():
             if _connected not in (None, backend):

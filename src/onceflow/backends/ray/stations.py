@@ -152,6 +152,8 @@ class Stations:
         """Returns when nothing runs any more, or Ray has been told to end it."""
         self._closing.set()
         self._thread.join()
+        if not ray.is_initialized():  # everything has ended with the connection
+            return
         stations = list(self._all.values())
         calls = [station.agent.close.remote() for station in stations]
         if calls:

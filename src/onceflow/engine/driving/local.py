@@ -84,6 +84,10 @@ class LocalHub(Hub):
         self._processes: Workers | None = None
         self._keeping: Keeping | None = None
         self._leash: Leash | None = None
+        if settings.backend != "local":
+            from onceflow.backends.ray import cluster  # nobody else needs Ray
+
+            cluster.prepare(settings.backend)
         super().__init__(home)
         if home.attendance is not None:
             home.attendance.lost = lambda: self._threaded.post(self._lose_lease)
