@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -24,6 +25,9 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("onceflow"), derandomize=False, max_examples=2_000)
 settings.load_profile("onceflow")
+
+# Ray looks at it when it is imported: nothing of a cluster is reached elsewhere than on the loopback address.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 # A shell without job control lets what it starts with `&` ignore Ctrl-C, and so would whatever tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -15,7 +15,7 @@ import ray.exceptions
 from onceflow.backends.local.actors.lines import AsksForHosts
 from onceflow.backends.local.messages import ActorIn
 from onceflow.backends.ray.store import Store, apart, stored
-from onceflow.data.places import Live
+from onceflow.data.places import Live, Missing
 from onceflow.errors import ActorLost, ActorNotReturned, InvalidRef, UnfinishedCalls
 from onceflow.values import context, failures, packing
 from onceflow.values.actors import ActorRef, ActorStatistics, Kind, belongs_elsewhere, cannot_pass_on, options_of
@@ -51,7 +51,8 @@ class Pending:
         finally:
             self._line.forget(self)
         if isinstance(answer, bytes):
-            raise failures.load(answer)
+            raised = failures.load(answer)
+            raise self._line.gone(raised) if isinstance(raised, Missing) else raised
         return answer
 
     def result(self) -> Any:
@@ -147,7 +148,7 @@ class RayLine:
             if pending in self._under_way:
                 self._under_way.remove(pending)
 
-    def gone(self, error: Exception | None) -> ActorLost:
+    def gone(self, error: BaseException | None) -> ActorLost:
         self.lost = True
         context.note_lost(self._token, self._place)
         return ActorLost(

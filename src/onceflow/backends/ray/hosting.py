@@ -19,7 +19,7 @@ from typing import Any
 import ray
 
 from onceflow.backends.ray.store import Store, apart, joined, stored
-from onceflow.data.places import Live
+from onceflow.data.places import Live, Missing
 from onceflow.errors import InvalidRef
 from onceflow.values import actors, context, failures, packing, sealing
 from onceflow.values.actors import ActorStatistics, Kind
@@ -64,12 +64,16 @@ class Host:
         return self._begin(make)
 
     @ray.method(concurrency_group="begin")
-    def restore(self, snapshot: bytes | Live) -> Kind | Failure:
-        def restore() -> Any:
-            content = snapshot if isinstance(snapshot, bytes) else self._store.read(snapshot).joined()
-            return actors.restore(content)
+    def restore(self, snapshot: bytes | Live) -> Kind | Failure | None:
+        """None if the snapshot is no more."""
 
-        return self._begin(restore)
+        try:
+            content = snapshot if isinstance(snapshot, bytes) else self._store.read(snapshot).joined()
+        except Missing as missing:
+            self._failure = self._told(missing)
+            self._there.set()
+            return None
+        return self._begin(lambda: actors.restore(content))
 
     def _begin(self, begin: Any) -> Kind | Failure:
         context.running.set(None)  # what the actor does is not part of an attempt

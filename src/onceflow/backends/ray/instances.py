@@ -12,7 +12,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onceflow.driver.actors import Instance, Version
 from onceflow.values.actors import IDLE, ActorOptions
@@ -78,12 +78,19 @@ class RayInstances:
         return instance
 
     def _restore(self, name: str, snapshot: bytes | Place | Live, options: ActorOptions, held: object) -> None:
-        def restore(store: Store, content: bytes | Live) -> None:
+        def restore(store: Store, content: bytes | Live, held: object) -> None:
             agent = self._pool.any_agent()
             environment = dict(self._pool.environment)
             actor = store.raise_actor(name, options.cpus, options.memory, agent, list(sys.path), environment)
-            actor.restore.remote(content)
             self._pool.post(lambda: self._watch(name))
+
+            def restored(future: Any, held: object = held) -> None:
+                """What it is restored from has been held until now."""
+                if future.exception() is None and future.result() is None and not isinstance(content, bytes):
+                    self._pool.post(lambda: self._pool.miss([content.number]))
+                    self._pool.post(lambda: self._ended(name))
+
+            actor.restore.remote(content).future().add_done_callback(restored)
 
         self._pool.bring(snapshot, held, restore)
 

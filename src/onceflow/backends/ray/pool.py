@@ -516,8 +516,11 @@ class RayPool:
         """One that can ask this process what its `__main__` has. From any thread."""
         return self._cluster.any_agent()
 
-    def bring(self, content: bytes | Place | Live, held: object, then: Callable[[Store, bytes | Live], None]) -> None:
-        """Has `then` called in another thread, when the content is in Ray's store. `held` is held until then."""
+    def bring(
+        self, content: bytes | Place | Live, held: object, then: Callable[[Store, bytes | Live, object], None]
+    ) -> None:
+        """Has `then` called in another thread, when the content is in Ray's store, with it and with what has to be held
+        for that."""
         object = self._object_at(content) if isinstance(content, Place) else held
 
         def bring(store: Store) -> None:
@@ -526,11 +529,11 @@ class RayPool:
                 if object.live is None:
                     live = store.put_bytes(object.map())
                     self._inbox.post(lambda: self.shelf.lend(object, live))
-                    then(store, live)
+                    then(store, live, object)
                 else:
-                    then(store, object.live)
+                    then(store, object.live, object)
             else:
-                then(store, content)
+                then(store, content, object)
 
         self._carry(bring)
 
@@ -611,7 +614,7 @@ class RayPool:
                 case Began(jobs):
                     self._began.update({token: started for token, started in jobs if token in self._holders})
                 case Gone(numbers):
-                    self._find_missing(numbers)
+                    self.miss(numbers)
                 case Read(number, token, name):
                     self._variable(token, name, lambda value, number=number: station.say(Told(number, value)))  # type: ignore[misc]
                 case Wanted(number, name):
@@ -624,7 +627,7 @@ class RayPool:
                 case Crowd(workers):
                     station.workers = workers
 
-    def _find_missing(self, numbers: list[int]) -> None:
+    def miss(self, numbers: list[int]) -> None:
         """What Ray has lost. Of what was published there is still what is here."""
         found = [object for number in numbers if (object := self.shelf.known.get(number)) is not None]
         for object in found:
