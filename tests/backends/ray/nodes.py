@@ -39,7 +39,7 @@ LOOPBACK = "127.0.0.1"
 
 STORE = 100 * 1024 * 1024
 
-LEASE = 2.0
+LEASE = 4.0
 
 
 def tell(**what: Any) -> None:

@@ -105,7 +105,7 @@ class Agent:
         self._crowd = -1
         self._until: float | None = None
         """When everything stops, by this host's clock."""
-        self._over = False
+        self._over = self._deserted = False
         self._ended = threading.Event()
         self._starter: RayStarter | None = None
         self._pool = Pool(
@@ -180,6 +180,8 @@ class Agent:
             traceback.print_exc()
             os._exit(70)  # its workers notice
         self._pool.close()
+        if self._deserted:
+            os._exit(0)  # should the engine come back, it is told that nothing is left here
         self._handles.clear()
         self._ended.set()
 
@@ -205,7 +207,7 @@ class Agent:
             left = self._until - time.monotonic()
             if left <= 0:
                 log.warning("nothing was heard from the engine for too long: everything stops")
-                self._over = True
+                self._over = self._deserted = True
                 return 0
             timeout = left if timeout is None else min(timeout, left)
         if any(token not in self._told for token in running):
