@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         cancel,
         configure,
         delete,
+        deploy_check,
         estimate,
         find,
         get_output,
@@ -139,6 +140,7 @@ if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
     from onceflow.engine.handles import Event, RunHandle
     from onceflow.engine.logs.lines import LogLine
+    from onceflow.engine.looking.deploying import FiberOutlook
     from onceflow.engine.looking.describing import TaskInfo
     from onceflow.engine.looking.engines import EngineInfo
     from onceflow.engine.looking.fibers import FiberFrame, FiberInfo
@@ -191,6 +193,7 @@ __all__ = [
     "Fiber",
     "FiberFrame",
     "FiberInfo",
+    "FiberOutlook",
     "FrameInfo",
     "FunctionNotLoaded",
     "Graph",
@@ -282,6 +285,7 @@ __all__ = [
     "current",
     "delete",
     "delete_schedule",
+    "deploy_check",
     "estimate",
     "fiber",
     "find",
@@ -380,6 +384,7 @@ _IN_ENGINE = {
     "Event": "handles",
     "FiberFrame": "looking.fibers",
     "FiberInfo": "looking.fibers",
+    "FiberOutlook": "looking.deploying",
     "LogLine": "logs.lines",
     "Obstacle": "looking.why",
     "Progress": "driving.insight",
@@ -396,6 +401,7 @@ _IN_ENGINE = {
     "configure": "default",
     "delete": "default",
     "delete_schedule": "schedules.api",
+    "deploy_check": "default",
     "estimate": "default",
     "find": "default",
     "get_output": "default",

@@ -378,6 +378,19 @@ def present_versions(stored: bytes) -> dict[str, str | None]:
     return {node.id: homes[definition.tasks[node.task].home] for node in definition.nodes}
 
 
+def missing_tasks(stored: bytes, concerned: Callable[[str], bool]) -> list[TaskNotFound]:
+    """Tasks in these bytes that are not there any more, of modules that are concerned; these are imported."""
+    definition = _open(stored)
+    missing: list[TaskNotFound] = []
+    for home in definition.homes:
+        if concerned(home.module):
+            try:
+                _find(home, definition)
+            except TaskNotFound as error:
+                missing.append(error)
+    return missing
+
+
 def _present_version(home: _Home, definition: _Definition) -> str | None:
     try:
         return versions.code_version(_find(home, definition).function)

@@ -4,7 +4,8 @@
 1    the run failed, was cancelled or undone, or is paused
 2    wrong usage or input
 3    no such run or schedule, or several that could be meant
-4    refused: still going on, not to be resumed, name taken, unsafe graph, nothing to hand out, not confirmed
+4    refused: still going on, not to be resumed, name taken, unsafe graph, lost fibers, nothing to hand out, not
+     confirmed
 5    trouble with the storage or the environment
 130  interrupted from the keyboard
 """

@@ -27,6 +27,7 @@ VERBS = {
     "ls": ("looking", "List runs, newest first."),
     "show": ("looking", "Show a run, its tasks, and what waits for what."),
     "why": ("looking", "Say what a run, or a task of it, waits for."),
+    "deploy-check": ("deploying", "Say which parked fibers the code on disk can resume."),
     "output": ("looking", "Print the saved output of a run or a task."),
     "stats": ("stats", "Count runs and bytes, and tell how long tasks took."),
     "logs": ("logs", "Print what tasks printed and logged, and what engines did."),

@@ -87,7 +87,7 @@ def find(target: str) -> Target:
     place, colon, path = target.rpartition(":")
     if not (colon and place and path):
         raise Wrong(f"{target!r} is not MODULE:WORKFLOW, as in shop.trips:trip or shop/trips.py:trip")
-    module = _load(place)
+    module = load(place)
     found: Any = module
     for step in path.split("."):
         found = getattr(found, step, None)
@@ -106,7 +106,8 @@ def look_in_current_folder() -> None:
         sys.path.insert(0, folder)
 
 
-def _load(place: str) -> ModuleType:
+def load(place: str) -> ModuleType:
+    """The module of this name, or of this file."""
     look_in_current_folder()
     file = Path(place).absolute() if place.endswith(".py") or os.sep in place else None
     name = place if file is None else _name_of(file)

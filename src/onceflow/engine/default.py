@@ -16,6 +16,7 @@ from onceflow.engine.cancelling import GRACE
 from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.logs.lines import Level, LogLine, LogStream
+from onceflow.engine.looking.deploying import FiberOutlook
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.engines import EngineInfo
 from onceflow.engine.looking.fibers import FiberInfo
@@ -487,6 +488,17 @@ def list_fibers(run: str) -> list[FiberInfo]:
             print(fiber.function, fiber.waits_for, fiber.frames[-1].line)
     """
     return default_engine().list_fibers(run)
+
+
+def deploy_check(module: str) -> list[FiberOutlook]:
+    """What would become of the fibers of runs that have not ended if they went on in the code of this module, and of
+    those inside it, as this process has imported it or imports it now: for each that has to do with it, whether its
+    code is the same, it is pinned, it moves, or is lost, and why. Nothing is changed, and apart from the import none of
+    the user's code is called.
+
+        lost = [fiber for fiber in deploy_check("shop") if fiber.verdict == "lost"]
+    """
+    return default_engine().deploy_check(module)
 
 
 def why(run: str, task: str | None = None) -> Why:

@@ -25,6 +25,7 @@ from onceflow.engine.logs import lines
 from onceflow.engine.logs.lines import Level, LogLine, LogStream
 from onceflow.engine.looking import overviews
 from onceflow.engine.looking.changes import changed_code
+from onceflow.engine.looking.deploying import FiberOutlook, deploy_check
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.engines import EngineInfo, list_engines
 from onceflow.engine.looking.fibers import FiberInfo, list_fibers
@@ -40,7 +41,7 @@ from onceflow.engine.schedules.keeping import Clockwork, Winding
 from onceflow.engine.schedules.managing import EngineRuns, Manager, Scheduling
 from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
 from onceflow.engine.settings import Output
-from onceflow.engine.statuses import ACTIVE, AT_REST, Status
+from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED, STATUSES, Status
 from onceflow.engine.submission import Submission, decode_settings, left_to_others, new_id, prepare
 from onceflow.engine.supplying import supply
 from onceflow.engine.talking import asking
@@ -462,6 +463,12 @@ class Engine(Scheduling):
         """The fibers of a run that have not ended, and where each stands. See `onceflow.list_fibers`."""
         self._check_open()
         return list_fibers(self._home, self._listing.row(run).id)
+
+    def deploy_check(self, module: str) -> list[FiberOutlook]:
+        """What would become of parked fibers in the code of a module as it is now. See `onceflow.deploy_check`."""
+        self._check_open()
+        going = [status for status in STATUSES if status not in ENDED]
+        return deploy_check(self._home, self.list_runs(status=going, limit=None), module)
 
     def why(self, run: str, task: str | None = None) -> Why:
         """What a run, or a task of it, waits for. See `onceflow.why`."""

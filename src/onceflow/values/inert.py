@@ -18,12 +18,16 @@ class Made:
     module: ClassVar[str] = ""
     qualname: ClassVar[str] = ""
     """Of what would have made it."""
+    all: ClassVar[list[Made]] = []
+    """Everything that the same would have made."""
     args: tuple[Any, ...]
     state: Any = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Made:
         made = object.__new__(cls)
         made.args = args
+        if cls is not Made:
+            cls.all.append(made)
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -55,6 +59,11 @@ class Reader(pickle.Unpickler):
         self.names: dict[tuple[str, str], type[Made]] = {}
         """Module and qualified name of everything else that it refers to."""
 
+    def made_by(self, module: str, name: str) -> list[Made]:
+        """What this would have made."""
+        found = self.names.get((module, name))
+        return [] if found is None else found.all
+
     @property
     def is_at_end(self) -> bool:
         return self._file.tell() == self._size
@@ -64,7 +73,7 @@ class Reader(pickle.Unpickler):
             return super().find_class(module, name)
         found = self.names.get((module, name))
         if found is None:
-            found = self.names[module, name] = type(name, (Made,), {"module": module, "qualname": name})
+            found = self.names[module, name] = type(name, (Made,), {"module": module, "qualname": name, "all": []})
         return found
 
     def persistent_load(self, pid: Any) -> Any:

@@ -6,10 +6,13 @@ their modules are there.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from onceflow.authoring.awaiting import segments
 from onceflow.authoring.awaiting.continuations import Continuation
+from onceflow.authoring.fibers import rebuilding
+from onceflow.authoring.fibers.snapshots import body_of
 from onceflow.core.graph import Graph, Node
 from onceflow.errors import FunctionNotLoaded
 from onceflow.values.inert import Made, Reader, name_of
@@ -24,6 +27,7 @@ _AROUND = {(_TASKS, "catching"), (_TASKS, "_with_options"), ("onceflow.authoring
 _RESUME = segments.__name__, "resume"
 _BEGIN = segments.__name__, "begin"
 _FIBER = segments.__name__, "fiber_task"
+_REBUILDING = rebuilding.__name__
 
 
 def load_graph(node: str, value: bytes) -> Graph:
@@ -59,6 +63,56 @@ def fiber_in(task: Any) -> str | None:
         ref: str = base.args[0]
         return ref
     return None
+
+
+class Frame(NamedTuple):
+    """A function that is saved in the midst of it."""
+
+    ref: str
+    version: str
+    number: int
+    """Of the point where it stands."""
+    variables: tuple[str, ...]
+
+
+class Contents(NamedTuple):
+    """What a continuation is made of, by name."""
+
+    frames: list[Frame]
+    """Of the fiber, innermost first, then of coroutines and generators among its variables."""
+    inner: list[tuple[str, str]]
+    """Name and version of the durable functions of which it has inner functions."""
+    names: set[tuple[str, str]]
+    """Module and qualified name of everything else."""
+
+
+def contents_of(continuation: Continuation) -> Contents:
+    """Nothing of the user's is called or imported."""
+    reader = Reader(body_of(continuation.snapshot))
+    chain = reader.load()
+    states, _ = reader.load()
+    while not reader.is_at_end:
+        reader.load()
+    frames = [_frame(what, state) for what, state in zip(chain, states, strict=True)]
+    held = {id(made.args[0]): made.args[1] for made in reader.made_by(_REBUILDING, "set_frame")}
+    frames += [_frame(made.args, held[id(made)]) for made in reader.made_by(_REBUILDING, "frame")]
+    inner = [(made.args[0], made.args[1]) for made in reader.made_by(_REBUILDING, "function")]
+    return Contents(frames, inner, names_in(reader))
+
+
+def names_in(reader: Reader) -> set[tuple[str, str]]:
+    """What a pickle refers to by name, durable functions and classes of scripts too."""
+    names = set(reader.names)
+    names |= {(made.args[0], made.args[1]) for made in reader.made_by(_REBUILDING, "named")}
+    for maker in ((_REBUILDING, "durable"), _FIBER):
+        names |= {tuple(made.args[0].split(":", 1)) for made in reader.made_by(*maker)}
+    return names
+
+
+def _frame(what: Sequence[Any], state: Sequence[Any]) -> Frame:
+    ref, version, number, *cells = what
+    captured = cells[0] if cells else {}
+    return Frame(ref, version, number, (*state[2], *captured))
 
 
 def _base(task: Any) -> Any:

@@ -100,6 +100,8 @@ def fiber_task(ref: str, function: Callable[..., Any] | None = None, **given: An
         _tasks[ref] = FiberTask(Start(ref, function), {**OPTIONS, **given})
     elif ref not in _tasks:
         definitions.current(ref)  # imports its module, which makes it known here
+        if ref not in _tasks:
+            raise LookupError(f"there is no fiber {ref}")
     return _tasks[ref]
 
 

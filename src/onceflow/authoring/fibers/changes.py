@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from onceflow.authoring.fibers import definitions
@@ -104,8 +104,22 @@ class Moving:
         """The variables that the new code needs besides. Raises CodeChanged if nobody has them."""
         migrate = self._definition.policy.migrate
         supplied = dict(migrate(dict(variables))) if migrate else {}
+        self._refuse(self._missing({*variables, *supplied}))
+        return supplied
+
+    def left_to_migrate(self, variables: Collection[str]) -> list[str]:
+        """What `migrate` has to supply if the fiber has these. Raises CodeChanged if there is no such function."""
+        missing = self._missing({*variables})
+        if self._definition.policy.migrate is None:
+            self._refuse(missing)
+        return missing
+
+    def _missing(self, variables: set[str]) -> list[str]:
         assert self._move.target is not None
-        missing = sorted(self._move.target.live - self._move.point.live - {*variables} - {*supplied})
+        return sorted(self._move.target.live - self._move.point.live - variables)
+
+    def _refuse(self, missing: list[str]) -> None:
+        assert self._move.target is not None
         if missing:
             raise CodeChanged(
                 self._old.ref,
@@ -114,7 +128,28 @@ class Moving:
                 f"check: missing {missing} at line {self._move.target.line}; give "
                 "@fiber(migrate=...) a function that supplies them",
             )
-        return supplied
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outlook:
+    """How a saved frame would go on in the code that is there now."""
+
+    how: Literal["same", "pin", "move"]
+    line: int
+    """At which."""
+    missing: tuple[str, ...] = ()
+    """Variables that `migrate` has to supply."""
+
+
+def outlook(ref: str, version: str, number: int, variables: Collection[str]) -> Outlook:
+    """For a frame that has these variables. Nothing of the user's is called, but modules are imported. Raises
+    CodeChanged."""
+    definition, target, moving = resolve(ref, version, number)
+    line = definition.point(target).line if target > 0 else definition.version.first_line
+    if definition.version.version != version:
+        missing = [] if moving is None else moving.left_to_migrate(variables)
+        return Outlook("move", line, tuple(missing))
+    return Outlook("same" if definition is definitions.known(ref) else "pin", line)
 
 
 def resolve(ref: str, version: str, number: int) -> tuple[Definition, int, Moving | None]:

@@ -105,7 +105,7 @@ def _verified(data: bytes, key: bytes | None, bound_to: bytes) -> bytes:
             raise BadSnapshot("the snapshot was changed, belongs to another fiber, or was signed with another key")
     elif key is not None:
         raise BadSnapshot("the snapshot is not signed, and only signed ones are loaded with a key")
-    return content[5 + int.from_bytes(content[1:5], "big") :]
+    return body_of(data)
 
 
 def _content(data: bytes) -> bytes:
@@ -135,6 +135,12 @@ def header_of(data: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise BadSnapshot("the header of the snapshot cannot be read") from error
     return {"abi": content[0], **header}
+
+
+def body_of(data: bytes) -> bytes:
+    """The pickles of a snapshot. Nothing is verified."""
+    content = _content(data)
+    return content[5 + int.from_bytes(content[1:5], "big") :]
 
 
 def describe_snapshot(data: bytes) -> list[FrameInfo]:

@@ -4,6 +4,7 @@ listing     which run is meant, which ones there are, and how they stand
 reading     what the journal has of a run that is not driven here
 describing  the tasks of a run, for people
 fibers      where fibers stand, and what they wait for
+deploying   what would become of them in other code
 reasons     why a task does not run, in words
 why         what a run as a whole, or one task of it, waits for
 overviews   how a run gets on, at a glance

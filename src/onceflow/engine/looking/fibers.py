@@ -16,6 +16,7 @@ from onceflow.authoring.awaiting.continuations import Continuation
 from onceflow.authoring.fibers.snapshots import header_of
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
+from onceflow.driver.entries import LoadGraph
 from onceflow.driver.history import History
 from onceflow.engine.looking import reasons
 from onceflow.engine.looking.reading import wake
@@ -73,20 +74,21 @@ class Standing(msgspec.Struct, frozen=True):
 
 def list_fibers(home: Place, run: str) -> list[FiberInfo]:
     """Those that have not ended; of a run that failed or was cancelled, those that go on if somebody resumes it."""
-    return [standing.info for standing in standings(home, run)]
+    return [standing.info for standing in standing_in(home, run, outside.load_graph)[1]]
 
 
-def standings(home: Place, run: str) -> list[Standing]:
-    """The same, with their continuations."""
+def standing_in(home: Place, run: str, load: LoadGraph) -> tuple[bytes, list[Standing]]:
+    """The run's graph as it is stored, and its fibers. `load` reads graphs that tasks returned as
+    `outside.load_graph` does."""
     with home.journal.load(run) as loaded:
         graph = storing.decode_structure(loaded.graph)
-        past = History.read(loaded.entries, home.blobs.read, outside.load_graph)
+        past = History.read(loaded.entries, home.blobs.read, load)
     if past.finished == "succeeded":
-        return []
+        return loaded.graph, []
     state = Run.load(graph, past.records, epoch=loaded.run.epoch + 1)
     wake(state, past)
     found = [_standing(row, past) for row in state.rows.values() if row.state != "done"]
-    return [standing for standing in found if standing is not None]
+    return loaded.graph, [standing for standing in found if standing is not None]
 
 
 def _standing(row: Row, past: History) -> Standing | None:

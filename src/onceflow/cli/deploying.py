@@ -1,0 +1,47 @@
+"""`onceflow deploy-check`: what would become of parked fibers in the code that is on disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from onceflow.cli import exits, targets
+from onceflow.cli.kinds import TEXT
+from onceflow.cli.session import Session, common, only_results_on_stdout
+from onceflow.cli.standing import place
+from onceflow.values.texts import one_line
+
+if TYPE_CHECKING:
+    from onceflow.engine.looking.deploying import Verdict
+
+_TOLD: dict[Verdict, str] = {"same": "unchanged", "pin": "pinned", "move": "moved", "lost": "lost"}
+
+
+@click.command("deploy-check")
+@click.argument("module", type=TEXT)
+@common
+def deploy_check(session: Session, module: str) -> None:
+    """Say which parked fibers the code of MODULE, as it is on disk now, can resume: those that do not notice (same),
+    finish in the code in which they began (pin), go on in the new code (move), or could not go on (lost), and why. It
+    ends with 4 if any would be lost.
+    """
+    with only_results_on_stdout():
+        name = targets.load(module).__name__
+        with session.engine_if_any() as engine:
+            found = [] if engine is None else engine.deploy_check(name)
+    if session.json:
+        session.say_json([msgspec.to_builtins(outlook) for outlook in found])
+    for outlook in [] if session.json else found:
+        where = f", {place(outlook.fiber.frames[-1])}" if outlook.fiber.frames else ""
+        whose = one_line(f"{outlook.name or outlook.run}, fiber {outlook.fiber.id}{where}")
+        session.say(f"{outlook.verdict:<6}{whose}")
+        for reason in outlook.reasons:
+            session.say(f"      {one_line(reason)}")
+    counts = Counter(outlook.verdict for outlook in found)
+    told = ", ".join(f"{counts[verdict]} {text}" for verdict, text in _TOLD.items() if counts[verdict])
+    if counts["lost"]:
+        raise exits.Refused(f"{counts['lost']} of {len(found)} parked fibers could not go on in {module} ({told})")
+    session.note(f"{len(found)} parked fibers{': ' if told else ''}{told}")
