@@ -246,6 +246,28 @@ class NoSuchTask(OnceflowError, LookupError):
         super().__init__(f"there is no task {task!r} in run {run}, or not yet, or not any more{listed}")
 
 
+class NoSuchQueue(OnceflowError, LookupError):
+    """Raised when a queue is asked for that nobody has declared. `queue` is its name."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        super().__init__(
+            f"there is no queue {queue!r}: nobody has declared it. `onceflow queue list` shows those that there are"
+        )
+
+
+class QueueFull(OnceflowError):
+    """Raised when a run is submitted and too many wait already: nothing has happened. `queue` is its queue, None if it
+    is the engine that has enough; `limit` is how many may wait."""
+
+    def __init__(self, queue: str | None, limit: int) -> None:
+        self.queue = queue
+        self.limit = limit
+        where = "for this engine (max_pending)" if queue is None else f"for queue {queue!r} (max_pending)"
+        more = "raise max_pending" if queue is None else f"raise it: onceflow queue set {queue} --max-pending N"
+        super().__init__(f"the run was not submitted: {limit} runs wait {where}. Submit it again later, or {more}")
+
+
 class NoSuchSchedule(OnceflowError, LookupError):
     """Raised when there is no schedule of this id. `schedule` is what was asked for."""
 

@@ -18,10 +18,11 @@ from tests.cli.flows import nothing, trip
 VERBS_TO_TRY = [verb for verb in VERBS if verb not in ("run", "demo", "serve")]
 """`run` gets targets that cannot run, below: workers would take too long here. `serve` does not end by itself."""
 
-COMMANDS = {(verb,): main.get_command(click.Context(main), verb) for verb in VERBS_TO_TRY if verb != "schedule"}
-COMMANDS |= {
-    ("schedule", verb): command for verb, command in main.get_command(click.Context(main), "schedule").commands.items()
-}
+GROUPS = ("schedule", "queue")
+COMMANDS = {(verb,): main.get_command(click.Context(main), verb) for verb in VERBS_TO_TRY if verb not in GROUPS}
+for group in GROUPS:
+    inside = main.get_command(click.Context(main), group).commands
+    COMMANDS |= {(group, verb): command for verb, command in inside.items()}
 """Words → the command that they mean."""
 
 WORDS = st.one_of(

@@ -57,8 +57,12 @@ def test_without_a_verb_it_shows_its_help():
 
 SCHEDULING = [f"schedule {verb}" for verb in ("add", "list", "show", "pause", "resume", "trigger", "backfill", "next")]
 
+QUEUEING = [f"queue {verb}" for verb in ("list", "show", "set", "pause", "resume", "delete")]
 
-@pytest.mark.parametrize("verb", [*[verb for verb in VERBS if verb != "schedule"], *SCHEDULING])
+
+@pytest.mark.parametrize(
+    "verb", [*[verb for verb in VERBS if verb not in ("schedule", "queue")], *SCHEDULING, *QUEUEING]
+)
 def test_every_verb_has_help_and_the_common_options(verb):
     result = CliRunner().invoke(main, [*verb.split(), "--help"])
     assert result.exit_code == 0

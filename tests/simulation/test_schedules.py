@@ -44,6 +44,15 @@ def test_every_incremental_state_agrees_with_its_definition_if_there_are_actors(
     simulate_many(range(100_000, 101_000), Settings(validate=True, actors=True))
 
 
+@pytest.mark.parametrize("block", range(2))
+def test_no_schedule_with_queues_breaks_the_law(block):
+    simulate_many(range(block * BLOCK, (block + 1) * BLOCK), Settings(queues=True))
+
+
+def test_every_incremental_state_agrees_with_its_definition_if_there_are_queues():
+    simulate_many(range(100_000, 101_000), Settings(validate=True, queues=True))
+
+
 @pytest.mark.parametrize("refs", [False, True])
 def test_every_incremental_state_agrees_with_its_definition(refs):
     simulate_many(range(100_000, 101_000), Settings(validate=True, refs=refs))

@@ -11,12 +11,15 @@ import psycopg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from onceflow.storage import schema
 from onceflow.storage.journal import (
     AppendEntries,
     Claim,
     CreateRun,
+    DeleteQueue,
     DeleteRun,
     DeleteSchedule,
+    DeleteStanding,
     Done,
     Fenced,
     Journal,
@@ -27,7 +30,9 @@ from onceflow.storage.journal import (
     SetStatus,
     Skipped,
     Taken,
+    WriteQueue,
     WriteSchedule,
+    WriteStanding,
 )
 from onceflow.storage.memory import MemoryJournal
 from onceflow.storage.postgres.journal import PostgresJournal
@@ -41,15 +46,18 @@ REQUESTS = st.one_of(
     st.builds(SetStatus, IDS, EPOCHS, st.sampled_from(["running", "failed"])),
     st.builds(Claim, IDS, st.sampled_from(["me", "you"]), EPOCHS),
     st.builds(DeleteRun, IDS, EPOCHS),
-    st.builds(
-        WriteSchedule,
-        st.just("the schedule"),
-        st.integers(0, 3),
-        st.binary(max_size=3),
-        st.sampled_from([None, 1.5]),
-        st.sampled_from([None, b"every second", b"every hour"]),
-    ),
-    st.builds(DeleteSchedule, st.just("the schedule"), st.integers(0, 3)),
+    *[
+        st.builds(
+            write,
+            st.just("the row"),
+            st.integers(0, 3),
+            st.binary(max_size=3),
+            st.sampled_from([None, 1.5]),
+            st.sampled_from([None, b"every second", b"every hour"]),
+        )
+        for write in (WriteSchedule, WriteQueue)
+    ],
+    *[st.builds(delete, st.just("the row"), st.integers(0, 3)) for delete in (DeleteSchedule, DeleteQueue)],
 )
 GROUPS = st.lists(
     st.tuples(st.integers(0, 1), st.lists(st.lists(REQUESTS, max_size=3), min_size=1, max_size=5)), max_size=8
@@ -60,8 +68,8 @@ Runs = dict[str, dict[str, object]]
 
 
 def carry_out(runs: Runs, request: Request) -> type:
-    if isinstance(request, (WriteSchedule, DeleteSchedule)):
-        return change_schedule(runs, request)
+    if isinstance(request, (WriteStanding, DeleteStanding)):
+        return change_standing(runs, request)
     if isinstance(request, CreateRun):
         names = [run["name"] for run in runs.values() if run.get("name") is not None]
         if request.id in runs or request.name in names:
@@ -85,16 +93,16 @@ def carry_out(runs: Runs, request: Request) -> type:
     return Done
 
 
-def change_schedule(runs: Runs, request: WriteSchedule | DeleteSchedule) -> type:
+def change_standing(runs: Runs, request: WriteStanding | DeleteStanding) -> type:
     """It stands among the runs, none of which has an id like that."""
-    found = runs.pop("the schedule", None)
+    found = runs.pop(f"the {request.table}", None)
     version = 0 if found is None else found["version"]
-    if isinstance(request, DeleteSchedule) and version == request.expected != 0:
+    if isinstance(request, DeleteStanding) and version == request.expected != 0:
         return Done
-    if isinstance(request, WriteSchedule) and version == request.expected:
+    if isinstance(request, WriteStanding) and version == request.expected:
         definition = request.definition if found is None else request.definition or found["definition"]
         if definition is not None:
-            runs["the schedule"] = {
+            runs[f"the {request.table}"] = {
                 "version": request.expected + 1,
                 "due": request.due,
                 "state": request.state,
@@ -159,16 +167,17 @@ def test_a_journal_in_memory_does_what_the_model_says(groups: list[tuple[int, li
 
 
 def content(store: Journal) -> Runs:
-    schedules: Runs = {
-        row.id: {
+    standing: Runs = {
+        f"the {table}": {
             "version": row.version,
             "due": row.due,
             "state": row.state,
             "definition": row.definition,
         }
-        for row in store.list_schedules()
+        for table in schema.STANDING
+        for row in store.list_standing(table)
     }
-    return schedules | {
+    return standing | {
         row.id: {
             "name": row.name,
             "epoch": row.epoch,

@@ -13,6 +13,7 @@ from typing import Any
 
 from onceflow.authoring.calls import Call
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
+from onceflow.authoring.queueing import admission_of
 from onceflow.authoring.refs import RefNode, as_node
 from onceflow.authoring.tasks import task
 from onceflow.authoring.workflows import BoundWorkflow
@@ -71,6 +72,7 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
                 call=Call(reading.node._task, reading.template(buffers)),
                 turn=reading.node._turn,
                 loose=reading.node in loose,
+                admission=reading.admission,
             )
             for id, reading in zip(ids, readings, strict=True)
         ]
@@ -122,6 +124,11 @@ class _Reading:
             self.parents.setdefault(replaced.get(parent, parent), 0)
         self.needed: Iterable[TaskNode] = (*node._beside, *self.parents) if node._beside else self.parents
         """What has to be in the graph with it."""
+
+    @property
+    def admission(self) -> str | None:
+        task = self.node._task
+        return None if task.settings.queue is None else admission_of(task, _arguments(self.node))
 
     def edges(self, positions: Mapping[TaskNode, int]) -> tuple[Edge, ...]:
         return tuple([(positions[parent], mask) for parent, mask in self.parents.items()])

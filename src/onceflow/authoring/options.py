@@ -38,6 +38,9 @@ class PureOptions(TypedDict, total=False):
     num_returns: int
     placement: str
     resources: Mapping[str, float]
+    priority: int
+    queue: str | None
+    queue_key: str | Callable[..., Any] | None
     retry: int | Retry
     threads: bool
 
@@ -62,6 +65,8 @@ class CatchOptions(BindOptions, total=False):
 
     catch: bool
 
+
+MOST_PRIORITY = 100
 
 PURE: TaskOptions = {"checkpoint": False, "deterministic": True, "can_rollback": True}
 
@@ -100,6 +105,12 @@ class Settings:
     """Asked, in this order, when it has raised and is not tried again."""
     fiber: bool = False
     """It is a segment of a fiber."""
+    queue: str | None = None
+    """The queue in which its attempts need a place."""
+    queue_key: str | Callable[..., Any] | None = None
+    """What they count under there: a text, with its parameters in braces, or a function of its arguments."""
+    priority: int = 0
+    """Higher ones go first."""
     transaction: bool = False
     """What it returns is a graph that is done as a whole, or taken back."""
     catch: int = 0
@@ -186,6 +197,9 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         handlers=checked(given["handlers"], name) if "handlers" in given else (),
         fiber=given.get("fiber", False),
         transaction=given.get("transaction", False),
+        queue=_queue(given.get("queue"), name),
+        queue_key=_queue_key(given, name),
+        priority=check_priority(given.get("priority", 0), name),
         catch=count if given.get("catch") else 0,
     )
 
@@ -218,6 +232,31 @@ def _retry(value: Any, task: str) -> Retry:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidOption(task, f"retry must be a count that is not negative, or a Retry, not {value!r}")
     return Retry(value)
+
+
+def _queue(value: Any, task: str) -> str | None:
+    if value is None or (isinstance(value, str) and value and value.isprintable()):
+        return value
+    raise InvalidOption(task, f"queue must be the name of a queue, a text that is not empty, not {value!r}")
+
+
+def _queue_key(given: Mapping[str, Any], task: str) -> str | Callable[..., Any] | None:
+    key: str | Callable[..., Any] | None = given.get("queue_key")
+    if key is None:
+        return None
+    if given.get("queue") is None:
+        raise InvalidOption(task, "queue_key says what it counts under in a queue, so it needs queue= as well")
+    if not isinstance(key, str) and not callable(key):
+        raise InvalidOption(task, f"queue_key must be a text or a function of its arguments, not {key!r}")
+    return key
+
+
+def check_priority(value: Any, task: str, kind: str = "task") -> int:
+    """A priority that was given."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -MOST_PRIORITY <= value <= MOST_PRIORITY:
+        problem = f"priority must be an int from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {value!r}"
+        raise InvalidOption(task, problem, kind=kind)
+    return value
 
 
 def _seconds(value: Any, option: str, task: str) -> float | None:

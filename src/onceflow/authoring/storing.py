@@ -109,6 +109,7 @@ class _Node(msgspec.Struct, array_like=True, gc=False):
     """If they are not those of the task."""
     by_ref: tuple[int, ...] = ()
     takes: Sequence[tuple[int, int | str]] = ()
+    admission: str | None = None
 
 
 class _Workflow(msgspec.Struct, array_like=True, gc=False):
@@ -168,6 +169,7 @@ def encode(graph: WorkflowGraph, buffers: Sequence[str]) -> bytes:
                 None if node.options == task.core_options else node.options,
                 template.by_ref,
                 pack(node.takes),
+                node.admission,
             )
         )
     definition = _Definition(
@@ -409,6 +411,7 @@ def _node(node: _Node, definition: _Definition, call: Call | Outline) -> Node:
         takes=unpack(node.takes),
         fingerprint=node.fingerprint,
         call=call,
+        admission=node.admission,
     )
 
 

@@ -43,6 +43,8 @@ UNSET = {
     "object_memory": "30 % of the memory",
     "blobs": "the home directory",
     "journal": "in the home directory",
+    "max_running": "any number",
+    "max_pending": "any number",
 }
 """What settings mean that have no value."""
 

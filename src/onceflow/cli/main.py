@@ -41,6 +41,7 @@ VERBS = {
     "cancel": ("acting", "Stop runs, wherever they are driven."),
     "delete": ("deleting", "Forget runs, with everything they saved."),
     "prune": ("deleting", "Forget ended runs by age, count and bytes."),
+    "queue": ("queues", "See and change how many tasks and runs go on at a time."),
     "schedule": ("scheduling", "Have workflows run by the clock."),
     "doctor": ("doctor", "Look whether the home directory and this machine are well."),
     "demo": ("demo", "See what it does: two trips, many kills, each effect once."),

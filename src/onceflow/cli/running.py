@@ -28,6 +28,8 @@ def run(
     name: str | None,
     on_failure: Any,
     timeout: float | None,
+    queue: str | None,
+    priority: int,
     meta: tuple[tuple[str, Any], ...],
     output: Any,
 ) -> int:
@@ -40,7 +42,15 @@ def run(
     with only_results_on_stdout():
         node = targets.bind(target, given, input)
         with session.engine(output) as engine:
-            handle = engine.run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=dict(meta))
+            handle = engine.run_async(
+                node,
+                name=name,
+                on_failure=on_failure,
+                timeout=timeout,
+                metadata=dict(meta),
+                queue=queue,
+                priority=priority,
+            )
             with session.shown(engine, [handle.id]):
                 result = wait(session, handle)
     print_result(session, handle, result)

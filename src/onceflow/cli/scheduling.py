@@ -73,6 +73,8 @@ def _engine_of(session: Session, id: str, output: Any = None) -> Iterator[Engine
 )
 @click.option("--limit", type=int, default=100, show_default=True, help="The most that is made up for, or waits.")
 @click.option("--on-failure", type=click.Choice(["keep", "undo"]), default="keep", help="What becomes of failed runs.")
+@click.option("--queue", type=TEXT, metavar="NAME", help="The queue in which a run needs a place.")
+@click.option("--priority", type=int, default=0, metavar="N", help="Higher ones go first: -100 to 100.")
 @click.option("--timeout", type=AGE, metavar="AGE", help="How long a run may take: 90s, 30m, 12h.")
 @click.option("--meta", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Metadata of its runs.")
 @common

@@ -147,6 +147,8 @@ def submit(
     name: str | None,
     on_failure: Any,
     timeout: float | None,
+    queue: str | None,
+    priority: int,
     meta: tuple[tuple[str, Any], ...],
     waits: bool,
 ) -> int:
@@ -158,7 +160,15 @@ def submit(
     with only_results_on_stdout():
         node = targets.bind(target, given, input)
         with session.engine() as engine:
-            handle = engine.submit(node, name=name, on_failure=on_failure, timeout=timeout, metadata=dict(meta))
+            handle = engine.submit(
+                node,
+                name=name,
+                on_failure=on_failure,
+                timeout=timeout,
+                metadata=dict(meta),
+                queue=queue,
+                priority=priority,
+            )
             result = handle.result() if waits else None
     if waits:
         print_result(session, handle, result)

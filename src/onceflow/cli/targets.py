@@ -61,6 +61,8 @@ def run_options(verb: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME=VALUE",
             help="Something to find it by later. JSON, or else a text.",
         ),
+        click.option("--priority", type=int, default=0, metavar="N", help="Higher ones go first: -100 to 100."),
+        click.option("--queue", type=TEXT, metavar="NAME", help="The queue in which the run needs a place."),
         click.option("--timeout", type=AGE, metavar="AGE", help="How long the run may take: 90s, 30m, 12h."),
         click.option(
             "--on-failure", type=click.Choice(["keep", "undo"]), default="keep", help="What becomes of a failed run."

@@ -62,6 +62,10 @@ class DryRun(Outputs):
             if not pending and self._takers and not (self._ready or self._reconsider or self._explore):
                 break
 
+    def _ask(self, row: Row) -> None:
+        """Everybody is admitted sooner or later."""
+        self._begin_and_start(row)
+
     def _overwrite(self, row: Row, part: int) -> None:
         if not row.repeatable:  # else it would run again for those who need what it made
             super()._overwrite(row, part)

@@ -34,6 +34,13 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     private: bool = False
 
 
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """The node could start, and needs admission. Answered by `Admitted`."""
+
+    node: str
+    durable: ClassVar[bool] = False
+
+
 class Stop(msgspec.Struct, frozen=True, gc=False):
     """End this attempt. Answered by `Ended` (or by `Finished` or `Raised` if it was quicker)."""
 
@@ -131,4 +138,4 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     durable: ClassVar[bool] = True
 
 
-Command = Append | Start | Stop | Save | Give | Wait | Undo | Drop | Release | Need | Refuse | Park | Finish
+Command = Append | Start | Ask | Stop | Save | Give | Wait | Undo | Drop | Release | Need | Refuse | Park | Finish

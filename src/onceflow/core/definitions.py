@@ -114,6 +114,8 @@ class Facts:
     """An attempt is under way, and has not been stopped or lost."""
     recorded: Members = 0
     """Tasks with a durable *done* record, which counts as their save (2.12)."""
+    abandoned: Members = 0
+    """Done with nothing, because the graph around them has ended (2.8)."""
     memory: list[int] = field(default_factory=list)
     """The parts that are in memory somewhere."""
     saved: list[int] = field(default_factory=list)
@@ -347,7 +349,7 @@ def undone_by(facts: Facts, again: Members) -> Members:
 def for_good(facts: Facts) -> Members:
     """What can never be taken back: begun irrevocable tasks, and (2.11) those whose writes are committed."""
     shape = facts.shape
-    committed = sum(1 << x for x in each(shape.writers & facts.done) if facts.is_saved(x))
+    committed = sum(1 << x for x in each(shape.writers & facts.done & ~facts.abandoned) if facts.is_saved(x))
     return facts.begun & shape.irrevocable | committed
 
 

@@ -131,6 +131,12 @@ class Limit(msgspec.Struct, frozen=True, gc=False):
     limit: int
 
 
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """A node that asked for it may start (design 2.13). It starts at once, or not at all: then it asks again."""
+
+    node: str
+
+
 class Resume(msgspec.Struct, frozen=True, gc=False):
     """Go on with a run that was loaded and had failed, been undone, cancelled or parked."""
 
@@ -162,4 +168,5 @@ Event = (
     | Resume
     | Given
     | Limit
+    | Admitted
 )

@@ -53,6 +53,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     loose: bool = False
     """Nothing need lead from it to the sink: a fiber that was forked (design 2.11). Only in graphs that tasks
     return."""
+    admission: str | None = None
+    """If it is not None, the node asks before it starts (design 2.13), and this is the key under which it counts."""
 
     @property
     def every_part(self) -> int:

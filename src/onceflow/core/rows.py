@@ -120,6 +120,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """Those with whom it takes turns."""
     queued: bool = False
     """It waits for its turn."""
+    asking: bool = False
+    """It has asked for admission."""
     keeps: Row | None = None
     """For the sink of a nested graph: the row of a group that is in flight until this one is done."""
 

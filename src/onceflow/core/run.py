@@ -4,8 +4,8 @@
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
-    state → settling → retiring → committing → taking → turns → starting → expanding → sharing → outputs → undoing
-    → recovery → stopping → handling → ending → concluding → loading → run
+    state → settling → retiring → committing → taking → turns → admitting → starting → expanding → sharing → outputs
+    → undoing → recovery → stopping → handling → ending → concluding → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -83,6 +83,7 @@ class Run(Loading):
                 or self._seeds
                 or self._ready
                 or self._eager
+                or self._admitted
             ):
                 if self._outcomes:
                     self._advance_outcomes()
@@ -101,6 +102,8 @@ class Run(Loading):
                     self._start_ready()
                 elif self._eager:
                     self._give_turns()
+                elif self._admitted:
+                    self._start_admitted()
             if self._takers and self._start_takers():
                 continue
             if self._undos or self._rebuilding or self._rebuilt:
@@ -359,6 +362,11 @@ class Run(Loading):
                 raise IllegalEvent("the run is not being stopped")
             self._give_up()
 
+    def _was_admitted(self, event: events.Admitted) -> None:
+        row = self.rows.get(event.node)
+        if row is not None and self.final is None:
+            self._answer_to(row)
+
     def _limited(self, event: events.Limit) -> None:
         if event.limit < 1:
             raise IllegalEvent(f"the limit of {event.group!r} must be at least 1, not {event.limit}")
@@ -413,6 +421,7 @@ _HANDLERS: dict[type[events.Event], Callable[[Run, Any], None]] = {
     events.Resume: Run._resumed,
     events.Given: Run._given,
     events.Limit: Run._limited,
+    events.Admitted: Run._was_admitted,
 }
 
 

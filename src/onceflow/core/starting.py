@@ -5,11 +5,11 @@ from __future__ import annotations
 import heapq
 
 from onceflow.core import commands, records
+from onceflow.core.admitting import Admitting
 from onceflow.core.rows import Row
-from onceflow.core.turns import Turns
 
 
-class Starting(Turns):
+class Starting(Admitting):
     """Starts attempts of rows that have all they read."""
 
     def _start_ready(self) -> None:
@@ -20,7 +20,7 @@ class Starting(Turns):
     def _start_if_allowed(self, row: Row) -> None:
         if row.state != "waiting" or row.missing or row.undo is not None or row.foreign:
             return
-        if row.scope.closed:
+        if row.scope.closed or row.asking:
             return
         if self._stalled:
             self._held.append(row)
@@ -38,6 +38,12 @@ class Starting(Turns):
                 self._queue(row)
 
     def _go(self, row: Row) -> None:
+        if row.node.admission is None:
+            self._begin_and_start(row)
+        else:
+            self._ask(row)
+
+    def _begin_and_start(self, row: Row) -> None:
         if row.effect != "none":
             self._begin(row)
         self._start(row)
@@ -53,8 +59,20 @@ class Starting(Turns):
                     self._take_turn(row)
                     self._go(row)
 
+    def _start_admitted(self) -> None:
+        """Start those who were admitted, if they still could."""
+        admitted, self._admitted = self._admitted, []
+        for row in admitted:
+            row.asking = False
+            if not self._may_go(row):
+                self._end_turn(row)
+            elif row.group is None or row in row.group.flying:
+                self._begin_and_start(row)
+            else:  # it was dropped meanwhile, and with it its turn
+                self._ready.append(row)
+
     def _may_go(self, row: Row) -> bool:
-        """Whether a row that waited for its turn is still there, and could still start."""
+        """Whether a row that waited for its turn, or for admission, is still there, and could still start."""
         if row.state != "waiting" or row.missing or row.undo is not None or self.rows.get(row.id) is not row:
             return False
         if row.scope.closed:

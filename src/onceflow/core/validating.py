@@ -42,6 +42,7 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.done |= bit * (row.state == "done" and not row.doomed)
         facts.visible |= bit * row.visible
         facts.begun |= bit * row.begun
+        facts.abandoned |= bit * row.abandoned
         facts.running |= bit * (row.state == "running")
         facts.memory[x] = row.available
         facts.saved[x] = row.saved
@@ -86,7 +87,7 @@ def validate(run: Run) -> None:
         if row.state == "running" and row.effect != "none":
             assert row.begun, f"{row.id} runs and has not begun"
         _validate_turn(row)
-        held = run._stalled or row.scope.closed or row.queued
+        held = run._stalled or row.scope.closed or row.queued or row.asking
         if not held and row.state == "waiting" and row.undo is None and not row.zombies:
             assert not definitions.may_start(facts, row.id), f"{row.id} may start, but was not started"
     _same(run, None, "running", run._running, sum(row.state == "running" for row in run.rows.values()))
@@ -105,7 +106,8 @@ def _validate_turn(row: Row) -> None:
         return
     is_kept = row.state == "done" and row.nested is not None
     assert row in group.flying or row.state != "running", f"{row.id} runs, and it is not its turn"
-    assert row not in group.flying or row.state == "running" or is_kept, f"{row.id} has a turn for nothing"
+    has_reason = row.state == "running" or row.asking or is_kept
+    assert row not in group.flying or has_reason, f"{row.id} has a turn for nothing"
     if row.queued:
         assert not group.is_open, f"{row.id} waits, and it could be its turn"
 

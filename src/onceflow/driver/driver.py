@@ -46,7 +46,7 @@ from onceflow.values.answers import THE_TASK, Answer
 from onceflow.values.failures import dump
 from onceflow.values.variables import Step
 
-Status = Literal["running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
+Status = Literal["pending", "running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
 """How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""
 
 NO_ERROR = packing.dump(None)
@@ -186,11 +186,22 @@ class Driver:
         """Nothing more starts, and this is why."""
         self._pausing = False
         """Nothing more starts, because somebody wants the run to rest."""
+        self.queue: str | None = None
+        """The queue in which the run as a whole has a place."""
+        self.priority = 0
+        """Who goes first when there is too little of something."""
+        self.waits_outside = False
+        """The run has not begun: it waits until it may."""
+        self._asking: set[str] = set()
+        """Nodes that want to be admitted."""
+        self._admitted: set[int] = set()
+        """Attempts that were admitted and have yet to be started."""
 
     # -- what the host tells -------------------------------------------------------------------------------------------
 
     def begin(self, decided: Sequence[commands.Command] | None = None) -> None:
         """To be called once, before anything else. `decided` is what the run has answered already, if it has begun."""
+        self.waits_outside = False
         self._work_off(self.run.begin() if decided is None else decided)
         self._cancelling.begin()
 
@@ -211,6 +222,23 @@ class Driver:
         self._in_flight[work.attempt] = work
         if self._take(work):
             self._raise_here(work, failure, permanent=True)
+
+    def admitted(self, node: str) -> int | None:
+        """A node that asked may start. Returns its attempt, or None if it does not start after all."""
+        self._asking.discard(node)
+        if self.over:
+            return None
+        self.tell(events.Admitted(node))
+        row = self.run.rows.get(node)
+        if row is None or row.state != "running":
+            return None
+        if row.attempt not in self._in_flight:
+            self._admitted.add(row.attempt)
+        return row.attempt
+
+    def is_under_way(self, attempt: int) -> bool:
+        """Whether an attempt was started and has not been answered."""
+        return attempt in self._in_flight
 
     def finished(
         self,
@@ -463,6 +491,8 @@ class Driver:
     def status(self) -> Status:
         if self._rests:
             return "paused"
+        if self.waits_outside:
+            return "pending"
         match self.run.status:
             case "parked":
                 return "paused"
@@ -477,7 +507,7 @@ class Driver:
         """When the run goes on, unless an event comes first, if it need not be in memory until then."""
         if not self._waits or self._drained is not None or self._pausing:
             return None
-        if self._in_flight or self._held or self.delays or self._saving.under_way or self._events:
+        if self._in_flight or self._held or self.delays or self._saving.under_way or self._events or self._asking:
             return None
         if self.run.status != "running":
             return None
@@ -602,6 +632,8 @@ class Driver:
             if self.over:
                 return
         self._busy = False
+        if self._admitted:
+            self._return_unused()
         if self._latest is not None:
             self._foresee(self._latest)
             self._latest = None
@@ -650,6 +682,9 @@ class Driver:
                 row = self.run.rows[command.node]
                 needs = self._inputs.of_undo(row, with_output=command.finished is not None)
                 self._hold(command, needs)
+            case commands.Ask(node):
+                self._asking.add(node)
+                self._host.ask(self, node)
             case commands.Stop(node, attempt):
                 self._stop(node, attempt)
             case commands.Give(node, attempt, cause):
@@ -779,6 +814,7 @@ class Driver:
                     self._events.append(events.Raised(work.node, work.attempt, permanent=True))
                     return
         self._in_flight[work.attempt] = work
+        self._admitted.discard(work.attempt)
         self._host.start(self, work)
 
     def _supply(self, work: Work) -> bool:
@@ -792,6 +828,12 @@ class Driver:
         small = all(map(is_small, parts))
         self._events.append(events.Finished(work.node, work.attempt, None, small, handled=True))
         return True
+    def _return_unused(self) -> None:
+        """Of what was admitted, all that waits to be started is held."""
+        held = {held.command.attempt for held in self._held if isinstance(held.command, commands.Start)}
+        for attempt in self._admitted - held:
+            self._admitted.discard(attempt)
+            self._host.unused(self, attempt)
 
     def _foresee(self, work: Work) -> None:
         """Not after a worker died: who is to blame shows best if they run one by one."""

@@ -36,7 +36,7 @@ from onceflow.engine.driving.hub import Adopted, Hub, Redirected, Store
 from onceflow.engine.handles import Completion
 from onceflow.engine.looking.reading import Reading
 from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED
-from onceflow.engine.submission import Submission, decode_settings
+from onceflow.engine.submission import Settings, Submission, decode_settings
 from onceflow.engine.talking.following import Following
 from onceflow.engine.waiting import looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, TaskNotFound
@@ -301,7 +301,7 @@ class Attaching:
 
         mail = () if short is None else short.mail
         return functools.partial(
-            self._make, row, run, store, past, outputs, carried, mail, decided, settings.timeout, left, goes_on
+            self._make, row, run, store, past, outputs, carried, mail, decided, settings, left, goes_on
         )
 
     def _make(
@@ -314,7 +314,7 @@ class Attaching:
         carried: dict[str, dict[Key, bytes]],
         mail: Sequence[MailboxEvent],
         decided: Sequence[commands.Command],
-        timeout: float | None,
+        settings: Settings,
         left: float | None,
         goes_on: bool,
         hub: Hub,
@@ -342,7 +342,8 @@ class Attaching:
             metadata=row.metadata,
             status=row.status,
         )
-        return Adopted(driver, decided, timeout, left)
+        driver.queue, driver.priority = settings.queue, settings.priority
+        return Adopted(driver, decided, settings.timeout, left)
 
 
 def _opened(short: Short) -> contextlib.AbstractContextManager[Loaded]:

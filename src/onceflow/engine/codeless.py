@@ -29,7 +29,7 @@ def cancel(run: Run, decided: Iterable[commands.Command], missing: TaskNotFound)
                 waiting += run.handle(events.Ended(node, attempt))
             case commands.Wait(node, attempt):
                 waiting += run.handle(events.Elapsed(node, attempt))
-            case commands.Stop():
+            case commands.Stop() | commands.Ask():
                 pass
             case commands.Undo(node):
                 raise _needed(missing, f"{node!r} has to be taken back")

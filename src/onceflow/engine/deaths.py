@@ -60,6 +60,11 @@ def remove_dead(home: Path, engines: Living) -> None:
                 forget(home, engine)
 
 
+def are_workers_gone(home: Path, engine: str) -> bool:
+    """Whether no worker of this dead engine is left."""
+    return locks.all_gone(home / WORKERS / engine)
+
+
 def wait_for_workers(home: Path, engine: str) -> None:
     """Returns when no worker of this dead engine is left."""
     folder = home / WORKERS / engine

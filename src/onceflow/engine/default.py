@@ -74,6 +74,8 @@ def configure(
     lease: float | None = None,
     schedules: bool | None = None,
     backend: str | None = None,
+    max_running: int | None = None,
+    max_pending: int | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -101,6 +103,8 @@ def configure(
         "lease": lease,
         "schedules": schedules,
         "backend": backend,
+        "max_running": max_running,
+        "max_pending": max_pending,
     }
     settings.check(**given)
     with _lock:
@@ -165,6 +169,8 @@ def run(
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    queue: str | None = None,
+    priority: int = 0,
     **where: Unpack[Where],
 ) -> R:
     """Runs the graph that leads to this node, exactly once, and returns its result.
@@ -180,12 +186,23 @@ def run(
     no part of what makes two runs the same, and the first one under a name decides.
     `backend`, `store` (a journal) and `blobs` say where it is driven and written down, if that is not as configured:
     `run(node, backend="ray", store="postgresql://…", blobs="s3://…")`.
+    `queue` names a queue in which the run needs a place while it goes on (see `queue`), and of those that wait for one
+    the highest `priority` goes first. It also gives its tasks a larger share of the workers, and their place in queues
+    of their own.
 
     Raises `TaskFailed`, with the task's own exception as its cause, or `UnsafeGraph` before anything has started.
 
         run(trip.bind("ann", "Rome"), name="trip-17")
     """
-    return _engine_for_runs(where).run(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
+    return _engine_for_runs(where).run(
+        node,
+        name=name,
+        on_failure=on_failure,
+        timeout=timeout,
+        metadata=metadata,
+        queue=queue,
+        priority=priority,
+    )
 
 
 def run_async(
@@ -195,6 +212,8 @@ def run_async(
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    queue: str | None = None,
+    priority: int = 0,
     **where: Unpack[Where],
 ) -> RunHandle[R]:
     """Like `run`, but returns a handle as soon as the run is durable. It can be awaited, asked for its `result()`, and
@@ -203,7 +222,15 @@ def run_async(
         handle = run_async(trip.bind("ann", "Rome"))
         handle.result(timeout=60)
     """
-    return _engine_for_runs(where).run_async(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
+    return _engine_for_runs(where).run_async(
+        node,
+        name=name,
+        on_failure=on_failure,
+        timeout=timeout,
+        metadata=metadata,
+        queue=queue,
+        priority=priority,
+    )
 
 
 def submit(
@@ -213,6 +240,8 @@ def submit(
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    queue: str | None = None,
+    priority: int = 0,
     **where: Unpack[Where],
 ) -> RunHandle[R]:
     """Leaves a run to an engine that serves (`onceflow serve`, `Engine.serve`), on whatever host, and returns as soon
@@ -223,7 +252,15 @@ def submit(
         handle = submit(trip.bind("ann", "Rome"), name="trip-17")
         print(handle.result())
     """
-    return _engine_for_runs(where).submit(node, name=name, on_failure=on_failure, timeout=timeout, metadata=metadata)
+    return _engine_for_runs(where).submit(
+        node,
+        name=name,
+        on_failure=on_failure,
+        timeout=timeout,
+        metadata=metadata,
+        queue=queue,
+        priority=priority,
+    )
 
 
 def run_many(
@@ -233,6 +270,8 @@ def run_many(
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
     metadata: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None,
+    queue: str | None = None,
+    priority: int = 0,
     return_exceptions: bool = False,
     **where: Unpack[Where],
 ) -> list[R]:
@@ -250,6 +289,8 @@ def run_many(
         on_failure=on_failure,
         timeout=timeout,
         metadata=metadata,
+        queue=queue,
+        priority=priority,
         return_exceptions=return_exceptions,
     )
 

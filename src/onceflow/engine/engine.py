@@ -37,6 +37,7 @@ from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.looking.why import Why, explain
 from onceflow.engine.mail import Mail
 from onceflow.engine.pausing import pause
+from onceflow.engine.queues.managing import Queueing, defined
 from onceflow.engine.schedules.keeping import Clockwork, Winding
 from onceflow.engine.schedules.managing import EngineRuns, Manager, Scheduling
 from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
@@ -51,6 +52,7 @@ from onceflow.errors import (
     InvalidOption,
     NameTaken,
     OnceflowError,
+    QueueFull,
     RunActive,
     RunInterrupted,
 )
@@ -72,7 +74,7 @@ MOST_OPENING = 500
 logger = logging.getLogger(__name__)
 
 
-class Engine(Scheduling):
+class Engine(Scheduling, Queueing):
     """Runs graphs, and keeps what it knows about them in a home directory.
 
     `home` is that directory (default `./.onceflow`), `blobs` the URL of a place for large values instead of it
@@ -85,6 +87,8 @@ class Engine(Scheduling):
     log of what the engine does. `object_memory` is how many bytes of memory large values may take while they wait to be
     read, and `object_patience` how many seconds they may wait there before they are moved to disk.
     With `schedules=False` it fires no schedules, and leaves that to others that share the home directory.
+    It drives at most `max_running` runs at a time; others wait, the highest priority first. When `max_pending` of them
+    wait, one more is refused with `QueueFull`.
     With `progress=True` it is shown on stderr how runs get on while somebody waits for them: a live display on a
     terminal, a line every few seconds elsewhere.
     `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
@@ -124,6 +128,8 @@ class Engine(Scheduling):
         lease: float | None = None,
         schedules: bool | None = None,
         backend: str | None = None,
+        max_running: int | None = None,
+        max_pending: int | None = None,
     ) -> None:
         self.settings = settings.find(
             home=home,
@@ -143,6 +149,8 @@ class Engine(Scheduling):
             lease=lease,
             schedules=schedules,
             backend=backend,
+            max_running=max_running,
+            max_pending=max_pending,
         )
         home_directory = Home(
             self.settings.home,
@@ -197,11 +205,13 @@ class Engine(Scheduling):
         on_failure: OnFailure = "keep",
         timeout: float | None = None,
         metadata: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int = 0,
     ) -> R:
         """Runs the graph that leads to this node, and returns its result. See `onceflow.run`."""
         self._check_usable()
         self._hub.warm_up()
-        submission = self._prepare(node, name, on_failure, timeout, metadata)
+        submission = self._prepare(node, name, on_failure, timeout, metadata, queue, priority)
         result: R = self._result(submission, self._begin(submission))
         return result
 
@@ -213,11 +223,13 @@ class Engine(Scheduling):
         on_failure: OnFailure = "keep",
         timeout: float | None = None,
         metadata: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int = 0,
     ) -> RunHandle[R]:
         """Like `run`, but returns as soon as the run is durable: from then on it can be resumed whatever happens."""
         self._check_usable()
         self._hub.warm_up()
-        return self._start(self._prepare(node, name, on_failure, timeout, metadata))
+        return self._start(self._prepare(node, name, on_failure, timeout, metadata, queue, priority))
 
     def _start(self, submission: Submission) -> RunHandle[Any]:
         feed = Feed()
@@ -236,10 +248,15 @@ class Engine(Scheduling):
         on_failure: OnFailure = "keep",
         timeout: float | None = None,
         metadata: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int = 0,
     ) -> RunHandle[R]:
         """Leaves a run to an engine that serves. See `onceflow.submit`."""
         self._check_usable()
-        submission = self._prepare(node, name, on_failure, timeout, metadata)
+        submission = self._prepare(node, name, on_failure, timeout, metadata, queue, priority)
+        most = self.settings.max_pending
+        if most is not None and self._home.journal.owners(["pending"]).get(None, 0) >= most:
+            raise QueueFull(None, most)
         outcome = commit(self._home.journal, left_to_others(submission))
         run = submission.run
         match outcome.refusal:
@@ -277,7 +294,7 @@ class Engine(Scheduling):
             if self._serving is None:
                 self._hub.warm_up()
                 workers = self.settings.workers or len(os.sched_getaffinity(0))
-                capacity = capacity or workers * RUNS_PER_WORKER
+                capacity = capacity or self.settings.max_running or workers * RUNS_PER_WORKER
                 if isinstance(self._home, Home):
                     self._home.introduce(capacity)
                 self._serving = Serving(self._home, self._hub, self._attaching, capacity)
@@ -304,6 +321,8 @@ class Engine(Scheduling):
         on_failure: OnFailure = "keep",
         timeout: float | None = None,
         metadata: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None,
+        queue: str | None = None,
+        priority: int = 0,
         return_exceptions: bool = False,
     ) -> list[R]:
         """Runs many graphs at once, and returns their results in order. See `onceflow.run_many`."""
@@ -322,7 +341,7 @@ class Engine(Scheduling):
         for node, name, about in zip(given, named, told, strict=True):
             self._wait_for_room(begun)
             try:
-                submission = self._prepare(node, name, on_failure, timeout, about)
+                submission = self._prepare(node, name, on_failure, timeout, about, queue, priority)
                 # Without a name it is certain to be a new run, and need not be remembered: there may be many.
                 begun.append((None if name is None else submission, self._begin(submission)))
             except Exception as error:  # what is no graph, or not a safe one, is no concern of the others
@@ -708,6 +727,8 @@ class Engine(Scheduling):
         on_failure: OnFailure,
         timeout: float | None,
         metadata: Mapping[str, Any] | None,
+        queue: str | None = None,
+        priority: int = 0,
     ) -> Submission:
         with sealing.using(self._home.path):
             return prepare(
@@ -718,6 +739,8 @@ class Engine(Scheduling):
                 metadata=metadata,
                 home=self._home,
                 id=self._new_id,
+                queue=queue,
+                priority=priority,
             )
 
     def _new_id(self) -> str:
@@ -729,8 +752,20 @@ class Engine(Scheduling):
         if submission.name is not None and self._home.journal.find_name(submission.name) is not None:
             completion.end(None, Redirected())
         else:
+            self._refuse_if_full(submission)
             self._hub.submit(submission, completion)
         return completion
+
+    def _refuse_if_full(self, submission: Submission) -> None:
+        """Raises `QueueFull` if too many runs wait already."""
+        most, queue = self.settings.max_pending, submission.settings.queue
+        if most is not None and self._hub.waiting_runs() >= most:
+            raise QueueFull(None, most)
+        if queue is not None:
+            row = self._home.journal.get_standing("queue", queue)
+            limit = None if row is None else defined(row).limits.max_pending
+            if limit is not None and self._hub.waiting_runs(queue) >= limit:
+                raise QueueFull(queue, limit)
 
     def _join(self, submission: Submission, feed: Feed | None = None) -> Completion:
         """The run that has the name already. Raises `NameTaken` if that is another graph's."""
@@ -799,6 +834,14 @@ class Engine(Scheduling):
         if isinstance(found, RunRow):
             return self._resume_in_background(found)
         return self._start(found)
+
+    def _queue_place(self) -> Place:
+        self._check_open()
+        return self._home
+
+    def _queues_changed(self) -> None:
+        self._home.engines.ring_all()
+        self._hub.look_at_queues()
 
     def _schedules_changed(self) -> None:
         if self._clockwork is not None:

@@ -65,6 +65,10 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Fire schedules that are due."""
     backend: str = "local"
     """Where attempts run: on this host, or on a Ray cluster (`backends.ray.cluster`)."""
+    max_running: int | None = None
+    """Runs that are driven at a time; None for any number. Others wait."""
+    max_pending: int | None = None
+    """Runs that may wait; None for any number. One more is refused."""
 
 
 def find(**given: Any) -> EngineSettings:
@@ -263,4 +267,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "lease": _lease,
     "schedules": _flag,
     "backend": _backend,
+    "max_running": _count,
+    "max_pending": _count,
 }

@@ -12,9 +12,11 @@ import msgspec
 
 from onceflow.authoring import storing
 from onceflow.authoring.building import WorkflowGraph, build_graph
+from onceflow.authoring.options import check_priority
 from onceflow.core import check
 from onceflow.core.state import OnFailure
 from onceflow.driver import entries
+from onceflow.engine.queues.limits import check_name as check_queue
 from onceflow.errors import InvalidOption
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, CreateRun, Request
@@ -37,6 +39,9 @@ class Settings(msgspec.Struct, frozen=True):
     on_failure: OnFailure = "keep"
     timeout: float | None = None
     """Seconds that it may take."""
+    queue: str | None = None
+    """The queue in which it needs a place."""
+    priority: int = 0
     onceflow: str = ""
     """The version of onceflow that created the run; empty if that did not record it."""
 
@@ -62,6 +67,8 @@ def prepare(
     metadata: Mapping[str, Any] | None,
     home: Place,
     id: Callable[[], str],
+    queue: str | None = None,
+    priority: int = 0,
 ) -> Submission:
     """Raises `UnsafeGraph`, and whatever says that this is no graph. `id` gives it an id that nobody has."""
     if on_failure not in ("keep", "undo"):
@@ -70,6 +77,9 @@ def prepare(
         check_name(name)
     if timeout is not None:
         check_timeout(timeout)
+    if queue is not None:
+        check_queue(queue)
+    check_priority(priority, "priority", "setting")
     about = None if metadata is None else encode_metadata(metadata)
     graph = build_graph(node)
     check.check(graph)
@@ -79,7 +89,7 @@ def prepare(
         for number, buffer in enumerate(graph.buffers)
     ]
     graph.references = tuple(references)
-    settings = Settings(on_failure, None if timeout is None else float(timeout), VERSION)
+    settings = Settings(on_failure, None if timeout is None else float(timeout), queue, priority, VERSION)
     opening: list[Request] = [
         CreateRun(
             id=run,

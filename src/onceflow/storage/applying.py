@@ -24,12 +24,12 @@ from onceflow.storage.journal import (
     Claim,
     CreateRun,
     DeleteRun,
-    DeleteSchedule,
+    DeleteStanding,
     Entry,
     Fenced,
     ForgetCommands,
     MarkEvents,
-    OfSchedule,
+    OfStanding,
     Outcome,
     Outdated,
     Request,
@@ -38,8 +38,9 @@ from onceflow.storage.journal import (
     SendCommand,
     SendEvent,
     SetStatus,
+    Table,
     Taken,
-    WriteSchedule,
+    WriteStanding,
 )
 
 
@@ -115,20 +116,24 @@ class Rows:
                         ids.add(request.id)
                     if request.name is not None:
                         names.add(request.name)
-                elif isinstance(request, (WriteSchedule, DeleteSchedule)):
+                elif isinstance(request, (WriteStanding, DeleteStanding)):
                     continue
                 elif request.run not in self.by_id and request.run not in new:
                     ids.add(request.run)
         return ids, names
 
 
-def schedules_of(batches: Iterable[Sequence[Request]]) -> set[str]:
-    """Those whose versions must be known before these batches can be decided."""
+Standing = tuple[Table, str]
+"""A standing row: its table and its id."""
+
+
+def standing_of(batches: Iterable[Sequence[Request]]) -> set[Standing]:
+    """The standing rows whose versions must be known before these batches can be decided."""
     return {
-        request.schedule
+        (request.table, request.id)
         for batch in batches
         for request in batch
-        if isinstance(request, (WriteSchedule, DeleteSchedule))
+        if isinstance(request, (WriteStanding, DeleteStanding))
     }
 
 
@@ -149,7 +154,7 @@ class Changes:
         """Number of the run, key, id, payload."""
         self.marked: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         """Numbers of events that are taken, and of those that are free again."""
-        self.schedules: list[OfSchedule] = []
+        self.standing: list[OfStanding] = []
         """In the order in which they are to be carried out."""
 
     def marks(self) -> dict[bool, list[int]]:
@@ -177,21 +182,21 @@ class Changes:
         self.events += later.events
         self.marked += later.marked
         self.forgotten += later.forgotten
-        self.schedules += later.schedules
+        self.standing += later.standing
 
 
 class Application:
-    """Decides the batches of one transaction. `rows` must know everything that `Rows.unknown` asked for, `schedules`
-    the versions of those that `schedules_of` named, as far as they exist."""
+    """Decides the batches of one transaction. `rows` must know everything that `Rows.unknown` asked for, `versions`
+    those that `standing_of` named, as far as they exist."""
 
-    def __init__(self, rows: Rows, now: float, schedules: Mapping[str, int] | None = None) -> None:
+    def __init__(self, rows: Rows, now: float, versions: Mapping[Standing, int] | None = None) -> None:
         self.changes = Changes()
         self.now = now
         self._last_number = rows.last_number
         self._by_id: dict[str, Known | None] = {}
         self._by_name: dict[str, Known | None] = {}
         self._rows = rows
-        self._versions = dict(schedules or {})
+        self._versions = dict(versions or {})
 
     def apply(self, batch: Sequence[Request]) -> Outcome:
         draft = _Draft(self)
@@ -219,8 +224,8 @@ class Application:
     def find_name(self, name: str) -> Known | None:
         return self._by_name[name] if name in self._by_name else self._rows.by_name.get(name)
 
-    def version_of(self, schedule: str) -> int:
-        return self._versions.get(schedule, 0)
+    def version_of(self, standing: Standing) -> int:
+        return self._versions.get(standing, 0)
 
     def next_number(self) -> int:
         self._last_number += 1
@@ -230,7 +235,7 @@ class Application:
         self,
         touched: dict[str, Known | None],
         names: dict[str, Known | None],
-        versions: dict[str, int],
+        versions: dict[Standing, int],
         changes: Changes,
     ) -> None:
         self._by_id.update(touched)
@@ -246,7 +251,7 @@ class _Draft:
         self._application = application
         self._touched: dict[str, Known | None] = {}
         self._names: dict[str, Known | None] = {}
-        self._versions: dict[str, int] = {}
+        self._versions: dict[Standing, int] = {}
         self._changes = Changes()
 
     def keep(self) -> None:
@@ -256,8 +261,8 @@ class _Draft:
         """Does it, or says why not."""
         if isinstance(request, CreateRun):
             return self._create(request)
-        if isinstance(request, (WriteSchedule, DeleteSchedule)):
-            return self._change_schedule(request)
+        if isinstance(request, (WriteStanding, DeleteStanding)):
+            return self._change_standing(request)
         known = self._find(request.run)
         if known is None:
             return MISSING
@@ -339,15 +344,16 @@ class _Draft:
         if known.row.name is not None:
             self._names[known.row.name] = None
 
-    def _change_schedule(self, request: OfSchedule) -> Result | None:
-        version = self._versions.get(request.schedule)
+    def _change_standing(self, request: OfStanding) -> Result | None:
+        standing = (request.table, request.id)
+        version = self._versions.get(standing)
         if version is None:
-            version = self._application.version_of(request.schedule)
-        is_new = isinstance(request, WriteSchedule) and request.definition is not None
+            version = self._application.version_of(standing)
+        is_new = isinstance(request, WriteStanding) and request.definition is not None
         if version != request.expected or not (version or is_new):
             return Outdated(version)
-        self._versions[request.schedule] = 0 if isinstance(request, DeleteSchedule) else version + 1
-        self._changes.schedules.append(request)
+        self._versions[standing] = 0 if isinstance(request, DeleteStanding) else version + 1
+        self._changes.standing.append(request)
         return None
 
     def _remember(self, known: Known) -> None:

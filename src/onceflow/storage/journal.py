@@ -10,8 +10,9 @@ happened. Batches are carried out, and answered, in the order of submission. An 
 
 Reading is synchronous, from any thread, and sees everything that was answered.
 
-Beside runs there are *schedules*: rows of opaque bytes with a version, which grows with every write. A write says which
-version it goes by, and is refused if there is another one. In a batch with the creation of a run, that is a firing.
+Beside runs there are *standing rows*, of schedules and of queues: opaque bytes with a version, which grows with every
+write. A write says which version it goes by, and is refused if there is another one. So of several engines that decide
+something by what they read, one succeeds, and the others look again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -144,29 +145,50 @@ class MarkEvents(msgspec.Struct, frozen=True):
     returned: tuple[int, ...] = ()
 
 
-class WriteSchedule(msgspec.Struct, frozen=True):
-    """Writes a schedule whose version is `expected`, which is 0 if there is to be a new one. Answered by `Outdated` if
-    it has another version."""
+Table = Literal["schedule", "queue"]
 
-    schedule: str
+
+class WriteStanding(msgspec.Struct, frozen=True):
+    """Writes a standing row whose version is `expected`, which is 0 if there is to be a new one. Answered by `Outdated`
+    if it has another version."""
+
+    id: str
     expected: int
     state: bytes
-    due: float | None
+    due: float | None = None
     """When somebody should look at it again; None for never."""
     definition: bytes | None = None
     """None if it stays as it is."""
+    table: ClassVar[Table]
 
 
-class DeleteSchedule(msgspec.Struct, frozen=True):
-    schedule: str
+class DeleteStanding(msgspec.Struct, frozen=True):
+    id: str
     expected: int
+    table: ClassVar[Table]
+
+
+class WriteSchedule(WriteStanding, frozen=True):
+    table = "schedule"
+
+
+class DeleteSchedule(DeleteStanding, frozen=True):
+    table = "schedule"
+
+
+class WriteQueue(WriteStanding, frozen=True):
+    table = "queue"
+
+
+class DeleteQueue(DeleteStanding, frozen=True):
+    table = "queue"
 
 
 OfRun = (
     CreateRun | AppendEntries | SetStatus | Claim | DeleteRun | SendCommand | ForgetCommands | SendEvent | MarkEvents
 )
-OfSchedule = WriteSchedule | DeleteSchedule
-Request = OfRun | OfSchedule
+OfStanding = WriteStanding | DeleteStanding
+Request = OfRun | OfStanding
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -190,7 +212,7 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Outdated(msgspec.Struct, frozen=True):
-    """Refused: the schedule has this version, not the one that the request goes by. 0 if there is none."""
+    """Refused: the standing row has this version, not the one that the request goes by. 0 if there is none."""
 
     version: int
 
@@ -258,8 +280,8 @@ class Command(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class ScheduleRow(msgspec.Struct, frozen=True):
-    """A schedule as it stands."""
+class StandingRow(msgspec.Struct, frozen=True):
+    """A schedule, or a queue, as it stands."""
 
     id: str
     version: int
@@ -362,9 +384,9 @@ class Journal(Protocol):
     def commands(self, owner: str) -> list[Command]:
         """The commands for runs that this engine claimed last, in the order in which they were sent."""
 
-    def get_schedule(self, schedule: str) -> ScheduleRow | None: ...
+    def get_standing(self, table: Table, id: str) -> StandingRow | None: ...
 
-    def list_schedules(self) -> list[ScheduleRow]:
+    def list_standing(self, table: Table) -> list[StandingRow]:
         """All of them, by id."""
 
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:

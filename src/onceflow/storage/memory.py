@@ -29,10 +29,11 @@ from onceflow.storage.journal import (
     Outcome,
     Request,
     RunRow,
-    ScheduleRow,
     Short,
+    StandingRow,
     Statistics,
-    WriteSchedule,
+    Table,
+    WriteStanding,
 )
 from onceflow.storage.places import EngineRow, Introduction
 from onceflow.values.buffers import Buffer
@@ -56,7 +57,7 @@ class MemoryJournal:
         self._commands: dict[int, tuple[int, str, bytes]] = {}
         """Number of the command → number of the run, kind, body."""
         self._command_numbers = itertools.count(1)
-        self._schedules: dict[str, ScheduleRow] = {}
+        self._standing: dict[tuple[Table, str], StandingRow] = {}
         self._events: dict[int, list[tuple[int, str, str, bytes]]] = {}
         """Number of a run → its events: number, key, id, payload."""
         self._event_numbers = itertools.count(1)
@@ -77,7 +78,7 @@ class MemoryJournal:
             self._check_open()
             if self.trouble is not None:
                 return Outcome((Failed(self.trouble),) * len(requests), ok=False)
-            versions = {schedule: row.version for schedule, row in self._schedules.items()}
+            versions = {standing: row.version for standing, row in self._standing.items()}
             application = Application(self._rows, self._clock(), versions)
             outcome = application.apply(requests)
             if outcome.ok:
@@ -111,12 +112,12 @@ class MemoryJournal:
             for key in forgotten:
                 if key in self._commands and self._commands[key][0] == number:
                     del self._commands[key]
-        for request in changes.schedules:
-            before = self._schedules.pop(request.schedule, None)
-            if isinstance(request, WriteSchedule):
+        for request in changes.standing:
+            before = self._standing.pop((request.table, request.id), None)
+            if isinstance(request, WriteStanding):
                 written = request.definition or (b"" if before is None else before.definition)
-                row = ScheduleRow(request.schedule, request.expected + 1, request.due, written, request.state)
-                self._schedules[row.id] = row
+                row = StandingRow(request.id, request.expected + 1, request.due, written, request.state)
+                self._standing[request.table, request.id] = row
         self._commits += 1
         self._written += len(changes.entries)
         application.finish()
@@ -240,13 +241,13 @@ class MemoryJournal:
                 if runs[number].owner == owner
             ]
 
-    def get_schedule(self, schedule: str) -> ScheduleRow | None:
+    def get_standing(self, table: Table, id: str) -> StandingRow | None:
         self._check_open()
-        return self._schedules.get(schedule)
+        return self._standing.get((table, id))
 
-    def list_schedules(self) -> list[ScheduleRow]:
+    def list_standing(self, table: Table) -> list[StandingRow]:
         self._check_open()
-        return sorted(self._schedules.values(), key=lambda row: row.id)
+        return sorted([row for (its, _), row in self._standing.items() if its == table], key=lambda row: row.id)
 
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         with self._lock:

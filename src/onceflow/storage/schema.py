@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from onceflow.errors import StorageDamaged, StorageTooNew
+from onceflow.storage.journal import Table
 
 Migration = Callable[[sqlite3.Connection], None]
 Row = TypeVar("Row")
@@ -229,19 +230,25 @@ SIZE_OF_RUN = f"""
         WHERE id = :id AND key >= number * {PLACES} AND key < (number + 1) * {PLACES}
     )
 """
-VERSION_OF_SCHEDULE = "SELECT version FROM schedule WHERE id = ?"
-WRITE_SCHEDULE = """
-    INSERT INTO schedule (id, version, due, definition, state) VALUES (:id, :version, :due, :definition, :state)
+STANDING: tuple[Table, ...] = ("schedule", "queue")
+VERSION_OF_STANDING = {table: f"SELECT version FROM {table} WHERE id = ?" for table in STANDING}
+WRITE_STANDING = {
+    table: f"""
+    INSERT INTO {table} (id, version, due, definition, state) VALUES (:id, :version, :due, :definition, :state)
     ON CONFLICT (id) DO UPDATE SET
         version = excluded.version,
         due = excluded.due,
         definition = excluded.definition,
         state = excluded.state
-"""
-ADVANCE_SCHEDULE = "UPDATE schedule SET version = :version, due = :due, state = :state WHERE id = :id"
-DELETE_SCHEDULE = "DELETE FROM schedule WHERE id = ?"
-GET_SCHEDULE = "SELECT id, version, due, definition, state FROM schedule WHERE id = ?"
-LIST_SCHEDULES = "SELECT id, version, due, definition, state FROM schedule ORDER BY id"
+    """
+    for table in STANDING
+}
+ADVANCE_STANDING = {
+    table: f"UPDATE {table} SET version = :version, due = :due, state = :state WHERE id = :id" for table in STANDING
+}
+DELETE_STANDING = {table: f"DELETE FROM {table} WHERE id = ?" for table in STANDING}
+GET_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table} WHERE id = ?" for table in STANDING}
+LIST_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table} ORDER BY id" for table in STANDING}
 NUMBER_OF_RUN = f"SELECT number, {COLUMNS} FROM run WHERE id = ?"
 NAMED_BLOBS = "SELECT DISTINCT blob FROM entry WHERE key >= ? AND key < ? AND blob IS NOT NULL"
 
@@ -300,6 +307,10 @@ def add_events(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def add_queues(connection: sqlite3.Connection) -> None:
+    connection.execute(SCHEDULES.replace("TABLE schedule", "TABLE queue"))
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_commands,
@@ -307,6 +318,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_schedules,
     add_identity,
     add_events,
+    add_queues,
 )
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 

@@ -33,9 +33,10 @@ from onceflow.storage.journal import (
     Outcome,
     Request,
     RunRow,
-    ScheduleRow,
     Short,
+    StandingRow,
     Statistics,
+    Table,
 )
 from onceflow.storage.short import short_runs
 from onceflow.storage.turns import Turns
@@ -206,14 +207,14 @@ class SqliteJournal:
         with self._reading() as connection, failures.told(self._path):
             return [Command(*row) for row in connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()]
 
-    def get_schedule(self, schedule: str) -> ScheduleRow | None:
+    def get_standing(self, table: Table, id: str) -> StandingRow | None:
         with self._reading() as connection, failures.told(self._path):
-            row = connection.execute(schema.GET_SCHEDULE, (schedule,)).fetchone()
-        return None if row is None else ScheduleRow(*row)
+            row = connection.execute(schema.GET_STANDING[table], (id,)).fetchone()
+        return None if row is None else StandingRow(*row)
 
-    def list_schedules(self) -> list[ScheduleRow]:
+    def list_standing(self, table: Table) -> list[StandingRow]:
         with self._reading() as connection, failures.told(self._path):
-            return [ScheduleRow(*row) for row in connection.execute(schema.LIST_SCHEDULES).fetchall()]
+            return [StandingRow(*row) for row in connection.execute(schema.LIST_STANDING[table]).fetchall()]
 
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         with self._reading() as connection, failures.told(self._path):

@@ -26,9 +26,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onceflow.storage import failures, schema
-from onceflow.storage.applying import Application, Changes, Known, Rows, schedules_of
+from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
 from onceflow.storage.grouping import Batch, GroupWriter
-from onceflow.storage.journal import DeleteSchedule, Entry, OfSchedule, Outcome, Request, RunRow, Statistics
+from onceflow.storage.journal import DeleteStanding, Entry, OfStanding, Outcome, Request, RunRow, Statistics
 from onceflow.storage.turns import Turns
 
 CHECKPOINT_BYTES = 2**20
@@ -153,7 +153,7 @@ class Writer(GroupWriter):
         ids, names = self._rows.unknown(batches)
         if ids or names:
             self._look_up(connection, ids, names)
-        versions = _look_up_schedules(connection, schedules_of(batches))
+        versions = _look_up_standing(connection, standing_of(batches))
         application = Application(self._rows, round(self._clock(), DIGITS), versions)
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
@@ -233,25 +233,25 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         size += sum([len(payload) for _, _, _, payload in changes.events])
     for taken, marked in changes.marks().items():
         connection.execute(schema.MARK_EVENTS, (taken, json.dumps(marked)))
-    for schedule in changes.schedules:
-        _write_schedule(connection, schedule)
+    for request in changes.standing:
+        _write_standing(connection, request)
     return size
 
 
-def _look_up_schedules(connection: sqlite3.Connection, schedules: set[str]) -> dict[str, int]:
-    found = {schedule: connection.execute(schema.VERSION_OF_SCHEDULE, (schedule,)).fetchone() for schedule in schedules}
-    return {schedule: row[0] for schedule, row in found.items() if row is not None}
+def _look_up_standing(connection: sqlite3.Connection, wanted: set[Standing]) -> dict[Standing, int]:
+    found = {row: connection.execute(schema.VERSION_OF_STANDING[row[0]], row[1:]).fetchone() for row in wanted}
+    return {row: version[0] for row, version in found.items() if version is not None}
 
 
-def _write_schedule(connection: sqlite3.Connection, request: OfSchedule) -> None:
-    if isinstance(request, DeleteSchedule):
-        connection.execute(schema.DELETE_SCHEDULE, (request.schedule,))
+def _write_standing(connection: sqlite3.Connection, request: OfStanding) -> None:
+    if isinstance(request, DeleteStanding):
+        connection.execute(schema.DELETE_STANDING[request.table], (request.id,))
         return
-    row = {"id": request.schedule, "version": request.expected + 1, "due": request.due, "state": request.state}
+    row = {"id": request.id, "version": request.expected + 1, "due": request.due, "state": request.state}
     if request.definition is None:
-        connection.execute(schema.ADVANCE_SCHEDULE, row)
+        connection.execute(schema.ADVANCE_STANDING[request.table], row)
     else:
-        connection.execute(schema.WRITE_SCHEDULE, row | {"definition": request.definition})
+        connection.execute(schema.WRITE_STANDING[request.table], row | {"definition": request.definition})
 
 
 def _size(entry: Entry) -> int:

@@ -162,7 +162,7 @@ def test_a_schedule_every_second_for_an_hour_fires_3600_times_whoever_dies(tmp_p
 
     store = quick(tmp_path)
     rows = store.list_runs(limit=None)
-    row = store.get_schedule("a")
+    row = store.get_standing("schedule", "a")
     assert row is not None
     assert sorted(str(row.name) for row in rows) == [f"a@{iso(BEGIN + second)}" for second in range(1, HOUR + 1)]
     assert state_of(row).fired == HOUR

@@ -290,7 +290,7 @@ def test_schedules_are_late_by_a_part_of_the_jitter_that_is_their_own(engine: Me
 
 def test_a_secret_is_no_clear_text_in_the_journal(engine: MemoryEngine) -> None:
     engine.schedule("a", flows.greet, every=5, args=[Secret("clear text")])
-    (row,) = engine._home.journal.list_schedules()
+    (row,) = engine._home.journal.list_standing("schedule")
     assert b"clear text" not in row.definition
     assert "clear text" not in engine.get_schedule("a").arguments
 

@@ -27,7 +27,8 @@ def fused(sink: TaskNode, arguments: Any) -> Mapping[TaskNode, TaskNode]:
     for node in reversed(loops):  # inner ones are met after those that read them
         inner = node._over
         assert inner is not None
-        if readers[inner] == 1 and not _role(node).limit:
+        waits = node._task.function.task.settings.queue is not None  # type: ignore[attr-defined]
+        if readers[inner] == 1 and not _role(node).limit and not waits:
             found[node] = _as_one(found.get(inner, inner), node, arguments)
     return found
 

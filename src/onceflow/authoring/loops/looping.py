@@ -146,8 +146,9 @@ class _Options:
         if on_error not in ("stop", "skip", "collect"):
             self._refuse(f"on_error must be 'stop', 'skip' or 'collect', not {on_error!r}")
         is_workflow = isinstance(subject.function, Building)
-        if chunk not in ("auto", 1) and is_single(subject) and not subject.settings.threads:
-            why = "it is a workflow" if is_workflow else "it has a rollback function or a timeout"
+        may_be_more = subject.settings.threads or (subject.settings.queue and subject.settings.queue_key is None)
+        if chunk not in ("auto", 1) and is_single(subject) and not may_be_more:
+            why = "it is a workflow" if is_workflow else "it has a rollback function, a timeout or a queue_key"
             self._refuse(f"chunk must be 1 or 'auto', not {chunk}: {why}, so each item is a task of its own")
         settings = subject.settings
         self._handlers = checked(handlers, self._name)

@@ -140,7 +140,7 @@ def _of_item(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
 
 
 def _of_fold(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
-    return {name: value for name, value in subject._given.items() if name != "num_returns"}
+    return {name: value for name, value in subject._given.items() if name not in ("num_returns", "queue_key")}
 
 
 _OPTIONS: dict[Kind, Callable[[AnyTask[..., Any], Role], dict[str, Any]]] = {

@@ -57,12 +57,13 @@ def is_measured(task: AnyTask[..., Any], role: Role) -> bool:
 
 def is_single(task: AnyTask[..., Any]) -> bool:
     """Whether each item has to be a node of its own, unless the user says otherwise: what is taken back or stopped by
-    itself, or waits in a thread."""
+    itself, waits in a thread, or needs a place in a queue."""
     settings = task.settings
     if isinstance(task._base.function, Building):
         return True
     limited = settings.timeout is not None or settings.total_timeout is not None
-    return settings.rollback is not None or limited or settings.threads or settings.catch > 0 or settings.transaction
+    waits = settings.threads or settings.queue is not None
+    return settings.rollback is not None or limited or waits or settings.catch > 0 or settings.transaction
 
 
 def limit_of(task: AnyTask[..., Any], role: Role) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import queue
 import random
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -28,6 +29,7 @@ from onceflow.driver.actors import Instance
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Ahead, Work
+from onceflow.engine import deaths
 from onceflow.engine.cancelling import CANCEL, Cancelling
 from onceflow.engine.driving import workers
 from onceflow.engine.driving.insight import Insight, Progress
@@ -39,6 +41,8 @@ from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.looking.statistics import Counts, ObjectStatistics
 from onceflow.engine.pausing import PAUSE
+from onceflow.engine.queues.doorman import Doorman
+from onceflow.engine.queues.gate import Gate
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import journal
@@ -87,8 +91,9 @@ class Adopted(NamedTuple):
 class Hub(ABC):
     """Implements `driver.work.Host`. Subclasses say where everything happens: in which loop and by which workers."""
 
-    def __init__(self, home: Place) -> None:
+    def __init__(self, home: Place, max_running: int | None = None) -> None:
         self._home = home
+        self._max_running = max_running
         self._random = random.Random()
         self._forget()
         self._waiting_for_room: list[Latch] = []
@@ -118,8 +123,21 @@ class Hub(ABC):
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
         self._commands_wanted = False
         """Whether one has become durable."""
+        self._doorman = Doorman(self._open_gate(), self._max_running)
+        """Places in queues."""
         self._counted: dict[Driver, overviews.Counted] = {}
         """What was found when somebody last asked how its run gets on."""
+
+    def _open_gate(self) -> Gate:
+        def failed(waiting: list[int], error: OnceflowError) -> None:
+            for driver in self._doorman.of(waiting):
+                driver.interrupt(error)
+
+        return Gate(self._home, socket.gethostname(), lambda: self._loop, self.now, self._is_gone, failed)
+
+    def _is_gone(self, engine: str) -> bool:
+        """Whether an engine is dead, with all its workers."""
+        return not self._home.engines.is_alive(engine) and deaths.are_workers_gone(self._home.path, engine)
 
     @abstractmethod
     def _open_loop(self) -> Posting:
@@ -159,6 +177,14 @@ class Hub(ABC):
                 self._adopt(make, completion)
 
         self._post(adopt)
+
+    def look_at_queues(self) -> None:
+        """Their limits may have changed."""
+        self._loop.post(lambda: self._doorman.gate.look())
+
+    def waiting_runs(self, queue: str | None = None) -> int:
+        """How many runs have yet to begin here: for lack of a place in this queue, or at all."""
+        return self._doorman.waiting_runs(queue)
 
     def find(self, run: str) -> Completion | None:
         """Of a run that is driven here."""
@@ -248,7 +274,8 @@ class Hub(ABC):
             watcher()
 
     def _turn(self) -> float | None:
-        while self._answers or self._dirty:
+        while self._answers or self._dirty or self._doorman.gate.busy:
+            self._doorman.gate.turn()
             while self._answers:
                 driver, requests, outcome = self._answers.popleft()
                 if outcome.ok:
@@ -289,6 +316,7 @@ class Hub(ABC):
         run = Run(submission.graph, epoch=1, on_failure=submission.settings.on_failure)
         store = Store(self._home, submission.run)
         driver = Driver(submission.run, run, self, store, opening=submission.opening, metadata=submission.metadata)
+        driver.queue, driver.priority = submission.settings.queue, submission.settings.priority
         self._drive(driver, completion, driver.begin)
         self._limit(driver, submission.settings.timeout, submission.settings.timeout)
 
@@ -321,7 +349,9 @@ class Hub(ABC):
             return
         self._active[driver.id] = (driver, completion)
         self._completions[driver] = completion
-        self._tell(driver, begin)
+        if not self._doorman.lets_in(driver, lambda: self._tell(driver, begin)):
+            driver.waits_outside = True
+            self._dirty[driver] = None
 
     def _start_workers(self) -> None:
         if self._workers is None and self._closed is None:
@@ -329,6 +359,8 @@ class Hub(ABC):
 
     def _answered(self, driver: Driver, work: Work, report: Report) -> None:
         self.counts.answer(work, report)
+        if self._doorman.holding:
+            self._doorman.over(driver, work.attempt)
         completion = self._completions.get(driver)
         if completion is not None and completion.feeds:
             _tell_report(completion, work, report)
@@ -354,6 +386,7 @@ class Hub(ABC):
             self._tell(found[0], lambda: what(found[0]))
 
     def _cancel(self, run: str, cancel: Cancelling) -> None:
+        self._with_driver(run, self._doorman.let_in)
         self._with_driver(run, lambda driver: driver.cancel(cancel.undo, cancel.grace))
 
     def _look_for_commands(self) -> None:
@@ -436,7 +469,7 @@ class Hub(ABC):
         if driven is None:
             return None
         driver = driven[0]
-        insight = Insight(driver, self._workers, self.now())
+        insight = Insight(driver, self._workers, self._doorman, self.now())
         tasks = describing.outline(driver.run)
         return describing.describe(driver.run, tasks, driver.raised_last, driver.annotations, insight)
 
@@ -448,7 +481,7 @@ class Hub(ABC):
         counted = self._counted.get(driver)
         if counted is None or counted.changes != driver.changes:
             counted = self._counted[driver] = overviews.count(driver)
-        return overviews.survey(driver, counted, self._workers, self.now())
+        return overviews.survey(driver, counted, self._workers, self._doorman, self.now())
 
     def add_listener(self, run: str, listener: Listening, ended: Callable[[], None]) -> bool:
         driven = self._active.get(run)
@@ -470,8 +503,16 @@ class Hub(ABC):
         if completion.feeds:
             completion.tell("undoing" if work.undo else "started", work.node, attempt_name(work.attempt))
         self.counts.start(work)
+        if self._doorman.holding:
+            self._doorman.launched(driver, work.attempt)
         assert self._workers is not None
         self._workers.start(driver, work)
+
+    def ask(self, driver: Driver, node: str) -> None:
+        self._doorman.ask(driver, node)
+
+    def unused(self, driver: Driver, attempt: int) -> None:
+        self._doorman.over(driver, attempt)
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         assert self._workers is not None
@@ -550,6 +591,7 @@ class Hub(ABC):
         del self._active[driver.id]
         self._dirty.pop(driver, None)
         self._counted.pop(driver, None)
+        self._doorman.forget(driver)
         self._claimed.discard(driver)
         return completion
 

@@ -10,6 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
     from onceflow.engine.driving.workers import Crew
+    from onceflow.engine.queues.doorman import Doorman
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -47,14 +48,24 @@ class Look(msgspec.Struct, frozen=True, gc=False):
 class Insight:
     """For one run. Used in the loop's thread."""
 
-    def __init__(self, driver: Driver, workers: Crew | None, now: float) -> None:
+    def __init__(self, driver: Driver, workers: Crew | None, doorman: Doorman, now: float) -> None:
         self._driver = driver
+        self._doorman = doorman
         self._workers = workers
         self._now = now
 
     def look(self, attempt: int) -> Look | None:
         """None if the attempt has not been given to the workers."""
         return None if self._workers is None else self._workers.look(self._driver, attempt)
+
+    def why_not_admitted(self, node: str) -> str:
+        """What a node that asked for a place in a queue waits for; empty if it does not."""
+        return self._doorman.why(self._driver, node)
+
+    @property
+    def why_not_begun(self) -> str:
+        """What the run itself waits for, if it has yet to begin."""
+        return self._doorman.why_outside(self._driver) if self._driver.waits_outside else ""
 
     def until_retry(self, node: str) -> float | None:
         """Seconds until what raised is tried again, if there is a time for that."""

@@ -88,7 +88,7 @@ class LocalHub(Hub):
             from onceflow.backends.ray import cluster  # nobody else needs Ray
 
             cluster.prepare(settings.backend)
-        super().__init__(home)
+        super().__init__(home, settings.max_running)
         if home.attendance is not None:
             home.attendance.lost = lambda: self._threaded.post(self._lose_lease)
         self._threaded.start()
@@ -193,6 +193,7 @@ class LocalHub(Hub):
     def _heard_bell(self) -> None:
         self._directory.bell.hush()
         self._look_for_commands()
+        self._doorman.gate.look()
         self._tell_watchers()
         self._look_for_mail()
         self.on_bell()

@@ -700,6 +700,7 @@ def make_job(
         retried=None if work.undo else call.retried,
         cpus=None if work.undo else settings.cpus,
         memory=0 if work.undo else settings.memory,
+        priority=driver.priority + settings.priority,
         spans=list(work.spans),
         keep=work.keep,
     )

@@ -128,7 +128,7 @@ def _state(row: Row, run: Run, insight: Insight | None) -> tuple[TaskState, Look
         case "done":
             return "done", None, "its graph ended before it ran" if row.abandoned else ""
         case "waiting":
-            return "waiting" if row.missing else "ready", None, reasons.of_waiting(row, run)
+            return "waiting" if row.missing else "ready", None, reasons.of_waiting(row, run, insight)
         case "running":
             if insight is None:
                 return "ready", None, ""

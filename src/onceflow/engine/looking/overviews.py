@@ -16,6 +16,7 @@ from onceflow.engine.driving.insight import Insight
 from onceflow.engine.driving.workers import Crew
 from onceflow.engine.looking import describing
 from onceflow.engine.looking.describing import TaskInfo, TaskState
+from onceflow.engine.queues.doorman import Doorman
 
 MOST_RUNNING = 100
 """Running tasks that are described."""
@@ -115,8 +116,8 @@ def _loops(run: Run, left: Counter[str]) -> list[Loop]:
     return sorted(found, key=lambda loop: (loop.id.count("/"), loop.id))[:MOST_LOOPS]
 
 
-def survey(driver: Driver, counted: Counted, crew: Crew | None, now: float) -> Overview:
-    run, insight = driver.run, Insight(driver, crew, now)
+def survey(driver: Driver, counted: Counted, crew: Crew | None, doorman: Doorman, now: float) -> Overview:
+    run, insight = driver.run, Insight(driver, crew, doorman, now)
     works = [] if crew is None else [w for w in crew.running(driver) if not w.undo and w.node in run.rows]
     running = [
         describing.describe_row(run.rows[work.node], run, driver.raised_last, insight, MOST_WAITED_FOR)

@@ -28,8 +28,10 @@ def missing(row: Row) -> Iterator[str]:
     return (parent.id for parent, mask in row.parents if not parent.gives(mask))
 
 
-def of_waiting(row: Row, run: Run) -> str:
+def of_waiting(row: Row, run: Run, insight: Insight | None) -> str:
     """Why core has not started this row."""
+    if insight is not None and insight.why_not_begun:
+        return insight.why_not_begun
     if row.missing:
         return "waits for " + _names(list(islice(missing(row), MOST_NAMES + 1)), row.missing)
     match run.status:
@@ -37,6 +39,8 @@ def of_waiting(row: Row, run: Run) -> str:
             return "does not start: the run is being stopped"
         case "undoing" | "parked":
             return "waits until others have been taken back"
+    if row.asking:
+        return ("" if insight is None else insight.why_not_admitted(row.id)) or "waits for a place in its queue"
     if row.queued and row.group is not None:
         return f"{row.group.limit} of {row.group.id} may be in flight at a time, and so many are"
     if row.effect != "none":

@@ -34,6 +34,8 @@ def schedule(
     on_failure: OnFailure = "keep",
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    queue: str | None = None,
+    priority: int = 0,
 ) -> ScheduleInfo:
     """Has a workflow, or a task, run by the clock: by a `cron` expression (five fields, or six with seconds in front,
     or `@daily` and the like), `every` so many seconds (counted from `start`, or else from 1970), or once, `at` a time.
@@ -47,7 +49,7 @@ def schedule(
     `start` counts, and none from `end` on. With `jitter` each schedule is late by a part of so many seconds, always the
     same, so that many schedules of one hour do not begin at once.
     The workflow gets `args` and `kwargs` and, if it has a parameter `scheduled`, the instant that it is fired for.
-    `on_failure`, `timeout` and `metadata` are those of its runs (see `run`).
+    `on_failure`, `timeout`, `metadata`, `queue` and `priority` are those of its runs (see `run`).
 
     Declared again under the same id it is changed, and goes on from where it was; so a program may simply declare its
     schedules whenever it starts.
@@ -72,6 +74,8 @@ def schedule(
         on_failure=on_failure,
         timeout=timeout,
         metadata=metadata,
+        queue=queue,
+        priority=priority,
     )
 
 

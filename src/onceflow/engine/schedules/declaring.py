@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
+from onceflow.authoring.options import check_priority
 from onceflow.core.state import OnFailure
+from onceflow.engine.queues.limits import check_name as check_queue
 from onceflow.engine.schedules import rules, targets
 from onceflow.engine.schedules.definitions import CatchUp, Definition, Overlap
 from onceflow.engine.schedules.rules import At, Cron, Every, Rule
@@ -48,6 +50,8 @@ def define(
     on_failure: OnFailure,
     timeout: float | None,
     metadata: Mapping[str, Any] | None,
+    queue: str | None,
+    priority: int,
 ) -> Definition:
     """Raises `InvalidOption`, `UnpicklableTask`."""
     _check_id(id)
@@ -82,6 +86,8 @@ def define(
         on_failure=on_failure,
         timeout=timeout,
         metadata=None if metadata is None else encode_metadata(metadata),
+        queue=None if queue is None else check_queue(queue),
+        priority=check_priority(priority, "priority", "setting"),
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from onceflow.core.state import OnFailure
 from onceflow.engine.schedules.rules import Rule
-from onceflow.storage.journal import ScheduleRow
+from onceflow.storage.journal import StandingRow
 
 CatchUp = Literal["none", "latest", "all"]
 """Which of the instants that passed while nobody was there are made up for."""
@@ -47,6 +47,8 @@ class Definition(msgspec.Struct, frozen=True):
     on_failure: OnFailure
     timeout: float | None
     metadata: str | None
+    queue: str | None = None
+    priority: int = 0
 
 
 class State(msgspec.Struct, frozen=True):
@@ -112,9 +114,9 @@ _state = msgspec.msgpack.Decoder(State)
 encode = msgspec.msgpack.Encoder().encode
 
 
-def definition_of(row: ScheduleRow) -> Definition:
+def definition_of(row: StandingRow) -> Definition:
     return _definition.decode(row.definition)
 
 
-def state_of(row: ScheduleRow) -> State:
+def state_of(row: StandingRow) -> State:
     return _state.decode(row.state)

@@ -28,7 +28,7 @@ from onceflow.engine.statuses import AT_REST
 from onceflow.engine.submission import Submission
 from onceflow.errors import OnceflowError, StorageError
 from onceflow.storage import journal
-from onceflow.storage.journal import Failed, Journal, RunRow, ScheduleRow, WriteSchedule
+from onceflow.storage.journal import Failed, Journal, RunRow, StandingRow, WriteSchedule
 from onceflow.values.metadata import decode as decode_metadata
 
 ROUND = 10.0
@@ -73,10 +73,10 @@ class Keeper:
 
     def look(self) -> float | None:
         """Does what is due. Returns the seconds until there is something to do, as far as that is known."""
-        waits = [self._look_at(row) for row in self._journal.list_schedules()]
+        waits = [self._look_at(row) for row in self._journal.list_standing("schedule")]
         return min([wait for wait in waits if wait is not None], default=None)
 
-    def _look_at(self, row: ScheduleRow) -> float | None:
+    def _look_at(self, row: StandingRow) -> float | None:
         while True:
             now = self._runs.now()
             state = state_of(row)
@@ -94,7 +94,7 @@ class Keeper:
                 self._write(row, definition, step.state)
             elif not self._fire(row, definition, state, step.state, step.fire):
                 return RETRY
-            following = self._journal.get_schedule(row.id)
+            following = self._journal.get_standing("schedule", row.id)
             if following is None:
                 return None
             row = following
@@ -109,7 +109,7 @@ class Keeper:
                 self._runs.go_on(row)
         return tuple([row.id for row in going_on])
 
-    def _fire(self, row: ScheduleRow, definition: Definition, before: State, after: State, instant: float) -> bool:
+    def _fire(self, row: StandingRow, definition: Definition, before: State, after: State, instant: float) -> bool:
         """Whether it was fired, here or elsewhere. False if it cannot be fired here."""
         try:
             submission = prepare(self._runs, row.id, definition, instant)
@@ -121,7 +121,7 @@ class Keeper:
         completion = self._runs.begin(submission)
         completion.wait_until_accepted()
         if isinstance(completion.error, Redirected):
-            now = self._journal.get_schedule(row.id)
+            now = self._journal.get_standing("schedule", row.id)
             if now is not None and now.version == row.version:  # that instant has its run already
                 self._write(row, definition, replace(after, fired=before.fired))
         elif completion.error is not None:
@@ -130,13 +130,13 @@ class Keeper:
             completion.when_done(self._poke)
         return True
 
-    def _write(self, row: ScheduleRow, definition: Definition, state: State) -> None:
+    def _write(self, row: StandingRow, definition: Definition, state: State) -> None:
         """If somebody else was quicker, it is looked at again anyway."""
         refusal = journal.commit(self._journal, [advance(row, definition, state)]).refusal
         if isinstance(refusal, Failed):
             raise refusal.error
 
-    def _note_problem(self, row: ScheduleRow, definition: Definition, state: State, error: Exception) -> None:
+    def _note_problem(self, row: StandingRow, definition: Definition, state: State, error: Exception) -> None:
         """For whoever looks at the schedule. Another engine may do better."""
         told = str(error) if isinstance(error, OnceflowError) else f"{type(error).__name__}: {error}"
         logger.error("schedule %s cannot be fired here: %s", row.id, told)
@@ -158,7 +158,7 @@ def prepare(runs: Runs, schedule: str, definition: Definition, instant: float) -
     return runs.prepare(node, name=name_of(schedule, instant), definition=definition, metadata=metadata)
 
 
-def advance(row: ScheduleRow, definition: Definition, state: State) -> WriteSchedule:
+def advance(row: StandingRow, definition: Definition, state: State) -> WriteSchedule:
     return WriteSchedule(row.id, row.version, encode(state), firing.due(definition, state))
 
 

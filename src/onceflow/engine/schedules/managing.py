@@ -35,7 +35,7 @@ from onceflow.engine.schedules.rules import At
 from onceflow.engine.schedules.targets import Target
 from onceflow.errors import NoSuchSchedule
 from onceflow.storage import journal
-from onceflow.storage.journal import DeleteSchedule, Failed, OfSchedule, RunRow, ScheduleRow, WriteSchedule
+from onceflow.storage.journal import DeleteSchedule, Failed, OfStanding, RunRow, StandingRow, WriteSchedule
 from onceflow.values import sealing
 from onceflow.values.metadata import decode as decode_metadata
 
@@ -77,7 +77,7 @@ class Manager:
         # It would be a pity to learn at three in the morning that it cannot be run.
         check.check(build_graph(targets.bind(definition, firing.next_instant(definition, now) or now)))
         while True:
-            row = self.journal.get_schedule(id)
+            row = self.journal.get_standing("schedule", id)
             if row is None:
                 state = State(now, _before(definition, now))
             elif definition_of(row) == definition:
@@ -89,8 +89,8 @@ class Manager:
             if self._commit(WriteSchedule(id, expected, encode(state), due, encode(definition))):
                 return info(self.row(id))
 
-    def row(self, id: str) -> ScheduleRow:
-        row = self.journal.get_schedule(id)
+    def row(self, id: str) -> StandingRow:
+        row = self.journal.get_standing("schedule", id)
         if row is None:
             raise NoSuchSchedule(id)
         return row
@@ -144,7 +144,7 @@ class Manager:
             return keeping.prepare(self._runs, id, definition, instant)
         return row if row.status != "succeeded" and self._runs.can_be_driven(row) else None
 
-    def _commit(self, request: OfSchedule) -> bool:
+    def _commit(self, request: OfStanding) -> bool:
         """False if somebody else was quicker."""
         outcome = journal.commit(self.journal, [request])
         if isinstance(outcome.refusal, Failed):
@@ -167,7 +167,7 @@ def _redefined(old: Definition, new: Definition, state: State, now: float) -> St
     return replace(state, cursor=_before(new, now), queue=())
 
 
-def info(row: ScheduleRow) -> ScheduleInfo:
+def info(row: StandingRow) -> ScheduleInfo:
     definition, state = definition_of(row), state_of(row)
     return ScheduleInfo(
         id=row.id,
@@ -231,6 +231,8 @@ class Scheduling(ABC):
         on_failure: OnFailure = "keep",
         timeout: float | None = None,
         metadata: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int = 0,
     ) -> ScheduleInfo:
         """Has a workflow run by the clock. See `onceflow.schedule`."""
         manager = self._manage()
@@ -254,12 +256,14 @@ class Scheduling(ABC):
                 on_failure=on_failure,
                 timeout=timeout,
                 metadata=metadata,
+                queue=queue,
+                priority=priority,
             )
             return manager.declare(id, definition)
 
     def list_schedules(self) -> list[ScheduleInfo]:
         """What is known about all schedules, by id."""
-        return [info(row) for row in self._manage().journal.list_schedules()]
+        return [info(row) for row in self._manage().journal.list_standing("schedule")]
 
     def get_schedule(self, id: str) -> ScheduleInfo:
         """What is known about a schedule. Raises `NoSuchSchedule`."""
@@ -330,7 +334,9 @@ class EngineRuns:
         """Runs that are about to go on here."""
 
     def prepare(self, node: object, *, name: str, definition: Definition, metadata: dict[str, Any]) -> Submission:
-        return self._engine._prepare(node, name, definition.on_failure, definition.timeout, metadata)
+        return self._engine._prepare(
+            node, name, definition.on_failure, definition.timeout, metadata, definition.queue, definition.priority
+        )
 
     def begin(self, submission: Submission, feed: Feed | None = None) -> Completion:
         self._engine._hub.warm_up()

@@ -25,9 +25,10 @@ from onceflow.storage.journal import (
     Outcome,
     Request,
     RunRow,
-    ScheduleRow,
     Short,
+    StandingRow,
     Statistics,
+    Table,
 )
 from onceflow.storage.postgres import connecting, schema
 from onceflow.storage.postgres.attendance import Attendance, Member
@@ -194,12 +195,12 @@ class PostgresJournal:
     def commands(self, owner: str) -> list[Command]:
         return [Command(*row) for row in self._rows(schema.LIST_COMMANDS, (owner,))]
 
-    def get_schedule(self, schedule: str) -> ScheduleRow | None:
-        found = self._rows(schema.GET_SCHEDULE, (schedule,))
-        return ScheduleRow(*found[0]) if found else None
+    def get_standing(self, table: Table, id: str) -> StandingRow | None:
+        found = self._rows(schema.GET_STANDING[table], (id,))
+        return StandingRow(*found[0]) if found else None
 
-    def list_schedules(self) -> list[ScheduleRow]:
-        return [ScheduleRow(*row) for row in self._rows(schema.LIST_SCHEDULES, ())]
+    def list_standing(self, table: Table) -> list[StandingRow]:
+        return [StandingRow(*row) for row in self._rows(schema.LIST_STANDING[table], ())]
 
     def read_entries(self, number: int, first: int, end: int) -> list[Entry]:
         """Of a run that was loaded."""

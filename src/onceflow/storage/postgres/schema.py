@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onceflow.errors import StorageTooNew
+from onceflow.storage.journal import Table
 
 Connection = Any
 """A psycopg connection. Named loosely here, because the package is optional."""
@@ -32,7 +33,7 @@ BLOCK = 1000
 GONE = "OF001"
 """The SQLSTATE of `enter` if the engine may not write any more."""
 STALE = "OF002"
-"""That if a run, or a schedule, is not as it was read."""
+"""That if a run, or a standing row, is not as it was read."""
 
 MIGRATING = 7_061_945
 """The advisory lock of whoever migrates: any number that nobody else uses."""
@@ -125,9 +126,12 @@ IDENTITY = (
     "INSERT INTO identity VALUES (left(replace(gen_random_uuid()::text, '-', ''), 16))",
 )
 
-SCHEDULES = (
-    """
-    CREATE TABLE schedule (
+
+def _standing(table: Table) -> tuple[str, str]:
+    """The table, and the function that changes it, of standing rows."""
+    return (
+        f"""
+    CREATE TABLE {table} (
         id text COLLATE "C" PRIMARY KEY,
         version bigint NOT NULL,
         due double precision,
@@ -135,29 +139,30 @@ SCHEDULES = (
         state bytea NOT NULL
     ) WITH (fillfactor = 50)
     """,
-    f"""
-    CREATE FUNCTION change_schedule(
+        f"""
+    CREATE FUNCTION change_{table}(
         its_id text, expected bigint, gone boolean, new_due double precision, new_definition bytea, new_state bytea
     ) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
         IF expected = 0 THEN
-            INSERT INTO schedule (id, version, due, definition, state)
+            INSERT INTO {table} (id, version, due, definition, state)
             VALUES (its_id, 1, new_due, new_definition, new_state) ON CONFLICT DO NOTHING;
         ELSIF gone THEN
-            DELETE FROM schedule WHERE id = its_id AND version = expected;
+            DELETE FROM {table} WHERE id = its_id AND version = expected;
         ELSE
-            UPDATE schedule
+            UPDATE {table}
             SET version = expected + 1, due = new_due, definition = coalesce(new_definition, definition),
                 state = new_state
             WHERE id = its_id AND version = expected;
         END IF;
         IF NOT FOUND THEN
-            RAISE EXCEPTION 'a schedule has changed' USING ERRCODE = '{STALE}';
+            RAISE EXCEPTION 'a {table} has changed' USING ERRCODE = '{STALE}';
         END IF;
     END
     $$
     """,
-)
+    )
+
 
 EVENTS = (
     """
@@ -241,10 +246,11 @@ DELETE_RUNS = tuple(
     )
 )
 
-VERSIONS_OF_SCHEDULES = "SELECT id, version FROM schedule WHERE id = ANY (%s)"
-CHANGE_SCHEDULE = "SELECT change_schedule(%b, %b, %b, %b::float8, %b::bytea, %b::bytea)"
-GET_SCHEDULE = "SELECT id, version, due, definition, state FROM schedule WHERE id = %s"
-LIST_SCHEDULES = "SELECT id, version, due, definition, state FROM schedule ORDER BY id"
+STANDING: tuple[Table, ...] = ("schedule", "queue")
+VERSIONS_OF_STANDING = {table: f"SELECT id, version FROM {table} WHERE id = ANY (%s)" for table in STANDING}
+CHANGE_STANDING = {table: f"SELECT change_{table}(%b, %b, %b, %b::float8, %b::bytea, %b::bytea)" for table in STANDING}
+GET_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table} WHERE id = %s" for table in STANDING}
+LIST_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table} ORDER BY id" for table in STANDING}
 
 GET_IDENTITY = "SELECT id FROM identity"
 GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = %s"
@@ -344,7 +350,7 @@ def create_tables(connection: Connection) -> None:
 
 
 def add_schedules(connection: Connection) -> None:
-    for statement in SCHEDULES:
+    for statement in _standing("schedule"):
         connection.execute(statement)
 
 
@@ -358,7 +364,12 @@ def add_events(connection: Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_schedules, add_identity, add_events)
+def add_queues(connection: Connection) -> None:
+    for statement in _standing("queue"):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_schedules, add_identity, add_events, add_queues)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

@@ -15,20 +15,21 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onceflow.errors import StorageError
-from onceflow.storage.applying import Application, Changes, Known, Rows, schedules_of
+from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import (
     CreateRun,
-    DeleteSchedule,
+    DeleteStanding,
     Entry,
-    OfSchedule,
+    OfStanding,
     Outcome,
     Request,
     RunRow,
-    WriteSchedule,
+    WriteStanding,
 )
 from onceflow.storage.postgres import connecting, schema, swift
 from onceflow.storage.postgres.swift import Statement, Swift
@@ -125,7 +126,7 @@ class PostgresWriter(GroupWriter):
         for _ in range(MOST_CONFLICTS):
             if new:
                 self._reserve(new)
-            versions = self._look_up_schedules(schedules_of(batches))
+            versions = self._look_up_standing(standing_of(batches))
             application = Application(self._rows, round(self._clock(), DIGITS), versions)
             outcomes = self._decide(application, batches)
             if outcomes is None:
@@ -160,7 +161,7 @@ class PostgresWriter(GroupWriter):
 
     def _known(self, batches: Any) -> list[Known]:
         """The runs that these batches are about, as they were before."""
-        others = (CreateRun, WriteSchedule, DeleteSchedule)
+        others = (CreateRun, WriteStanding, DeleteStanding)
         runs = {request.run for batch in batches for request in batch if not isinstance(request, others)}
         return [self._rows.by_id[run] for run in runs if run in self._rows.by_id]
 
@@ -172,11 +173,13 @@ class PostgresWriter(GroupWriter):
         for number, last, *columns in found:
             self._rows.learn(Known(number, RunRow(*columns), 0 if last is None else last + 1))
 
-    def _look_up_schedules(self, schedules: set[str]) -> dict[str, int]:
-        if not schedules:
-            return {}
-        wanted = (sorted(schedules),)
-        return dict(self._persistently(lambda db: db.execute(schema.VERSIONS_OF_SCHEDULES, wanted).fetchall()))
+    def _look_up_standing(self, wanted: set[Standing]) -> dict[Standing, int]:
+        versions: dict[Standing, int] = {}
+        for table in {table for table, _ in wanted}:
+            ids = [id for its, id in wanted if its == table]
+            select = partial(_select, schema.VERSIONS_OF_STANDING[table], (ids,))
+            versions |= {(table, id): version for id, version in self._persistently(select)}
+        return versions
 
     def _reserve(self, runs: int) -> None:
         """Numbers for so many new runs."""
@@ -288,7 +291,7 @@ def _statements(changes: Changes) -> tuple[list[Statement], int]:
     if changes.events:
         made.append((schema.WRITE_EVENTS, _columns(changes.events)))
     made += [(schema.MARK_EVENTS, mark) for mark in changes.marks().items()]
-    made += [(schema.CHANGE_SCHEDULE, _of_schedule(request)) for request in changes.schedules]
+    made += [(schema.CHANGE_STANDING[request.table], _of_standing(request)) for request in changes.standing]
     size = sum([len(run.graph) + len(run.settings) for run in changes.definitions.values()])
     return made, size + sum([_size(entry) for _, _, entry in changes.entries])
 
@@ -324,10 +327,15 @@ def _of_change(known: Known) -> tuple[Any, ...]:
     return (known.number, row.status, row.epoch, row.owner, row.updated, row.due)
 
 
-def _of_schedule(request: OfSchedule) -> tuple[Any, ...]:
-    if isinstance(request, DeleteSchedule):
-        return request.schedule, request.expected, True, None, None, None
-    return request.schedule, request.expected, False, request.due, request.definition, request.state
+def _select(statement: str, arguments: tuple[Any, ...], connection: Connection) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = connection.execute(statement, arguments).fetchall()
+    return found
+
+
+def _of_standing(request: OfStanding) -> tuple[Any, ...]:
+    if isinstance(request, DeleteStanding):
+        return request.id, request.expected, True, None, None, None
+    return request.id, request.expected, False, request.due, request.definition, request.state
 
 
 def _size(entry: Entry) -> int:

@@ -236,7 +236,7 @@ class Stage(Hub):
 
     def _step(self, end: float | None) -> bool:
         """False if nothing can happen until then."""
-        if self._soon or self._answers or self._dirty:
+        if self._soon or self._answers or self._dirty or self._doorman.gate.busy:
             while self._soon:
                 self._soon.popleft()()
             self._turn()

@@ -14,7 +14,7 @@ from typing import Literal
 
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
-from onceflow.testing.simulation.scenarios import random_graph
+from onceflow.testing.simulation.scenarios import random_graph, with_queues
 from onceflow.testing.simulation.schedule import Outcome, Simulation
 from onceflow.testing.simulation.story import draw
 from onceflow.testing.simulation.world import Violation
@@ -70,6 +70,8 @@ class Settings:
     """Do tasks return refs?"""
     actors: bool = False
     """Are some of them actors, and do tasks take them for themselves?"""
+    queues: bool = False
+    """Do tasks ask before they start?"""
 
     @property
     def letter(self) -> bool:
@@ -111,6 +113,8 @@ def play(seed: int, settings: Settings = RIGHT) -> Outcome:
     """The schedule of one seed. Raises `Caught`."""
     random = Random(seed)
     graph = random_graph(random, relays=settings.refs, actors=settings.actors)
+    if settings.queues:
+        graph = with_queues(random, graph)
     return play_graph(graph, random, settings, seed)
 
 
@@ -139,7 +143,8 @@ def _tell(simulation: Simulation, seed: int | None, settings: Settings) -> str:
         rule = "" if settings.rule == "right" else f" --rule {settings.rule}"
         refs = "" if settings.refs else " --without-refs"
         actors = " --actors" if settings.actors else ""
-        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}{refs}{actors}"]
+        queues = " --queues" if settings.queues else ""
+        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}{refs}{actors}{queues}"]
     return "\n".join(lines)
 
 

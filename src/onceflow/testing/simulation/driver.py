@@ -58,6 +58,10 @@ class Driver:
     stored: set[tuple[str, int, int]] = field(default_factory=set)
     """(node, part, attempt) of the bytes that are where they must be."""
     timers: list[commands.Wait] = field(default_factory=list)
+    asking: dict[str, None] = field(default_factory=dict)
+    """Nodes that want to be admitted."""
+    admitting: str | None = None
+    """The node that is just being admitted."""
     forgotten: set[str] = field(default_factory=set)
     """Expanders whose graph is a fact that this engine has yet to find out: a crash took it before it was saved."""
     told: bool = False
@@ -105,6 +109,13 @@ class Driver:
         except IllegalEvent:
             return
         raise Violation(f"{event} was accepted")
+
+    def admit(self, node: str) -> None:
+        """A node that asked may start."""
+        del self.asking[node]
+        self.admitting = node
+        self.deliver(events.Admitted(node))
+        self.admitting = None
 
     def commit(self, count: int) -> None:
         """The journal commits the next entries. What a task wrote stands or falls with its last save."""
@@ -318,6 +329,7 @@ class Driver:
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.closing, self.groups = {}, set()
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
+        self.asking = {}
         self.structure, versions = what_a_crash_leaves(self.graph, self.durable)
         self.forgotten = self.structure.graphs.keys() - self.durable.graphs.keys()
         self.rows = {id: Row(versions[id], refs=self.durable.refs.get(id, {})) for id in self.structure.nodes}
@@ -355,6 +367,8 @@ class Driver:
             case commands.Undo():
                 undo = self._prepare_undo(command)
                 self.waiting.append(Waiting(command, len(self.journal), undo))
+            case commands.Ask():
+                self.asking[command.node] = None
             case commands.Stop():
                 self._stop(command)
             case commands.Save():
@@ -415,6 +429,8 @@ class Driver:
         attempt = self.attempts.get((command.node, command.attempt))
         if attempt is None:
             attempt = self._make(command.node, command.attempt, "private" if command.private else "run")
+        if attempt.task.admission is not None and not command.private and self.admitting != command.node:
+            raise Violation(f"{attempt!r} was not admitted")
         self.checker.judge_start(self, command, attempt)
         self._take(attempt)
         row = self.rows[command.node]

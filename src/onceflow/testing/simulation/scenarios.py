@@ -43,6 +43,16 @@ def _with_takers(random: Random, graph: Graph) -> Graph:
     return Graph(nodes, graph.sink)
 
 
+def with_queues(random: Random, graph: Graph) -> Graph:
+    """The same, in which many nodes ask before they start, also in the graphs that tasks may return."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        admission = "" if random.random() < 0.4 else None
+        alternatives = node.call and tuple([nested and with_queues(random, nested) for nested in node.call])
+        nodes.append(msgspec.structs.replace(node, admission=admission, call=alternatives))
+    return Graph(nodes, graph.sink)
+
+
 def make_safe(graph: Graph) -> Graph:
     """Saves what the check proposes until it has nothing to say."""
     while True:

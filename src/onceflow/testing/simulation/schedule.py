@@ -75,7 +75,7 @@ class Simulation:
         """Do handlers answer for some of what is raised?"""
         self.steps = 0
         self.faults = 0
-        self._tempi = [random.choice(TEMPI) for _ in range(8)]
+        self._tempi = [*[random.choice(TEMPI) for _ in range(8)], 1.0]
         self._remembered: list[events.Event] = []
         self._parked_when_loaded = False
         self._gave_up = False
@@ -154,8 +154,8 @@ class Simulation:
     def _ordinary_step(self) -> Step | None:
         """Any enabled step, by the tempi of this schedule."""
         driver = self.driver
-        kinds: list[list[Step]] = [[] for _ in range(8)]
-        committing, carrying, landing, ending, saving, elapsing, proving, nudging = kinds
+        kinds: list[list[Step]] = [[] for _ in range(9)]
+        committing, carrying, landing, ending, saving, elapsing, proving, nudging, admitting = kinds
         if driver.committed < len(driver.journal):
             committing.append(self._commit)
         for waiting in driver.waiting:
@@ -172,6 +172,8 @@ class Simulation:
             saving.append(lambda saving=saving_part: self._save(saving))  # type: ignore[misc]
         for timer in driver.timers:
             elapsing.append(lambda timer=timer: self._elapse(timer))  # type: ignore[misc]
+        for node in driver.asking:
+            admitting.append(lambda node=node: driver.admit(node))  # type: ignore[misc]
         if driver.parked:
             nudging.append(self._retry_undo)
         if driver.run.status == "stopping" and driver.appended.cancelled is not None and not self._gave_up:
