@@ -27,6 +27,12 @@ class Known(Insight):
     def until_retry(self, node: str) -> float | None:
         return self._until_retry
 
+    def why_not_begun(self) -> str:
+        return ""
+
+    def why_not_admitted(self, node: str) -> str:
+        return f"waits for the queue of {node}"
+
 
 def begun(text: str) -> Drive:
     drive = Drive(graph(text))
@@ -201,3 +207,7 @@ def test_an_engine_tells_when_a_task_is_tried_again(tmp_path: Path) -> None:
     until(lambda: reason(engine, handle.id, "never").startswith("raised once, is tried again in "))
     assert reason(engine, handle.id, "never").endswith(" min")
     engine.close()
+
+
+def test_who_asks_for_a_place_is_told_what_it_waits_for():
+    assert told(begun("a default,asks"), "a") == ("ready", "waits for the queue of a")

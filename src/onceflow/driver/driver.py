@@ -828,6 +828,7 @@ class Driver:
         small = all(map(is_small, parts))
         self._events.append(events.Finished(work.node, work.attempt, None, small, handled=True))
         return True
+
     def _return_unused(self) -> None:
         """Of what was admitted, all that waits to be started is held."""
         held = {held.command.attempt for held in self._held if isinstance(held.command, commands.Start)}

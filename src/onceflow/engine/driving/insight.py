@@ -62,7 +62,6 @@ class Insight:
         """What a node that asked for a place in a queue waits for; empty if it does not."""
         return self._doorman.why(self._driver, node)
 
-    @property
     def why_not_begun(self) -> str:
         """What the run itself waits for, if it has yet to begin."""
         return self._doorman.why_outside(self._driver) if self._driver.waits_outside else ""

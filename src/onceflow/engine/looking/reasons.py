@@ -30,8 +30,8 @@ def missing(row: Row) -> Iterator[str]:
 
 def of_waiting(row: Row, run: Run, insight: Insight | None) -> str:
     """Why core has not started this row."""
-    if insight is not None and insight.why_not_begun:
-        return insight.why_not_begun
+    if insight is not None and (outside := insight.why_not_begun()):
+        return outside
     if row.missing:
         return "waits for " + _names(list(islice(missing(row), MOST_NAMES + 1)), row.missing)
     match run.status:
