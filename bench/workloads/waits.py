@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from bench import processes, programs
 from bench.rows import Row
-from bench.workloads import _measuring
+from bench.workloads import _measuring, _waiting
 from onceflow import Engine
 
 PARKED = 100_000
@@ -68,6 +68,15 @@ def _wait_for(engine: Engine, first: int, count: int) -> None:
             raise programs.Failed(f"run number-{number} has got another event")
 
 
+def _new_runs(home: Path) -> float:
+    """What the task of a woken run takes by itself, in a second."""
+    with Engine(home, workers=2, output="inherit", event_log=False) as engine:
+        engine.run(_waiting.got.bind(0))
+        started = time.perf_counter()
+        engine.run_many([_waiting.got.bind(number) for number in range(WOKEN)])
+        return WOKEN / (time.perf_counter() - started)
+
+
 def measure() -> list[Row]:
     return parked("fill")
 
@@ -91,6 +100,7 @@ def parked(fill: str) -> list[Row]:
             rate = WOKEN / (time.perf_counter() - started)
             limit = f"≥ {LEAST_WOKEN:,}"
             rows.append(Row(f"{WOKEN:,} woken by events", rate, "runs/s", limit, rate >= LEAST_WOKEN))
+            rows.append(Row("floor: as many new runs of that task", _new_runs(folder / "new"), "runs/s"))
             senders += _send(folder, home, WOKEN + 1, WOKEN)
             while _succeeded(engine) < WOKEN * 3 // 2:
                 time.sleep(0.01)
