@@ -135,7 +135,7 @@ def play(folder: Path, server: PostgresServer, *, kills: int, seed: int, lease: 
                 time.sleep(random.random() * 2)
                 random.choice(places).kill()
                 if random.random() < 0.1:
-                    server.cut_connections()
+                    server.cut_connections(journal)  # not to the ledger, which is somebody else's
             for number, handle in enumerate(handles):
                 assert handle.result(600) == number * 100 + LENGTH
     finally:

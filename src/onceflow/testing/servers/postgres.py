@@ -140,14 +140,16 @@ class PostgresServer:
             connection.execute(f"CREATE DATABASE {name}".encode())
         return self._url(name)
 
-    def cut_connections(self) -> int:
-        """Ends all connections to all databases, as a failing network does. Returns how many there were."""
+    def cut_connections(self, url: str | None = None) -> int:
+        """Ends all connections to a database, or to all of them, as a failing network does. Returns how many there
+        were."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:
             cut = connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+                " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND datname = coalesce(%s, datname)",
+                (None if url is None else psycopg.conninfo.conninfo_to_dict(url)["dbname"],),
             ).fetchall()
         return len(cut)
 
