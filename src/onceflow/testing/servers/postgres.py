@@ -148,7 +148,8 @@ class PostgresServer:
         with psycopg.connect(self.url, autocommit=True) as connection:
             cut = connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND datname = coalesce(%s, datname)",
+                " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+                " AND datname = coalesce(%s, datname)",
                 (None if url is None else psycopg.conninfo.conninfo_to_dict(url)["dbname"],),
             ).fetchall()
         return len(cut)
