@@ -297,3 +297,24 @@ async def tidy(name: str) -> None:
         await enter.call("never")
     finally:
         await enter.call(f"{name} was here")
+
+
+@workflow
+def lengthy(seconds: float) -> str:
+    return enter.options(after=[sleep(seconds)]).bind(f"after {seconds}")
+
+
+@fiber
+async def impatient(how: str) -> str:
+    try:
+        async with timeout(10):
+            match how:
+                case "workflow":
+                    await lengthy.call(5)
+                    await lengthy.call(15)
+                case "loop":
+                    await call(for_each(double, [await call(lengthy.bind(7))]))
+                    await call(lengthy.bind(7))
+    except TimeoutError:
+        return await enter.call("too late")
+    return "never"

@@ -63,3 +63,14 @@ def test_a_task_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) 
 def test_blocks_are_for_fibers() -> None:
     with pytest.raises(NotInFiber, match="with retry"), on(KeyError).retry(1):
         pass
+
+
+def test_a_graph_that_takes_too_long_is_not_waited_for_but_ended_after() -> None:
+    engine = MemoryEngine()
+    began = engine.clock.now
+    assert engine.run(common.impatient.bind("workflow")) == "too late"
+    world.assert_holds("after 5", "too late", "after 15")
+    assert engine.clock.now - began == 20
+    world.clear()
+    assert engine.run(common.impatient.bind("loop")) == "too late"
+    world.assert_holds("after 7", "too late", "after 7")

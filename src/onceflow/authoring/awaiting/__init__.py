@@ -10,6 +10,9 @@ segment that was not saved is run again; a chain of any length is forgotten as i
     segments       the tasks that the chain is made of
     ops            what can be awaited, and the nodes that it becomes
     gathering      several at once
+    forking        fibers that go on beside the one which started them; children is what becomes of those
+    recipes        graphs that a fiber has bound, as values
+    blocks         handlers and deadlines for what is awaited in a `with`
     here           what a segment carries out itself: short tasks whose re-execution nobody can notice
     state          what a fiber has around it: handlers, deadlines, children
     continuations  from a paused fiber to the arguments of the next segment and back

@@ -1,10 +1,7 @@
 """Forking: fibers that go on beside the one which started them (Gozer's processes).
 
-A child is a fiber with a copy of what it is given. It begins with the graph that the forking segment returns, and
-nobody in that graph reads it: it is *loose* (design 2.11). Its outcome is a node of its own, saved, with an id that is
-known when it is forked. Whoever joins the child waits for that node to be settled, as others wait for an event, and is
-given what it gave. A fiber that returns waits for the children that it has not joined, and raises what the first of
-them has raised: so a run ends after all its fibers.
+A child has a copy of what it is given. A fiber that returns waits for the children that it has not joined, and raises
+what the first of them has raised: so a run ends after all its fibers.
 """
 
 from __future__ import annotations
@@ -13,17 +10,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from onceflow.authoring.awaiting import children
 from onceflow.authoring.awaiting.gathering import as_op
 from onceflow.authoring.awaiting.ops import Awaited
 from onceflow.authoring.awaiting.state import State, state_here
 from onceflow.authoring.fibers.decorating import fiber
 from onceflow.authoring.nodes import TaskNode
-from onceflow.authoring.tasks import AnyTask, Task, _with_options, task
+from onceflow.authoring.tasks import AnyTask
 from onceflow.authoring.workflows import Workflow
-from onceflow.errors import Cancelled, InvalidOption
-from onceflow.values import failures, packing
-from onceflow.values.context import current, running
-from onceflow.values.waits import CANCELLED, NOT_YET, Wait
+from onceflow.errors import InvalidOption
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,21 +59,16 @@ class Fork(Awaited):
         state.ended = [child for child, _ in outcome]
 
     def bind(self, state: State) -> Any:
-        return _ended_children(state.children, len(state.children) - min(state.limits) + 1)
+        return children.wait_for_some(state.children, len(state.children) - min(state.limits) + 1)
 
     def begin(self, state: State) -> tuple[Any, Child[Any] | None, Exception | None]:
         """The node of the child's outcome, and the child; or an error."""
-        context = running.get()
-        assert context is not None
         try:
             outcome = self.member.bind(state)
         except Exception as error:
             return None, None, error
-        state.forked += 1
-        name = f"child-{state.forked}"
-        node = _outcome.options(name=name).bind(outcome)
-        child: Child[Any] = Child(f"{context['inside']}{name}", self.member.name)
-        state.children.append(child.id)
+        node, id = children.start(outcome, state)
+        child: Child[Any] = Child(id, self.member.name)
         self.spend()
         return node, child, None
 
@@ -101,69 +91,16 @@ class Join(Awaited):
         self.child = child
 
     def bind(self, state: State) -> Any:
-        return _waiting(_join, Wait(seconds=state.left, children=(self.child.id,))).bind(self.child.id)
+        return children.wait_for(self.child.id, state.left)
 
     def settle(self, outcome: Any) -> Any:
-        value, failure = outcome
-        if failure is NOT_YET:
-            raise TimeoutError
-        if failure is CANCELLED:
-            raise Cancelled(current().run)
-        state = state_here("join")
-        state.children = [child for child in state.children if child != self.child.id]
-        state.ended = [child for child in state.ended if child != self.child.id]
-        if failure is not None:
-            raise failures.load(failure)
-        return value
+        return children.joined(self.child.id, outcome)
 
 
-@task(name="child", can_rollback=True, num_returns=2)
-def _outcome(outcome: tuple[Any, BaseException | None]) -> tuple[Any, bytes | None]:
-    """How a child came out. The second part can be read without the user's classes."""
-    value, error = outcome
-    return value, None if error is None else failures.dump(error, "a forked fiber")
-
-
-@task(name="join", can_rollback=True, num_returns=2)
-def _join(child: str) -> Any:
-    raise AssertionError("no worker waits for children")
-
-
-@task(name="children", can_rollback=True)
-def _children(count: int) -> Any:
-    raise AssertionError("no worker waits for children")
-
-
-def _waiting(base: AnyTask[..., Any], wait: Wait) -> AnyTask[..., Any]:
-    return _with_options(base, {**base._given, "wait": wait})
-
-
-def _ended_children(children: Sequence[str], count: int) -> Any:
-    return _waiting(_children, Wait(children=tuple(children), count=count)).bind(count)
-
-
-def _end(result: Any, failure: bytes | None, children: list[tuple[str, bytes]]) -> Any:
-    for found in [failure, *[packing.unpack(packed) for _, packed in children]]:
-        if found is not None:
-            raise failures.load(found)
-    return result
-
-
-_ended: Task[..., Any] = Task(_end, {"name": "ended", "can_rollback": True, "deterministic": True, "fiber": True})
-_ended.__qualname__ = "_ended"
-
-
-def ended(result: Any, error: BaseException | None, children: Sequence[str]) -> Any:
-    """A node that gives this, or raises that, when these children have come to their ends. Raises what the first of
-    them has raised."""
-    failure = None if error is None else failures.dump(error, "a fiber")
-    return _ended.bind(result, failure, _ended_children(children, len(children)))
-
-
-def with_children(node: Any, children: Sequence[TaskNode]) -> Any:
+def with_children(node: Any, beside: Sequence[TaskNode]) -> Any:
     """The node, in a graph with these children in it."""
-    if children:
-        node._beside = tuple(children)
+    if beside:
+        node._beside = tuple(beside)
     return node
 
 

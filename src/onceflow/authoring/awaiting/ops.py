@@ -15,10 +15,12 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from onceflow.authoring.awaiting import children
 from onceflow.authoring.awaiting.recipes import Recipe, in_graph
-from onceflow.authoring.awaiting.state import State, now
+from onceflow.authoring.awaiting.state import State, now, state_here
 from onceflow.authoring.fibers.describing import short
 from onceflow.authoring.fibers.ops import Op
+from onceflow.authoring.loops.building import Building
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
 from onceflow.authoring.tasks import AnyTask, catching
 from onceflow.authoring.waiting import waiting_task
@@ -77,18 +79,25 @@ class TaskCall(Awaited):
         self.task: AnyTask[..., Any] | None = task
         self.is_caught = task.settings.catch == 0
         """Whether errors are to be raised; otherwise the user has asked for them as values."""
+        self.child: str | None = None
+        """What it goes on as, if it is a graph and the fiber will not wait for ever."""
 
     def bind(self, state: State) -> Any:
         assert self.task is not None
         task, left = self.task, state.left
         if state.handlers:
             task = task.options(handlers=(*task.settings.handlers, *state.in_force))
+        if left is not None and self.is_caught and isinstance(task._base.function, Building):
+            wait, self.child = children.in_time(catching(task).bind(*self.args, **self.kwargs), state)
+            return wait
         if left is not None:
             total = task.settings.total_timeout
             task = task.options(total_timeout=max(left, SHORTEST) if total is None else min(total, left))
         return (catching(task) if self.is_caught else task).bind(*self.args, **self.kwargs)
 
     def settle(self, outcome: Any) -> Any:
+        if self.child is not None:
+            return _in_time(self.child, outcome)
         return settled(outcome) if self.is_caught else outcome
 
     def spend(self) -> None:
@@ -104,6 +113,15 @@ def settled(outcome: tuple[Any, BaseException | None]) -> Any:
     return value
 
 
+def _in_time(child: str, outcome: tuple[Any, Any]) -> Any:
+    try:
+        return children.joined(child, outcome)
+    except TimeoutError:
+        if child in state_here("timeout").children:
+            children.leave(child, state_here("timeout"))
+        raise
+
+
 class NodeCall(Awaited):
     """A node that a fiber awaits: a wait, a loop, or any graph that it has bound."""
 
@@ -111,6 +129,8 @@ class NodeCall(Awaited):
         self.node: TaskNode | PartNode | None = as_handle(node, "await")
         owner = owner_of(self.node)
         super().__init__(owner._task.name, *_shown(owner))
+        self.child: str | None = None
+        """What it goes on as, if it is a graph and the fiber will not wait for ever."""
         self.is_wait = False
         """Whether it is nothing but a wait: its outcome is a value, or one of the errors that waits know."""
         self.is_cut_short = False
@@ -119,7 +139,11 @@ class NodeCall(Awaited):
     def bind(self, state: State) -> Any:
         node = self.node
         if not isinstance(node, TaskNode) or node._task.settings.wait is None or node._after:
-            return in_graph(Recipe.of(node), state.in_force)
+            opened = in_graph(Recipe.of(node), state.in_force)
+            if state.left is None:
+                return opened
+            waiting, self.child = children.in_time(opened, state)
+            return waiting
         wait, left = node._task.settings.wait, state.left
         if left is not None and wait.ends_in(now()) > left:
             self.is_cut_short = wait.key is None
@@ -131,6 +155,8 @@ class NodeCall(Awaited):
         return TaskNode(waiting_task(wait), node._args, node._kwargs, node._snapshot, ())
 
     def settle(self, outcome: Any) -> Any:
+        if self.child is not None:
+            return _in_time(self.child, outcome)
         if not self.is_wait:
             return settled(outcome)
         if isinstance(outcome, (EventTimedOut, Cancelled)):

@@ -14,8 +14,9 @@ from time import perf_counter
 from typing import Any
 
 from onceflow.authoring.awaiting import continuations, here, live
+from onceflow.authoring.awaiting.children import ended
 from onceflow.authoring.awaiting.continuations import Continuation
-from onceflow.authoring.awaiting.forking import Fork, ended, with_children
+from onceflow.authoring.awaiting.forking import Fork, with_children
 from onceflow.authoring.awaiting.ops import Awaited, TaskCall
 from onceflow.authoring.awaiting.state import State, around
 from onceflow.authoring.fibers import definitions
@@ -213,8 +214,8 @@ def _advance(fiber: Fiber, state: State) -> Any:
             if error is None:
                 return with_children(node, beside)
             fiber.throw(error)
-    if state.children and (fiber.error is None or isinstance(fiber.error, Cancelled)):
-        return with_children(ended(fiber.result, fiber.error, state.children), beside)
+    if (state.children or state.left_behind) and (fiber.error is None or isinstance(fiber.error, Cancelled)):
+        return with_children(ended(fiber.result, fiber.error, state), beside)
     if fiber.error is not None:
         raise fiber.error
     return fiber.result

@@ -32,6 +32,8 @@ class State(msgspec.Struct):
     """How many children it has had."""
     children: list[str] = []
     """Ids of the outcomes of those that it has not joined."""
+    left_behind: list[str] = []
+    """The same of those that took too long, and that nobody will join."""
     ended: list[str] = []
     """Of these, those that are known to have come to their ends."""
     hidden: list[bytes] = []
