@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import time
 from typing import Any
 
 from onceflow import (
     Cancelled,
+    NotPersistable,
     Retry,
+    Variable,
     call,
     fiber,
     for_each,
@@ -17,6 +21,7 @@ from onceflow import (
     join,
     on,
     parallel,
+    put,
     sleep,
     spawn_limit,
     task,
@@ -318,3 +323,95 @@ async def impatient(how: str) -> str:
     except TimeoutError:
         return await enter.call("too late")
     return "never"
+
+
+@task(can_rollback=True)
+def make_ref(size: int) -> Any:
+    return put(b"x" * size)
+
+
+@task(can_rollback=True)
+def length(given: Any) -> int:
+    return len(given.get())
+
+
+@fiber
+async def referring(sizes: list[int]) -> list[Any]:
+    refs = [await make_ref.call(size) for size in sizes]
+    await enter.call("made")
+    found = [await length.call(ref) for ref in refs]
+    return [found, refs[0]]
+
+
+@fiber
+async def holding_a_lock() -> str:
+    lock = threading.Lock()
+    doubled = await double.call(2)
+    try:
+        await enter.call("never")
+    except NotPersistable as error:
+        lock.acquire()
+        found = str(error)
+        del lock
+        return await enter.call(f"{doubled}: {'lock' in found and 'common.py' in found}")
+    return "never"
+
+
+@task(can_rollback=True)
+def total(numbers: list[int], more: int) -> int:
+    return sum(numbers) + more
+
+
+@fiber
+async def doubling(number: int) -> int:
+    await enter.call(f"number {number}")
+    return await double.call(number)
+
+
+@fiber
+async def twice() -> str:
+    once = enter.call("once")
+    await once
+    try:
+        return await once
+    except RuntimeError as error:
+        return str(error)
+
+
+counted: Variable[int] = Variable("counted", 0)
+
+
+@task(writes=[counted])
+def count(number: int) -> None:
+    counted.update(lambda before: before + number)
+
+
+@fiber
+async def counting(numbers: list[int]) -> list[int]:
+    seen = []
+    for number in numbers:
+        await count.call(number)
+        seen.append(counted.get())
+    return seen
+
+
+@fiber
+async def tidying() -> None:
+    try:
+        await call(wait_event("never"))
+    finally:
+        await enter.call("tidied")
+
+
+@fiber
+async def unlucky(path: str) -> str:
+    await enter.call("tried")
+    if not os.access(path, os.R_OK):
+        raise Declined("luck", code=1)
+    return "lucky"
+
+
+@task(can_rollback=True)
+def told(outcome: tuple[Any, Declined]) -> tuple[Any, int]:
+    value, error = outcome
+    return value, error.code

@@ -28,7 +28,7 @@ def keep(token: str, fiber: Fiber, size: int) -> None:
     """It is paused here, and its snapshot has so many bytes."""
     here = link()
     if here is None or not here.hosts_fibers:
-        _forget(fiber)
+        forget(fiber)
         return
     with _lock:
         _kept[token] = fiber, size
@@ -39,10 +39,11 @@ def keep(token: str, fiber: Fiber, size: int) -> None:
             total -= freed
             dropped.append(oldest)
     for oldest in dropped:
-        _forget(oldest)
+        forget(oldest)
 
 
-def _forget(fiber: Fiber) -> None:
+def forget(fiber: Fiber) -> None:
+    """It does not go on here. None of its code runs."""
     op = fiber.op
     fiber.discard()
     if isinstance(op, Awaited):

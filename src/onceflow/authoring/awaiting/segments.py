@@ -263,7 +263,10 @@ def _hand_over(fiber: Fiber, op: Awaited, state: State) -> tuple[Any, Exception 
     packed = packing.dump(state) if state != EMPTY else b""
     segment = _cleanup if state.told else resume
     node = segment.bind(continuation.snapshot, continuation.sources, token, packed, outcome, refs or None)
-    live.keep(token, fiber, len(continuation.snapshot))
+    if refs:  # which belong to this attempt: the next one has its own
+        live.forget(fiber)
+    else:
+        live.keep(token, fiber, len(continuation.snapshot))
     return node, None
 
 

@@ -177,10 +177,12 @@ def _called(fn: Any, by: str) -> tuple[AnyTask[..., Any], dict[str, Any]]:
             return fn, {}
         case Workflow():
             return building_task(fn), {}
+        case _ if isinstance(getattr(fn, "task", None), AnyTask):  # a fiber
+            return fn.task, {}
         case _:
             raise InvalidOption(
                 getattr(fn, "__name__", "?"),
-                f"{by} calls a task, `task.partial(k=v)` or a workflow, not {fn!r}. Decorate it with @task",
+                f"{by} calls a task, `task.partial(k=v)`, a workflow or a fiber, not {fn!r}. Decorate it with @task",
                 kind="loop",
             )
 

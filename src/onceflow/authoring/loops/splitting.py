@@ -59,7 +59,7 @@ def is_single(task: AnyTask[..., Any]) -> bool:
     """Whether each item has to be a node of its own, unless the user says otherwise: what is taken back or stopped by
     itself, waits in a thread, or needs a place in a queue."""
     settings = task.settings
-    if isinstance(task._base.function, Building):
+    if isinstance(task._base.function, Building) or settings.fiber:
         return True
     limited = settings.timeout is not None or settings.total_timeout is not None
     waits = settings.threads or settings.queue is not None
@@ -70,7 +70,8 @@ def limit_of(task: AnyTask[..., Any], role: Role) -> int:
     """How many chunks may be in flight."""
     if role.limit:
         return role.limit
-    if task._base.is_async or task.settings.threads or isinstance(task._base.function, Building):
+    is_patient = task.settings.fiber or isinstance(task._base.function, Building)
+    if task._base.is_async or task.settings.threads or is_patient:
         return PATIENT
     return max(256, 4 * (os.cpu_count() or 1))
 
