@@ -6,8 +6,10 @@
 - `outputs`: the values of a run: those in memory, and where the saved ones are
 - `saving`: what is written for it, once for all who hold it
 - `guards`: which handlers go with an attempt
+- `answering`: outcomes that handlers and people give
 - `delays`: what is tried again, and when
 - `limits`: tasks that run out of time
+- `cancelling`: fibers of a run that is cancelled are told
 - `waiting`: nodes that wait for an event or a moment
 - `variables`: what tasks write to variables
 - `actors`: versions of actors, and the processes that have them

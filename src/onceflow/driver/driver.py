@@ -28,6 +28,7 @@ from onceflow.core.run import Run
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import ahead, entries
 from onceflow.driver.actors import Instance, Version
+from onceflow.driver.answering import Answering
 from onceflow.driver.cancelling import Cancelling
 from onceflow.driver.delays import Delays
 from onceflow.driver.guards import Guards, failures_around
@@ -148,6 +149,7 @@ class Driver:
         self._cancelling = Cancelling(self, host, cancelling)
         self._limits = Limits(self, host, since)
         self.delays = Delays(self, host, due, delays)
+        self._answering = Answering(self, self._outputs, supplied)
         self.raised_last = failed or {}
         """Node → what it raised last."""
         self.annotations = annotations or {}
@@ -178,10 +180,6 @@ class Driver:
         self._parked: str | None = None
         """The node whose undo keeps failing, once that is durable."""
         self._guards = Guards()
-        self._supplied = supplied or {}
-        """Node → what somebody says it is to be done with, instead of running."""
-        self._given: dict[str, list[bytes]] = {}
-        """Node that failed → the outcome that a handler gives to a graph around it."""
         self._drained: OnceflowError | None = None
         """Nothing more starts, and this is why."""
         self._pausing = False
@@ -577,41 +575,8 @@ class Driver:
             self._launch(msgspec.structs.replace(work, failure=failure))
 
     def _note_answer(self, work: Work, failure: bytes, permanent: bool, answer: Answer) -> None:
-        node, attempt = work.node, work.attempt
-        self.raised_last[node] = failure
-        row = self.run.rows.get(node)
-        if answer.at != THE_TASK or answer.kind == "break":
-            self._note_answer_for_graph(row, work, permanent, answer)
-        elif answer.kind == "again":
-            self.delays.ask_for(node, answer)
-            self.tell(events.Raised(node, attempt, permanent, again=True))
-        elif row is not None and row.visible:  # what it gave before counts
-            self.tell(events.Raised(node, attempt, permanent=True))
-        else:
-            if row is not None and row.attempt == attempt:
-                self._outputs.put(node, attempt, answer.parts)
-            small = all(map(is_small, answer.parts))
-            self.tell(events.Finished(node, attempt, None, small, handled=True))
-
-    def _note_answer_for_graph(self, row: Row | None, work: Work, permanent: bool, answer: Answer) -> None:
-        """A handler answers for a graph around the task, or for the branch that it is in."""
-        node, attempt, at = work.node, work.attempt, answer.at
-        if row is None:
-            self.tell(events.Raised(node, attempt, permanent))
-            return
-        scope = row.scope
-        while scope.depth > at >= 0 and scope.outer is not None:
-            scope = scope.outer
-        ends = at
-        if answer.kind == "break":
-            ends = row.scope.depth if at == THE_TASK else at - 1
-        elif answer.kind == "again":
-            self.delays.ask_for(scope.expander, answer)
-            self.raised_last[scope.expander] = self.raised_last[node]
-        else:
-            self._given[node] = answer.parts
-        small = all(map(is_small, answer.parts))
-        self.tell(events.Ends(node, attempt, at, ends, answer.kind == "again", small))
+        self.raised_last[work.node] = failure
+        self._answering.note(work, permanent, answer)
 
     # -- what the run decides ------------------------------------------------------------------------------------------
 
@@ -688,7 +653,7 @@ class Driver:
             case commands.Stop(node, attempt):
                 self._stop(node, attempt)
             case commands.Give(node, attempt, cause):
-                self._give(node, attempt, cause)
+                self._answering.give(node, attempt, cause)
             case commands.Wait():
                 self.delays.wait(command)
             case commands.Refuse(node, attempt, error):
@@ -700,8 +665,7 @@ class Driver:
     def _append(self, record: records.Record) -> None:
         match record:
             case records.Saved(node, part, attempt):
-                if self._supplied:
-                    self._supplied.pop(node, None)
+                self._answering.saved(node)
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 value, blob = self._saving.record(Save(node, part, attempt))
                 took = self._waits.saved(node)
@@ -795,7 +759,7 @@ class Driver:
     def _launch(self, work: Work) -> None:
         if self._drained is not None or self._pausing:
             return
-        if work.node in self._supplied and self._supply(work):
+        if work.attempt not in self._private and self._answering.supply(work):
             return
         wait = work.call.settings.wait
         if wait is not None and not work.undo and work.failure is None:
@@ -816,18 +780,6 @@ class Driver:
         self._in_flight[work.attempt] = work
         self._admitted.discard(work.attempt)
         self._host.start(self, work)
-
-    def _supply(self, work: Work) -> bool:
-        """Whether it is done with what somebody gave. What it gave itself before, and still counts, it must give
-        again."""
-        row = self.run.rows[work.node]
-        if work.undo or work.attempt in self._private or row.visible:
-            return False
-        parts = self._supplied[work.node]
-        self._outputs.put(work.node, work.attempt, parts)
-        small = all(map(is_small, parts))
-        self._events.append(events.Finished(work.node, work.attempt, None, small, handled=True))
-        return True
 
     def _return_unused(self) -> None:
         """Of what was admitted, all that waits to be started is held."""
@@ -866,12 +818,6 @@ class Driver:
                 self._events.append(events.Ended(node, attempt))
                 return
 
-    def _give(self, node: str, attempt: int, cause: str) -> None:
-        parts = self._given.pop(cause, None) or [packing.dump(None)] * self.run.rows[node].node.parts
-        self._outputs.put(node, attempt, parts)
-        if cause in self.raised_last:
-            self.raised_last[node] = self.raised_last[cause]
-
     def _save(self, save: Save) -> None:
         if self._inputs.only_in_journal(save.node, save.part) and not self._is_committed:
             self._hold(commands.Save(*save))  # perhaps the journal has yet to learn of it
@@ -899,4 +845,4 @@ class Driver:
         self._outputs.clear()
         self._held.clear()
         self.run.let_go()
-        del self._saving, self._changing, self._waits, self._cancelling, self._limits, self.delays
+        del self._saving, self._changing, self._waits, self._cancelling, self._limits, self.delays, self._answering

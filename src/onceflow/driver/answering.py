@@ -1,0 +1,87 @@
+"""Outcomes that a task did not give itself (design 2.8): a handler answers for it or for a graph around it, or a person
+says what its result is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onceflow.core import events
+from onceflow.core.rows import Row
+from onceflow.driver.outputs import Outputs, is_small
+from onceflow.driver.work import Work
+from onceflow.values import packing
+from onceflow.values.answers import THE_TASK, Answer
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+
+
+class Answering:
+    """Of one driver. `supplied` is what the journal has: node → what somebody says it is to be done with."""
+
+    def __init__(self, driver: Driver, outputs: Outputs, supplied: dict[str, list[bytes]] | None) -> None:
+        self._driver = driver
+        self._outputs = outputs
+        self._supplied = supplied or {}
+        self._given: dict[str, list[bytes]] = {}
+        """Node that failed → the outcome that a handler gives to a graph around it."""
+
+    def note(self, work: Work, permanent: bool, answer: Answer) -> None:
+        """What was started has raised, and a handler has answered."""
+        node, attempt, driver = work.node, work.attempt, self._driver
+        row = driver.run.rows.get(node)
+        if answer.at != THE_TASK or answer.kind == "break":
+            self._note_for_graph(row, work, permanent, answer)
+        elif answer.kind == "again":
+            driver.delays.ask_for(node, answer)
+            driver.tell(events.Raised(node, attempt, permanent, again=True))
+        elif row is not None and row.visible:  # what it gave before counts
+            driver.tell(events.Raised(node, attempt, permanent=True))
+        else:
+            if row is not None and row.attempt == attempt:
+                self._outputs.put(node, attempt, answer.parts)
+            driver.tell(events.Finished(node, attempt, None, _small(answer.parts), handled=True))
+
+    def _note_for_graph(self, row: Row | None, work: Work, permanent: bool, answer: Answer) -> None:
+        """A handler answers for a graph around the task, or for the branch that it is in."""
+        node, attempt, at, driver = work.node, work.attempt, answer.at, self._driver
+        if row is None:
+            driver.tell(events.Raised(node, attempt, permanent))
+            return
+        scope = row.scope
+        while scope.depth > at >= 0 and scope.outer is not None:
+            scope = scope.outer
+        ends = at
+        if answer.kind == "break":
+            ends = row.scope.depth if at == THE_TASK else at - 1
+        elif answer.kind == "again":
+            driver.delays.ask_for(scope.expander, answer)
+            driver.raised_last[scope.expander] = driver.raised_last[node]
+        else:
+            self._given[node] = answer.parts
+        driver.tell(events.Ends(node, attempt, at, ends, answer.kind == "again", _small(answer.parts)))
+
+    def give(self, node: str, attempt: int, cause: str) -> None:
+        """The sink of a graph that has ended is done with what was given for the node that failed."""
+        parts = self._given.pop(cause, None) or [packing.dump(None)] * self._driver.run.rows[node].node.parts
+        self._outputs.put(node, attempt, parts)
+        if cause in self._driver.raised_last:
+            self._driver.raised_last[node] = self._driver.raised_last[cause]
+
+    def supply(self, work: Work) -> bool:
+        """Whether what is about to start is done with what somebody gave. What it gave itself before, and still counts,
+        it must give again."""
+        parts = self._supplied.get(work.node)
+        if parts is None or work.undo or self._driver.run.rows[work.node].visible:
+            return False
+        self._outputs.put(work.node, work.attempt, parts)
+        self._driver.tell(events.Finished(work.node, work.attempt, None, _small(parts), handled=True))
+        return True
+
+    def saved(self, node: str) -> None:
+        """What was given for it counts once."""
+        self._supplied.pop(node, None)
+
+
+def _small(parts: list[bytes]) -> bool:
+    return all(map(is_small, parts))
