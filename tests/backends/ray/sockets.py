@@ -11,7 +11,7 @@ from pathlib import Path
 
 def elsewhere(processes: list[int]) -> list[str]:
     """What these processes, and all below them, have open to other addresses than those of the loopback device."""
-    sockets = {socket for process in _with_children(processes) for socket in _sockets(process)}
+    sockets = {socket for process in below(processes) for socket in _sockets(process)}
     found = []
     for table in ("tcp", "tcp6", "udp", "udp6"):
         for line in Path("/proc/net", table).read_text().splitlines()[1:]:
@@ -23,7 +23,8 @@ def elsewhere(processes: list[int]) -> list[str]:
     return found
 
 
-def _with_children(processes: list[int]) -> set[int]:
+def below(processes: list[int]) -> set[int]:
+    """These processes, their children, and so on."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
