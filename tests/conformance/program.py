@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onceflow import Exclusive, Ref, Variable, actor, const, create, current, put, task
+from onceflow import Exclusive, Ref, Variable, actor, const, create, current, fiber, put, task
 from tests.engine.common import knock, note
 
 LARGE = 300_000
@@ -238,3 +238,13 @@ def count_two(a: int, b: int) -> int:
 @task
 def pair(a: str, b: int) -> tuple[str, int]:
     return a, b
+
+
+@fiber
+async def shop(prices: list[int], ledger: str, trap: str) -> int:
+    """Pays for one thing after the other. Its worker dies on the way."""
+    paid = 0
+    for number, price in enumerate(prices):
+        await charge.call(str(number), ledger, trap)
+        paid += await add_saved.call(price, 0)
+    return paid

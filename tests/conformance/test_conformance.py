@@ -115,6 +115,13 @@ def test_a_graph_that_a_task_returns_runs_in_its_place(engine: Engine) -> None:
     assert engine.run(program.expand.bind(4)) == 10
 
 
+def test_a_fiber_goes_on_where_it_was_though_a_worker_dies(engine: Engine, tmp_path: Path) -> None:
+    ledger = str(tmp_path / "ledger")
+    assert engine.run(program.shop.bind([1, 2, 3], ledger, str(tmp_path / "trap"))) == 6
+    charged = [line.split()[0] for line in traces(ledger)]
+    assert (len(charged), len(set(charged))) == (4, 3)
+
+
 def test_updates_of_variables_count_once_though_workers_die(engine: Engine, tmp_path: Path) -> None:
     earned = [program.earn.bind(cents, str(tmp_path / f"trap{cents // 5}")) for cents in range(10)]
     assert engine.run(program.sum_up.bind(*earned)) == 45
