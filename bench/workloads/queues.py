@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.rows import Row
 from bench.workloads import _measuring
-from onceflow import Engine, for_each, task
+from onceflow import Engine, Task, for_each, task
 
 ITEMS = 100_000
 RUNS = 60
@@ -37,9 +37,14 @@ def compute(value: int) -> int:
     return value
 
 
-def _latency(engine: Engine, number: int) -> float:
+@task(queue="queued")
+def echo_in_queue(value: int) -> int:
+    return value
+
+
+def _latency(engine: Engine, number: int, what: Task[[int], int] = echo) -> float:
     started = time.perf_counter()
-    engine.run(echo.bind(number))
+    engine.run(what.bind(number))
     return (time.perf_counter() - started) * 1e3
 
 
@@ -48,6 +53,8 @@ def measure() -> list[Row]:
         for number in range(WARM_UP):
             _latency(engine, number)
         idle = [_latency(engine, number) for number in range(RUNS)]
+        engine.queue("queued", concurrency=2)
+        queued = [_latency(engine, number, echo_in_queue) for number in range(RUNS)]
         loop = engine.run_async(for_each(compute, range(ITEMS)))
         engine.run(echo.bind(0))
         beside = [_latency(engine, number) for number in range(RUNS)]
@@ -57,6 +64,7 @@ def measure() -> list[Row]:
     times = statistics.median(beside) / statistics.median(idle)
     return [
         _measuring.most("one task, idle", idle, "ms"),
+        _measuring.most("one task in a queue, idle", queued, "ms"),
         _measuring.most(f"one task beside a loop of {ITEMS:,} items", beside, "ms"),
         Row("beside the loop against idle", times, "×", f"≤ {MOST_TIMES:g}", times <= MOST_TIMES),
     ]

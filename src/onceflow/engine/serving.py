@@ -34,6 +34,9 @@ PAUSE = 0.25
 RUNS_PER_WORKER = 16
 """The capacity of an engine, unless told otherwise: runs wait for timers, retries and each other more than they run."""
 
+MOST_WAITING = 10
+"""Runs that wait for places in queues, for each that may be driven."""
+
 RECENT = 2.0
 """Seconds for which the number of serving engines is taken to be the same."""
 
@@ -81,13 +84,21 @@ class Serving:
     def _look(self) -> None:
         """Takes what there is, as far as there is room."""
         for row in self._candidates():
-            if self._over or len(self._hub.running) >= self.capacity:
+            if self._over or self._room <= 0:
                 return
             if self._is_fit(row.id):
                 self._take(row)
 
+    @property
+    def _room(self) -> int:
+        """How many more it may take. Runs that wait for a place in a queue count for little: others must not wait for
+        that queue as well."""
+        waiting = self._hub.waiting_runs()
+        driven = len(self._hub.running) - waiting
+        return min(self.capacity - driven, MOST_WAITING * self.capacity - waiting)
+
     def _candidates(self) -> list[RunRow]:
-        room = self.capacity - len(self._hub.running)
+        room = self._room
         if room <= 0:
             return []
         found: list[RunRow] = []

@@ -98,6 +98,8 @@ def live(folder: Path, life: Life, functions: steps.Functions) -> None:
             preload=[steps.__name__] if life.preload else None,
             recover=life.how == "recover",
         ) as engine:
+            if plan.queue is not None:
+                engine.queue(plan.queue, concurrency=1)
             outcome = _outcome(engine, node, plan, life.how)
             ledger.write("outcome", detail=msgspec.json.encode(outcome).decode())
     except Exception:

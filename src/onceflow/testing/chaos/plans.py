@@ -50,6 +50,8 @@ class Step(msgspec.Struct, frozen=True):
     """How many actors it makes, if it returns a value."""
     alternatives: tuple[tuple[Step, ...] | None, ...] = ()
     """The graphs that it may return; None stands for a value."""
+    queue: str | None = None
+    """The queue in which it needs a place."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -58,6 +60,8 @@ class Plan(msgspec.Struct, frozen=True):
     on_failure: OnFailure
     ballast: int = 0
     """Bytes of a buffer among the arguments of the first step."""
+    queue: str | None = None
+    """A queue of some steps, which has one place."""
 
 
 def graph_of(steps: tuple[Step, ...]) -> Graph:

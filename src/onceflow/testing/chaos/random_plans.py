@@ -7,6 +7,7 @@ have: large values, errors, pauses, threads and coroutines, and processes of act
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import msgspec
@@ -18,6 +19,8 @@ from onceflow.testing.chaos.plans import FOREVER, Plan, Step
 from onceflow.testing.simulation.scenarios import random_graph
 from onceflow.values.packing import SMALL
 
+QUEUE = "chaos"
+
 
 def random_plan(random: Random) -> Plan:
     """A plan whose graph is safe."""
@@ -27,7 +30,20 @@ def random_plan(random: Random) -> Plan:
         steps[doomed] = msgspec.structs.replace(steps[doomed], raises=FOREVER, late=random.random() < 0.5)
     on_failure: OnFailure = "undo" if random.random() < 0.5 else "keep"
     ballast = SMALL + random.randrange(200_000) if random.random() < 0.2 else 0
-    return Plan(tuple(steps), on_failure, ballast)
+    queue = QUEUE if random.random() < 0.3 else None
+    return Plan(tuple(_queued(steps) if queue else steps), on_failure, ballast, queue)
+
+
+def _queued(steps: Sequence[Step]) -> list[Step]:
+    """The same, every second one in a queue."""
+    return [
+        msgspec.structs.replace(
+            step,
+            queue=None if number % 2 else QUEUE,
+            alternatives=tuple([None if nested is None else tuple(_queued(nested)) for nested in step.alternatives]),
+        )
+        for number, step in enumerate(steps)
+    ]
 
 
 def _size(random: Random) -> int:

@@ -150,6 +150,7 @@ def _task(step: Step, functions: Functions) -> Any:
         retry=Retry(step.retries, delay=0.005),
         threads=step.way == "threads",
         writes=[written] if step.writes else [],
+        queue=step.queue,
     )(function)
 
 
