@@ -188,3 +188,54 @@ def test_a_report_is_written_for_each_night_that_is_missing(tmp_path: Path) -> N
     assert output_of(tmp_path, "nightly_report.py", *nights) == "0 were missing\n"
     written = sorted(path.name for path in (tmp_path / "reports").iterdir())
     assert written == ["2026-03-27.txt", "2026-03-28.txt", "2026-03-29.txt"]
+
+
+def rows(folder: Path, file: str, query: str) -> list[str]:
+    with closing(sqlite3.connect(folder / file)) as database:
+        return [row[0] for row in database.execute(query)]
+
+
+def test_an_order_waits_for_its_parcel_and_is_done_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert output_of(tmp_path, "order_saga.py", "order", "7", "ann", "book") == "order 7 is on its way\n"
+    arrived = output_of(tmp_path, "order_saga.py", "delivered", "7")
+    assert arrived == "enjoy your book, which a neighbour has taken\n"
+    assert output_of(tmp_path, "order_saga.py", "order", "7", "ann", "book") == arrived
+    assert rows(tmp_path, "shop.db", "SELECT what FROM books") == [
+        "7: book reserved",
+        "7: 12 euros from ann",
+        "7: book given to the parcel service",
+        "7: letter to ann: enjoy your book, which a neighbour has taken",
+    ]
+
+
+def test_an_order_that_nobody_carries_is_taken_back_in_reverse(tmp_path: Path) -> None:
+    output = output_of(tmp_path, "order_saga.py", "order", "9", "ann", "piano")
+    assert output == "sorry, no piano: every carrier said no\n"
+    assert rows(tmp_path, "shop.db", "SELECT what FROM books")[:4] == [
+        "9: piano reserved",
+        "9: 4000 euros from ann",
+        "9: 4000 euros back to ann",
+        "9: piano back on its shelf",
+    ]
+
+
+def test_an_agent_asks_and_goes_on_with_what_it_remembers(tmp_path: Path) -> None:
+    assert output_of(tmp_path, "agent.py") == "it needs advice about '3-eve'\n"
+    assert output_of(tmp_path, "agent.py", "advise", "no") == "1-ann: answer\n2-bob: refund\n3-eve: answer\n"
+    assert [file.read_text() for file in sorted((tmp_path / "outbox").iterdir())] == [
+        "How nice to hear from you.\n",
+        "We are sorry (1 so far). You get 30 euros.\n",
+        "We have to look into this.\n",
+    ]
+
+
+def test_a_batch_that_is_killed_bills_every_customer_once(tmp_path: Path) -> None:
+    with start(tmp_path, "nightly_batch.py", "2026-03-28", "12") as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.5)  # wherever that may be: the outcome is the same
+        process.kill()
+    report = "2026-03-28: 11 of 12 paid 415.78; unpaid: customer-10\n"
+    assert output_of(tmp_path, "nightly_batch.py", "2026-03-28", "12") == report
+    paid = rows(tmp_path, "bank.db", "SELECT customer FROM payments")
+    assert len(paid) == len(set(paid)) == 11

@@ -141,7 +141,7 @@ def test_the_command_says_so_and_ends_with_a_code_that_scripts_understand(parked
     assert told.returncode == data.returncode == 4
     assert told.stdout.startswith(f"lost  order, fiber fulfil, {parked}/shop.py:19 in approved\n      ")
     assert "there is no fiber shop:fulfil" in told.stdout
-    assert told.stderr == "onceflow: 1 of 1 parked fibers could not go on in shop.py (1 lost)\n"
+    assert told.stderr == "onceflow: 1 of 1 parked fiber could not go on in shop.py (1 lost)\n"
     (outlook,) = json.loads(data.stdout)
     assert (outlook["name"], outlook["verdict"], outlook["fiber"]["id"]) == ("order", "lost", "fulfil")
     assert (nothing.returncode, nothing.stderr) == (0, "onceflow: 0 parked fibers\n")

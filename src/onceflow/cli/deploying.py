@@ -42,6 +42,7 @@ def deploy_check(session: Session, module: str) -> None:
             session.say(f"      {one_line(reason)}")
     counts = Counter(outlook.verdict for outlook in found)
     told = ", ".join(f"{counts[verdict]} {text}" for verdict, text in _TOLD.items() if counts[verdict])
+    parked = f"{len(found)} parked {'fiber' if len(found) == 1 else 'fibers'}"
     if counts["lost"]:
-        raise exits.Refused(f"{counts['lost']} of {len(found)} parked fibers could not go on in {module} ({told})")
-    session.note(f"{len(found)} parked fibers{': ' if told else ''}{told}")
+        raise exits.Refused(f"{counts['lost']} of {parked} could not go on in {module} ({told})")
+    session.note(f"{parked}{': ' if told else ''}{told}")

@@ -9,7 +9,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import click
@@ -93,12 +93,19 @@ def find(target: str) -> Target:
     found: Any = module
     for step in path.split("."):
         found = getattr(found, step, None)
-    if isinstance(found, (Workflow, AnyTask)):
-        return found
+    wanted = _as_target(found)
+    if wanted is not None:
+        return wanted
     there = [name for name, value in vars(module).items() if isinstance(value, Workflow)]
-    there += [name for name, value in vars(module).items() if isinstance(value, AnyTask)]
+    there += [name for name, value in vars(module).items() if isinstance(_as_target(value), AnyTask)]
     problem = f"no {path!r}" if found is None else f"a {path!r} that is neither a workflow nor a task"
     raise Wrong(f"there is {problem} in {place}; it has {', '.join(there) or 'no workflow and no task'}")
+
+
+def _as_target(found: Any) -> Target | None:
+    """A workflow, a task, or the task with which a fiber begins."""
+    begins = vars(found).get("task") if isinstance(found, FunctionType) else found
+    return begins if isinstance(begins, (Workflow, AnyTask)) else None
 
 
 def look_in_current_folder() -> None:
@@ -175,8 +182,10 @@ def read_values(target: Target, given: Sequence[str], input: str | None) -> dict
 
 
 def _hints(target: Target) -> Mapping[str, Any]:
+    from onceflow.authoring.awaiting.segments import FiberTask  # not needed for other targets
+
     try:
-        hints = typing.get_type_hints(target.function)
+        hints = typing.get_type_hints(target.durable if isinstance(target, FiberTask) else target.function)
     except Exception:  # annotations are the user's: names that do not exist, calls that raise
         hints = {}
     parameters = target.signature.parameters.values()

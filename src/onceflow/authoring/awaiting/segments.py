@@ -86,6 +86,13 @@ class FiberTask(Task[..., Any]):
         assert isinstance(self.function, Start)
         return self.function.ref
 
+    @property
+    def durable(self) -> Callable[..., Any]:
+        """The function itself."""
+        definition = definitions.current(self.ref)
+        assert definition is not None
+        return definition.function
+
     def call(self, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         return FiberCall(self, args, kwargs)
 
