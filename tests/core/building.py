@@ -7,9 +7,9 @@
     loose     no effect, nondeterministic, not saved       writer    kept, and writes task variables
 
 A kind may be followed by `saved`, `unsaved`, `deterministic`, `writing`, `retries=2`, `parts=2`, joined with commas;
-by `asks` for nodes that ask before they start, and by `turn=3`, `opens` and `limit=2` for nodes that take turns.
-`a.1` reads one part of `a`, `a` all of them, `after:a` none: a control-only edge. `takes:a` reads all, and takes the
-actors in it.
+by `asks` for nodes that ask before they start, by `aside` for those that nothing leads from to the sink, and by
+`turn=3`, `opens` and `limit=2` for nodes that take turns. `a.1` reads one part of `a`, `a` all of them, `after:a` none:
+a control-only edge. `takes:a` reads all, and takes the actors in it.
 
 `refs("new a.1 b@1")` are three refs in an output: one that the attempt made, one that came in as part 1 of `a`, and the
 output of `b` by reference; the last one is in part 1 of the output, the others in part 0. `actor` is a version of an
@@ -53,7 +53,7 @@ def graph(text: str, sink: str | None = None) -> Graph:
     for line in filter(None, map(str.strip, text.replace("\n", ";").split(";"))):
         id, kind, *reads = line.split()
         kind, *changes = kind.split(",")
-        options, parts, turn, admission = KINDS[kind], 1, None, None
+        options, parts, turn, admission, aside = KINDS[kind], 1, None, None, False
         for change in changes:
             if change.startswith("parts="):
                 parts = int(change.removeprefix("parts="))
@@ -61,6 +61,8 @@ def graph(text: str, sink: str | None = None) -> Graph:
                 turn = Turn(int(change.removeprefix("turn=")))
             elif change == "asks":
                 admission = ""
+            elif change == "aside":
+                aside = True
             elif change == "opens":
                 turn = msgspec.structs.replace(turn, opens=True)
             elif change.startswith("limit="):
@@ -87,6 +89,7 @@ def graph(text: str, sink: str | None = None) -> Graph:
             takes=tuple(takes),
             turn=turn,
             admission=admission,
+            aside=aside,
         )
         nodes.append(node)
     return Graph(nodes, None if sink is None else position[sink])

@@ -56,7 +56,7 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
     contents = Contents()
     readings = _read_all(replaced.get(sink, sink), contents, hold, replaced)
     positions = {reading.node: position for position, reading in enumerate(readings)}
-    loose = {node for reading in readings for node in reading.node._beside}
+    aside = {node for reading in readings for node in reading.node._beside}
     ids = number_ids([reading.node._task.name for reading in readings])
     buffers: dict[Any, pickle.PickleBuffer] = {}
     graph = WorkflowGraph(
@@ -71,7 +71,7 @@ def build_graph(node: object, hold: Hold | None = None) -> WorkflowGraph:
                 fingerprint=reading.fingerprint(),
                 call=Call(reading.node._task, reading.template(buffers)),
                 turn=reading.node._turn,
-                loose=reading.node in loose,
+                aside=reading.node in aside,
                 admission=reading.admission,
             )
             for id, reading in zip(ids, readings, strict=True)

@@ -56,8 +56,13 @@ class Concluding(Ending):
         if self._saving or self._undos:
             return False
         if not self.partial:
-            return self._sink is not None and self._sink.settled
+            return self._sink is not None and self._sink.settled and self._all_aside_settled()
         return not self._running and all(row.foreign or row.state == "done" for row in self.rows.values())
+
+    def _all_aside_settled(self) -> bool:
+        """Of what stands aside, the end of each."""
+        self._aside = {row for row in self._aside if not _end_of(row).settled}
+        return not self._aside
 
     def _saga(self) -> list[Row]:
         """Every begun undoable row that nothing irrevocable stands on, and what has happened below them."""
@@ -90,3 +95,10 @@ class Concluding(Ending):
             ]
         self._append(records.Finished(status))
         self._emit(commands.Finish(status, tuple(self._failed), tuple(kept), tuple(uncertain)))
+
+
+def _end_of(row: Row) -> Row:
+    """The row, or the sink of what it has returned, and so on."""
+    while row.nested is not None:
+        row = row.nested.sink
+    return row

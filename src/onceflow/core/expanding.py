@@ -33,6 +33,8 @@ class Expanding(Starting):
             row.depth = expander.depth + 1
             rows.append(row)
             self.rows[row.id] = row
+            if node.aside:
+                self._aside.add(row)
             self._inherit_zombies(row)
         sink = rows[graph.sink]
         sink.prefix = (base, depth)
@@ -113,6 +115,7 @@ class Expanding(Starting):
         self._dissolve_group(expander, sink)
         for row in expander.nested.rows:
             del self.rows[row.id]
+            self._aside.discard(row)
             for mark in (row.settling, row.quieting):
                 if mark is not None:
                     self._release_hindered(mark)

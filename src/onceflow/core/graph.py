@@ -50,7 +50,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The argument values as far as they can be compared; part of the digest."""
     call: Any = None
     turn: Turn | None = None
-    loose: bool = False
+    aside: bool = False
     """Nothing need lead from it to the sink: a fiber that was forked (design 2.11). Only in graphs that tasks
     return."""
     admission: str | None = None
@@ -64,7 +64,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 class Graph:
     """Nodes in topological order and the sink, whose output is the graph's result. Every other node leads to the
-    sink, or to one that is loose."""
+    sink, or to one that is aside."""
 
     __slots__ = ("__dict__", "nodes", "sink")
 
@@ -104,8 +104,11 @@ class Graph:
         dead = [
             node.id
             for index, node in enumerate(self.nodes)
-            if not consumed[index] and index != self.sink and not node.loose
+            if not consumed[index] and index != self.sink and not node.aside
         ]
+        unsaved = [node.id for node in self.nodes if node.aside and not node.options.checkpoint]
+        if unsaved:
+            raise InvalidGraph(f"{unsaved[0]!r} stands aside of the sink, so it must be saved")
         if dead:
             raise InvalidGraph(f"nothing leads from {', '.join(map(repr, dead))} to the sink")
         if consumed[self.sink]:

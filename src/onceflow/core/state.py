@@ -69,6 +69,8 @@ class RunState:
         self._zombies: dict[int, str] = {}
         """Attempts that are stopped or lost and not known to have ended → the node."""
 
+        self._aside: set[Row] = set()
+        """Rows from which nothing leads to the sink, and which the end of the run has to wait for all the same."""
         self._whole = Scope()
         self._build(graph, None if members is None else set(members))
         self._sink = self.rows.get(graph.nodes[graph.sink].id)

@@ -1,6 +1,6 @@
 """Children: what goes on beside a fiber, and how others learn what became of it.
 
-A child is in the graph that the segment returns which has started it, and nobody in that graph reads it: it is *loose*
+A child is in the graph that the segment returns which has started it, and nobody in that graph reads it: it is *aside*
 (design 2.11). Its outcome is a node of its own, saved, with an id that is known when it is started. Whoever joins the
 child waits for that node to be settled, as others wait for an event, and is given what it gave.
 """

@@ -1,0 +1,66 @@
+"""Nodes that stand aside: forked fibers, from which nothing leads to the sink (design 2.11)."""
+
+import pytest
+
+from onceflow.core import events
+from onceflow.errors import InvalidGraph
+from tests.core.building import Drive, graph
+
+FORK = "c kept,aside; s kept"
+
+
+def begun(text="e kept"):
+    drive = Drive(graph(text))
+    drive.begin()
+    drive.finish("e", graph=graph(FORK, sink="s"))
+    drive.save("e")
+    return drive
+
+
+def test_what_stands_aside_starts_with_its_graph_and_holds_nobody_up():
+    drive = Drive(graph("e kept; z kept e"))
+    drive.begin()
+    assert drive.finish("e", graph=graph(FORK, sink="s")) == ["save e", "start e/c", "start e/s"]
+    assert drive.finish("e/s") == ["start z"]
+
+
+def test_a_run_ends_after_all_that_stands_aside():
+    drive = begun()
+    drive.finish("e/s")
+    assert drive.save("e/s") == ["+saved e/s"]
+    drive.finish("e/c")
+    assert drive.save("e/c")[-1] == "finish succeeded"
+
+
+def test_so_it_does_if_what_stands_aside_returns_a_graph():
+    drive = begun()
+    drive.finish("e/c", graph=graph("x kept"))
+    drive.save("e/c")
+    drive.finish("e/s")
+    assert "finish succeeded" not in drive.save("e/s")
+    drive.finish("e/c/x")
+    assert drive.save("e/c/x")[-1] == "finish succeeded"
+
+
+def test_it_is_dropped_with_the_task_that_returned_it():
+    # given a task that is not saved yet, and what it returned is lost
+    drive = Drive(graph("e kept"))
+    drive.begin()
+    drive.finish("e", graph=graph(FORK, sink="s"))
+    drive.tell(events.Lost((("e", 0),)))
+    # when it returns something else
+    drive.finish("e", graph=graph("s kept"))
+    drive.save("e")
+    drive.finish("e/s")
+    # then nobody waits for what it had returned before
+    assert drive.save("e/s")[-1] == "finish succeeded"
+
+
+def test_what_stands_aside_has_to_be_saved():
+    with pytest.raises(InvalidGraph, match="must be saved"):
+        graph("c loose,aside; s loose", sink="s")
+
+
+def test_what_leads_nowhere_and_does_not_stand_aside_is_refused():
+    with pytest.raises(InvalidGraph, match="nothing leads from 'c'"):
+        graph("c kept; s kept", sink="s")
