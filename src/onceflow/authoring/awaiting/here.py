@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from onceflow.authoring.arguments import UNCHANGING
 from onceflow.authoring.awaiting.ops import Awaited, TaskCall
+from onceflow.authoring.options import Settings
 from onceflow.values import snapshot
 from onceflow.values.context import link, running
 
@@ -26,7 +28,8 @@ LONG_ENOUGH = 0.05
 LONG = 0.02
 """Seconds. A task that takes longer is left to the engine the next time."""
 
-_long: set[AnyTask[..., Any]] = set()
+_long: WeakSet[AnyTask[..., Any]] = WeakSet()
+_plain: WeakKeyDictionary[AnyTask[..., Any], bool] = WeakKeyDictionary()
 
 
 class Elsewhere(Exception):
@@ -42,22 +45,14 @@ def is_possible(op: Awaited, state: State) -> bool:
 
 
 def _is_plain(task: AnyTask[..., Any]) -> bool:
-    settings = task.settings
-    return (
-        settings.can_rollback
-        and settings.deterministic
-        and not settings.checkpoint
-        and settings.rollback is None
-        and not task.is_async
-        and settings.retry.count == 0
-        and not (settings.handlers or settings.catch or settings.threads or settings.transaction or settings.memory)
-        and settings.cpus is None
-        and not (settings.resources or settings.placement)
-        and settings.timeout is None
-        and settings.total_timeout is None
-        and settings.wait is None
-        and task not in _long
-    )
+    """Whether it is nothing but pure: it says nothing else that the engine would have to heed."""
+    plain = _plain.get(task)
+    if plain is None:
+        settings = task.settings
+        name, metadata = settings.name, settings.metadata
+        pure = Settings(name, checkpoint=False, deterministic=True, can_rollback=True, metadata=metadata)
+        plain = _plain[task] = settings == pure and not task.is_async
+    return plain and task not in _long
 
 
 def carry_out(op: Awaited) -> Any:
