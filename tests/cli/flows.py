@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onceflow import current, for_each, task, wait_event, workflow
+from onceflow import current, fiber, for_each, task, wait_event, workflow
 
 
 @task.pure
@@ -159,3 +159,8 @@ def answered() -> str:
 @workflow
 def prices(count: int) -> list[int]:
     return for_each(price, ["Rome"] * count, chunk=1)
+
+
+@fiber
+async def stay(city: str, nights: int) -> str:
+    return await pay.call("ann", nights * await price.call(city))

@@ -150,7 +150,7 @@ def test_elsewhere_a_long_run_is_told_in_lines(fresh: Command, tmp_path: Path, o
     if options == ("--quiet",):
         until(Path(f"{door}.here").exists)
     else:
-        while "7" not in told.replace("17", "") and "35 %" not in told:
+        while '"done":7,' not in told and "35 %" not in told:
             told = driving.stderr.readline()
     door.touch()
     out, rest = driving.communicate(timeout=LONG)

@@ -87,6 +87,12 @@ def test_a_file_that_makes_no_sense_is_told(onceflow, tmp_path, content, error):
 # -- modules -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_fiber_can_be_run(onceflow):
+    assert onceflow.run("stay", "--arg", "city=Rome", "--arg", "nights=2") == "ann paid 800\n"
+    error = onceflow.error("run", f"{FLOWS}:stay", "--arg", "city=Rome", "--arg", "nights=two", code=2)
+    assert "the argument 'nights' does not fit" in error
+
+
 @pytest.mark.parametrize(
     ("target", "error"),
     [

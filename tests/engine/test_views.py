@@ -52,6 +52,11 @@ def drawn(views: Sequence[View], height: int = 24, width: int = 100, hidden: int
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
+def test_a_run_that_is_parked_hides_nothing() -> None:
+    view = View(info(status="waiting"), overview(done=3, waiting=2, live=False), 4)
+    assert not view.is_blind
+
+
 def test_a_line_tells_counts_rate_time_and_what_runs() -> None:
     seen = overview(LOAD, CHARGE, done=3, running=1, waiting=1)
     assert wording.line(View(info(), seen, 65, 2.5)) == (

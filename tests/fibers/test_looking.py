@@ -166,4 +166,5 @@ def command(folder: Path, *args: str) -> str:
     """What `onceflow` says in this folder."""
     whole = [sys.executable, "-m", "onceflow", *args, "--home", str(folder / "home")]
     done = subprocess.run(whole, cwd=folder, capture_output=True, text=True, timeout=LONG, check=True)
+    assert "does not answer" not in done.stderr
     return done.stdout

@@ -185,8 +185,9 @@ def tasks_of(engine: Engine, info: RunInfo) -> tuple[list[TaskInfo], str | None]
 
 
 def is_unheard(engine: Engine, info: RunInfo, tasks: list[TaskInfo]) -> bool:
-    """Whether somebody drives the run and cannot be asked."""
-    return info.status in ACTIVE and not all(task.live for task in tasks) and engine.status(info.id) in ACTIVE
+    """Whether somebody drives the run and cannot be asked what runs. Of one that waits, nothing does."""
+    driven = ACTIVE - {"waiting"}
+    return info.status in driven and not all(task.live for task in tasks) and engine.status(info.id) in driven
 
 
 def task_as_json(task: TaskInfo) -> dict[str, Any]:

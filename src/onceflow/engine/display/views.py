@@ -59,8 +59,9 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def is_blind(self) -> bool:
-        """Whether it goes on somewhere and nobody can be asked what runs there."""
-        return not self.has_ended and self.overview is not None and not self.overview.live
+        """Whether it goes on somewhere and nobody can be asked what runs there. Of one that waits, nothing does."""
+        is_going_on = not self.has_ended and self.info.status != "waiting"
+        return is_going_on and self.overview is not None and not self.overview.live
 
 
 class Looking:
