@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FEW = 3
+FEW = 2
 MANY = 100
 
 

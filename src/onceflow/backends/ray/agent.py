@@ -268,6 +268,12 @@ class Agent:
             threading.Thread(target=relieve, name="onceflow relief", daemon=True).start()
         return worker not in self._relieving
 
+    def _stillborn(self, mark: str) -> None:
+        """A worker has ended. Perhaps it has never come to the door."""
+        self._handles.pop(mark, None)
+        assert self._starter is not None
+        self._starter.forget(mark)
+
     def _open_starter(self) -> RayStarter:
         wish = Spawn(self._settings.capture, self._settings.log_level, True)
         self._starter = RayStarter(self._ask_for_worker, self._dismiss, wish)
@@ -278,7 +284,8 @@ class Agent:
         worker: Any = self._worker_class.options(num_cpus=1, scheduling_strategy=here).remote()
         settings = self._settings
         me = ray.get_runtime_context().current_actor
-        worker.serve.remote(door, "", mark, self._keeper, me, settings.environment, settings.preload)
+        serving = worker.serve.remote(door, "", mark, self._keeper, me, settings.environment, settings.preload)
+        serving.future().add_done_callback(lambda _: self._inbox.post(lambda: self._stillborn(mark)))
         self._handles[mark] = worker
 
     # -- what the pool says --------------------------------------------------------------------------------------------

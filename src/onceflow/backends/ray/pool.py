@@ -16,6 +16,7 @@ import os
 import selectors
 import socket
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -174,11 +175,9 @@ class RayPool:
         self._server: Server | None = None
         """For the porter."""
         self._dispatched = self._deaths = 0
-        self._next_look = 0.0
         self._closed = False
         self._carriers = ThreadPoolExecutor(CARRIERS, "onceflow carrier")
         self._away = Leash(folder, AWAY)
-        self._lasting = silence
         self._settings = AgentSettings(printed is not None, log_level, dict(environment), list(preload), silence)
         self._cluster = Stations(
             lambda: connect(address, workers, store),
@@ -580,11 +579,9 @@ class RayPool:
         """Nobody knows what becomes of its jobs, until it is certain that they run no more."""
         self._stations.pop(station.node, None)
         wait = max(0.0, station.over - time.monotonic())
-        self._carriers.submit(self._wait_for_end, station, wait)
-
-    def _wait_for_end(self, station: Station, seconds: float) -> None:
-        time.sleep(seconds)
-        self._inbox.post(lambda: self._ended_with(station))
+        timer = threading.Timer(wait, lambda: self._inbox.post(lambda: self._ended_with(station)))
+        timer.daemon = True
+        timer.start()
 
     def _ended_with(self, station: Station) -> None:
         for token in list(station.jobs):

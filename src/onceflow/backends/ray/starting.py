@@ -44,7 +44,8 @@ class RayStarter:
         self._wish = wish
         self.door = f"{os.getpid()}-{os.urandom(12).hex()}"
         self.fruitful = False
-        self.starting = 0
+        self._expected: set[str] = set()
+        """Marks of those that were asked for and are not there yet."""
         self.path = list(sys.path)
         self.pid = os.getpid()
         self.connection = select.epoll()
@@ -55,8 +56,21 @@ class RayStarter:
         """pidfd → process id and mark."""
 
     def spawn(self, wish: Spawn) -> None:
-        self.starting += 1
-        self._ask(self.door, os.urandom(8).hex())
+        mark = os.urandom(8).hex()
+        self._expected.add(mark)
+        self._ask(self.door, mark)
+
+    @property
+    def starting(self) -> int:
+        return len(self._expected)
+
+    @starting.setter
+    def starting(self, count: int) -> None:
+        """The pool counts those that were born. Here they are known by name (`_let_in`)."""
+
+    def forget(self, mark: str) -> None:
+        """This one does not come any more."""
+        self._expected.discard(mark)
 
     def spawn_host(self, wish: Spawn, listener: int) -> None:
         """It comes by itself."""
@@ -106,6 +120,7 @@ class RayStarter:
                     other.close()
                 for _, writer in pipes:
                     os.close(writer)
+        self._expected.discard(mark)
         self._workers[pidfd] = (pid, mark)
         self.connection.register(pidfd, select.EPOLLIN)
         mine = [own.detach() for own, _ in pairs]
