@@ -37,7 +37,7 @@ from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.looking.why import Why, explain
 from onceflow.engine.mail import Mail
 from onceflow.engine.pausing import pause
-from onceflow.engine.queues.managing import Queueing, defined
+from onceflow.engine.queues.managing import Queueing, defined, waiting_elsewhere
 from onceflow.engine.schedules.keeping import Clockwork, Winding
 from onceflow.engine.schedules.managing import EngineRuns, Manager, Scheduling
 from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
@@ -764,7 +764,9 @@ class Engine(Scheduling, Queueing):
         if queue is not None:
             row = self._home.journal.get_standing("queue", queue)
             limit = None if row is None else defined(row).limits.max_pending
-            if limit is not None and self._hub.waiting_runs(queue) >= limit:
+            if row is None or limit is None:
+                return
+            if self._hub.waiting_runs(queue) + waiting_elsewhere(row, self._home.engine) >= limit:
                 raise QueueFull(queue, limit)
 
     def _join(self, submission: Submission, feed: Feed | None = None) -> Completion:

@@ -13,6 +13,7 @@ from onceflow import (
     Retry,
     TaskFailed,
     TaskTimedOut,
+    fiber,
     for_each,
     task,
 )
@@ -231,6 +232,22 @@ def test_a_crash_at_any_moment_leaves_nobody_waiting() -> None:
         world.assert_holds(1, 2)
 
     crash_everywhere(scenario)
+
+
+@fiber
+async def bill_all(customers: list[str]) -> int:
+    sent = 0
+    for number, customer in enumerate(customers):
+        await bill.call(customer, number)
+        sent += 1
+    return sent
+
+
+def test_what_a_fiber_calls_waits_as_well(engine: MemoryEngine) -> None:
+    engine.queue("q", rate="1/m")
+    begun = engine.clock.now
+    assert engine.run(bill_all.bind(["ann", "bob", "cat"])) == 3
+    assert engine.clock.now - begun == pytest.approx(120.0)
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

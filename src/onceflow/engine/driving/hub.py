@@ -290,7 +290,7 @@ class Hub(ABC):
         timeout = None if self._workers is None else self._workers.turn()
         if self._waiting_for_room and (self._workers is None or self._workers.backlog <= MOST_WAITING // 2):
             self._let_in()
-        return 0 if self._dirty or self._answers else timeout
+        return 0 if self._dirty or self._answers or self._doorman.gate.busy else timeout
 
     def _let_in(self) -> None:
         rooms, self._waiting_for_room = self._waiting_for_room, []

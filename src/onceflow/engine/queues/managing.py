@@ -146,6 +146,12 @@ def defined(row: StandingRow) -> Defined:
     return msgspec.msgpack.decode(row.definition, type=Defined)
 
 
+def waiting_elsewhere(row: StandingRow, engine: str) -> int:
+    """How many wait for a queue in other engines than this one, roughly."""
+    shares = msgspec.msgpack.decode(row.state, type=State).shares
+    return sum([share.waiting for other, share in shares.items() if other != engine])
+
+
 def _with(before: Defined, **changes: object) -> Defined:
     return msgspec.structs.replace(before, limits=msgspec.structs.replace(before.limits, **changes))
 
