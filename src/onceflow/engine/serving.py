@@ -6,8 +6,9 @@ dead do not call. Taking a run is going on with it (`attaching`): the claim is p
 the same one, one commit decides and the other has done nothing.
 
 Work is balanced by restraint. Nobody drives more runs than its capacity, and nobody takes more of what is pending at
-one look than its share, so that engines which look a moment later find theirs. Of what is there, each takes the oldest;
-if there are several engines, each starts at a random one of the first, because all of them would want the very first.
+one look than its share, so that engines which look a moment later find theirs. Of what is there, each takes what has
+the highest priority, and then the oldest; if there are several engines, each starts at a random one of the first,
+because all of them would want the very first.
 
 A run that cannot be driven here (its code is missing, say) is left to others for a while.
 """
@@ -24,7 +25,8 @@ from onceflow.engine.attaching import Attaching
 from onceflow.engine.driving.hub import Hub, Redirected
 from onceflow.engine.handles import Completion
 from onceflow.engine.statuses import ACTIVE
-from onceflow.errors import OnceflowError, RunInterrupted, StorageError
+from onceflow.engine.submission import decode_settings
+from onceflow.errors import NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
 
@@ -36,6 +38,9 @@ RUNS_PER_WORKER = 16
 
 MOST_WAITING = 10
 """Runs that wait for places in queues, for each that may be driven."""
+
+LOOK = 200
+"""Runs that wait longest, among which those with the highest priority are taken first."""
 
 RECENT = 2.0
 """Seconds for which the number of serving engines is taken to be the same."""
@@ -58,6 +63,8 @@ class Serving:
         self._over = False
         self._unfit: dict[str, float] = {}
         """Runs that are left to others, and until when."""
+        self._priorities: dict[str, int] = {}
+        """Of runs that were looked at last."""
         self._counted = (-RECENT, 1)
         """When the serving engines were counted, and how many there were."""
         hub.watchers.append(self._called.set)
@@ -115,9 +122,26 @@ class Serving:
     def _share(self, pending: int, room: int) -> list[RunRow]:
         engines = self._count_engines()
         most = min(room, -(-pending // engines))
-        rows = self._home.journal.owned(None, sorted(ACTIVE), most if engines == 1 else most * engines)
+        wanted = most if engines == 1 else most * engines
+        if pending <= wanted:
+            rows = self._home.journal.owned(None, sorted(ACTIVE), wanted)
+        else:
+            rows = self._highest_first(self._home.journal.owned(None, sorted(ACTIVE), max(wanted, LOOK)))[:wanted]
         start = random.randrange(engines) * most if engines > 1 else 0
         return (rows[start:] + rows[:start])[:most]
+
+    def _highest_first(self, rows: list[RunRow]) -> list[RunRow]:
+        """By priority; those of one priority stay as they are. A run's priority is read once."""
+        known = self._priorities
+        self._priorities = {row.id: known[row.id] if row.id in known else self._priority_of(row.id) for row in rows}
+        return sorted(rows, key=lambda row: -self._priorities[row.id])
+
+    def _priority_of(self, run: str) -> int:
+        try:
+            with self._home.journal.load(run) as loaded:
+                return decode_settings(loaded.settings).priority
+        except NoSuchRun:  # it was deleted meanwhile
+            return 0
 
     def _count_engines(self) -> int:
         when, count = self._counted

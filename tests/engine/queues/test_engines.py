@@ -132,3 +132,16 @@ def test_an_engine_drives_no_more_runs_than_it_may(tmp_path: Path, door: Door, t
         door.open()
         assert [handle.result() for handle in (first, low, high)] == ["first", "low", "high"]
     assert traces(trail) == ["+first", "-first", "+high", "-high", "+low", "-low"]
+
+
+def test_of_those_that_were_left_to_others_the_highest_priority_is_taken_first(
+    tmp_path: Path, door: Door, trail: str
+) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        engine.serve(capacity=1)
+        first = engine.submit(flows.pass_door.bind(door.path, trail, "first"))
+        door.wait()
+        later = [engine.submit(flows.trace.bind(trail, f"p{n}"), priority=n) for n in (0, 2, 1)]
+        door.open()
+        assert [handle.result() for handle in (first, *later)] == ["first", "p0", "p2", "p1"]
+    assert [line for line in traces(trail) if line[0] == "+"] == ["+first", "+p2", "+p1", "+p0"]
