@@ -6,7 +6,7 @@ bills the customers of that night. `night` forks a fiber for each customer. A cu
 later, and one for whom everything fails does not disturb the others. Kill it in the midst of it and start it again: who
 has paid, has paid once. The bank is bank.db, an SQLite file of which onceflow knows nothing.
 
-A night is a run of its own, named by its date. `schedule` (see nightly_report.py) starts a workflow by the clock.
+A night is a run of its own, named by its date. `schedule` (see nightly_report.py) would start one each night.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _TOLD: dict[Verdict, str] = {"same": "unchanged", "pin": "pinned", "move": "move
 def deploy_check(session: Session, module: str) -> None:
     """Say which parked fibers the code of MODULE, as it is on disk now, can resume: those that do not notice (same),
     finish in the code in which they began (pin), go on in the new code (move), or could not go on (lost), and why. It
-    ends with 4 if any would be lost.
+    ends with 4 if any would be lost. Those that do not notice are only counted.
     """
     with only_results_on_stdout():
         name = targets.load(module).__name__
@@ -34,7 +34,8 @@ def deploy_check(session: Session, module: str) -> None:
             found = [] if engine is None else engine.deploy_check(name)
     if session.json:
         session.say_json([msgspec.to_builtins(outlook) for outlook in found])
-    for outlook in [] if session.json else found:
+    told_of = [] if session.json else [outlook for outlook in found if outlook.verdict != "same"]
+    for outlook in sorted(told_of, key=lambda outlook: outlook.verdict != "lost"):
         where = f", {place(outlook.fiber.frames[-1])}" if outlook.fiber.frames else ""
         whose = one_line(f"{outlook.name or outlook.run}, fiber {outlook.fiber.id}{where}")
         session.say(f"{outlook.verdict:<6}{whose}")

@@ -9,19 +9,18 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import click
 import msgspec
 
+from onceflow.authoring.targets import Target, as_target
 from onceflow.authoring.tasks import AnyTask
 from onceflow.authoring.workflows import Workflow
 from onceflow.cli.exits import Wrong
 from onceflow.cli.kinds import AGE, PAIR, TEXT
 from onceflow.errors import OnceflowError
-
-Target = Workflow[..., Any] | AnyTask[..., Any]
 
 
 def arguments(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,19 +92,13 @@ def find(target: str) -> Target:
     found: Any = module
     for step in path.split("."):
         found = getattr(found, step, None)
-    wanted = _as_target(found)
+    wanted = as_target(found)
     if wanted is not None:
         return wanted
     there = [name for name, value in vars(module).items() if isinstance(value, Workflow)]
-    there += [name for name, value in vars(module).items() if isinstance(_as_target(value), AnyTask)]
+    there += [name for name, value in vars(module).items() if isinstance(as_target(value), AnyTask)]
     problem = f"no {path!r}" if found is None else f"a {path!r} that is neither a workflow nor a task"
     raise Wrong(f"there is {problem} in {place}; it has {', '.join(there) or 'no workflow and no task'}")
-
-
-def _as_target(found: Any) -> Target | None:
-    """A workflow, a task, or the task with which a fiber begins."""
-    begins = vars(found).get("task") if isinstance(found, FunctionType) else found
-    return begins if isinstance(begins, (Workflow, AnyTask)) else None
 
 
 def look_in_current_folder() -> None:

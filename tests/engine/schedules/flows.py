@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from onceflow import current, task, workflow
+from onceflow import current, fiber, sleep, task, workflow
 from tests.engine.common import note
 
 
@@ -33,3 +33,9 @@ def telling(scheduled: datetime) -> str:
 @task.pure
 def greet(name: str = "world") -> str:
     return f"hello {name}, from {current().run}"
+
+
+@fiber
+async def slowly(scheduled: datetime) -> str:
+    await sleep(60)
+    return await tell.call(scheduled)

@@ -54,6 +54,14 @@ def test_a_task_can_be_scheduled_and_gets_its_arguments(engine: MemoryEngine) ->
     assert [info.next for info in engine.list_schedules()] == [None, None]
 
 
+def test_a_fiber_can_be_scheduled(engine: MemoryEngine) -> None:
+    engine.schedule("slow", flows.slowly, at="2000-01-01T06:00")
+
+    engine.clock.advance(86400)
+
+    assert outputs(engine) == ["2000-01-01T06:00:00+00:00"]
+
+
 def test_a_moment_that_has_passed_is_fired_at_once(engine: MemoryEngine) -> None:
     engine.schedule("late", flows.greet, at=datetime(1999, 1, 1, tzinfo=UTC))
 

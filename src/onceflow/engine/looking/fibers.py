@@ -73,7 +73,8 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def list_fibers(home: Place, run: str) -> list[FiberInfo]:
-    """Those that have not ended; of a run that failed or was cancelled, those that go on if somebody resumes it."""
+    """Those that have not ended; of a run that failed or was cancelled, those that go on if somebody resumes it. Those
+    that started others come first."""
     return [standing.info for standing in standing_in(home, run, outside.load_graph)[1]]
 
 
@@ -88,7 +89,8 @@ def standing_in(home: Place, run: str, load: LoadGraph) -> tuple[bytes, list[Sta
     state = Run.load(graph, past.records, epoch=loaded.run.epoch + 1)
     wake(state, past)
     found = [_standing(row, past) for row in state.rows.values() if row.state != "done"]
-    return loaded.graph, [standing for standing in found if standing is not None]
+    known = [standing for standing in found if standing is not None]
+    return loaded.graph, sorted(known, key=lambda standing: standing.info.id.count("/"))
 
 
 def _standing(row: Row, past: History) -> Standing | None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from onceflow.authoring.targets import Target
 from onceflow.core.state import OnFailure
 from onceflow.engine.default import _engine_for_runs, default_engine
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.looking.listing import RunInfo
 from onceflow.engine.schedules.declaring import Time
 from onceflow.engine.schedules.definitions import CatchUp, Overlap, ScheduleInfo
-from onceflow.engine.schedules.targets import Target
+
+if TYPE_CHECKING:
+    from onceflow.authoring.awaiting.decorating import FiberFunction
 
 
 def schedule(
     id: str,
-    workflow: Target,
+    workflow: Target | FiberFunction[..., Any],
     *,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
@@ -37,8 +40,9 @@ def schedule(
     queue: str | None = None,
     priority: int = 0,
 ) -> ScheduleInfo:
-    """Has a workflow, or a task, run by the clock: by a `cron` expression (five fields, or six with seconds in front,
-    or `@daily` and the like), `every` so many seconds (counted from `start`, or else from 1970), or once, `at` a time.
+    """Has a workflow, a task or a fiber run by the clock: by a `cron` expression (five fields, or six with seconds in
+    front, or `@daily` and the like), `every` so many seconds (counted from `start`, or else from 1970), or once, `at`
+    a time.
 
     Any engine that shares the home directory fires it, each instant once, as a run of its own that is called
     `id@instant`. While there is no engine nothing is fired; `catch_up` says what is made up for afterwards: the

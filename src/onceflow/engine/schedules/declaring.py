@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from onceflow.authoring.options import check_priority
+from onceflow.authoring.targets import Target
 from onceflow.core.state import OnFailure
 from onceflow.engine.queues.limits import check_name as check_queue
 from onceflow.engine.schedules import rules, targets
 from onceflow.engine.schedules.definitions import CatchUp, Definition, Overlap
 from onceflow.engine.schedules.rules import At, Cron, Every, Rule
-from onceflow.engine.schedules.targets import Target
 from onceflow.engine.submission import check_timeout
 from onceflow.errors import InvalidOption
 from onceflow.values import versions

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from onceflow.authoring.building import build_graph
+from onceflow.authoring.targets import Target
 from onceflow.core import check
 from onceflow.core.state import OnFailure
 from onceflow.engine.driving.hub import Redirected
@@ -32,7 +33,6 @@ from onceflow.engine.schedules.definitions import (
     state_of,
 )
 from onceflow.engine.schedules.rules import At
-from onceflow.engine.schedules.targets import Target
 from onceflow.errors import NoSuchSchedule
 from onceflow.storage import journal
 from onceflow.storage.journal import DeleteSchedule, Failed, OfStanding, RunRow, StandingRow, WriteSchedule
@@ -40,6 +40,7 @@ from onceflow.values import sealing
 from onceflow.values.metadata import decode as decode_metadata
 
 if TYPE_CHECKING:
+    from onceflow.authoring.awaiting.decorating import FiberFunction
     from onceflow.engine.engine import Engine
     from onceflow.engine.handles import Completion
     from onceflow.engine.looking.listing import RunInfo
@@ -214,7 +215,7 @@ class Scheduling(ABC):
     def schedule(
         self,
         id: str,
-        workflow: Target,
+        workflow: Target | FiberFunction[..., Any],
         *,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,

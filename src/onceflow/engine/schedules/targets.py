@@ -19,14 +19,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from onceflow.authoring.targets import Target, as_target
 from onceflow.authoring.tasks import AnyTask
 from onceflow.authoring.workflows import Workflow
 from onceflow.engine.schedules.definitions import Definition
 from onceflow.engine.schedules.rules import zone_of
 from onceflow.errors import InvalidOption, TaskNotFound, UnpicklableTask, WrongArguments
 from onceflow.values import snapshot, versions
-
-Target = Workflow[..., Any] | AnyTask[..., Any]
 
 SCHEDULED = "scheduled"
 """The parameter that gets the instant."""
@@ -124,9 +123,10 @@ def _load(definition: Definition) -> Target:
 
 
 def check(target: Any) -> Target:
-    if isinstance(target, (Workflow, AnyTask)):
-        return target
+    found = as_target(target)
+    if found is not None:
+        return found
     hint = "; give the workflow itself, and its arguments as args= and kwargs=" if hasattr(target, "_workflow") else ""
     shown = getattr(target, "__name__", None) or type(target).__name__
     kind = "a function" if inspect.isfunction(target) else f"a {type(target).__name__}"
-    raise InvalidOption(str(shown), f"a schedule runs a workflow or a task, not {kind}{hint}", kind="workflow")
+    raise InvalidOption(str(shown), f"a schedule runs a workflow, a task or a fiber, not {kind}{hint}", kind="workflow")
