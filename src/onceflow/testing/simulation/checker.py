@@ -269,8 +269,13 @@ class Checker:
             node = failed
             while node not in driver.rows and "/" in node:  # the graph that it was in has been dropped
                 node = node.rpartition("/")[0]
+                if node not in driver.rows:  # and was not the first one in its place
+                    node = node.rpartition("~")[0] or node
             if node in driver.rows:
-                groups.add(driver.structure.transaction_around(node))
+                outermost = driver.structure.transaction_around(node)
+                if outermost is None and node != failed and driver.structure.nodes[node].options.transaction:
+                    outermost = node
+                groups.add(outermost)
         return {group for group in groups if group is not None}
 
     def judge_vanished(self, driver: Driver, nodes: Set[str]) -> None:
