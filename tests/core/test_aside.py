@@ -64,3 +64,14 @@ def test_what_stands_aside_has_to_be_saved():
 def test_what_leads_nowhere_and_does_not_stand_aside_is_refused():
     with pytest.raises(InvalidGraph, match="nothing leads from 'c'"):
         graph("c kept; s kept", sink="s")
+
+
+def test_a_graph_is_checked_together_with_what_stands_aside_and_reads_it():
+    # given something undoable that stands aside, and comes after what a task without a save returns
+    drive = Drive(graph("e loose,saved"))
+    drive.begin()
+    drive.finish("e", graph=graph("b pure; s kept; f undoable,aside after:b", sink="s"))
+    # when that returns a graph which could be different the next time
+    answer = drive.finish("e/b", graph=graph("x loose"))
+    # then it is refused
+    assert "+failed e/b 1 final" in answer

@@ -53,6 +53,22 @@ def test_every_incremental_state_agrees_with_its_definition_if_there_are_queues(
     simulate_many(range(100_000, 101_000), Settings(validate=True, queues=True))
 
 
+@pytest.mark.parametrize("block", range(2))
+def test_no_schedule_with_nodes_that_stand_aside_breaks_the_law(block):
+    simulate_many(range(block * BLOCK, (block + 1) * BLOCK), Settings(forks=True))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(4))
+def test_no_schedule_of_many_with_nodes_that_stand_aside_breaks_the_law(block):
+    first = 3_000_000 + block * LONG_BLOCK
+    simulate_many(range(first, first + LONG_BLOCK), Settings(forks=True))
+
+
+def test_every_incremental_state_agrees_with_its_definition_if_nodes_stand_aside():
+    simulate_many(range(100_000, 100_500), Settings(validate=True, forks=True))
+
+
 @pytest.mark.parametrize("refs", [False, True])
 def test_every_incremental_state_agrees_with_its_definition(refs):
     simulate_many(range(100_000, 101_000), Settings(validate=True, refs=refs))

@@ -256,13 +256,22 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     nodes: list[Node] = []
     position: dict[str, int] = {}
 
-    def add(node: Node, id: str, edges: list[tuple[int, int]], checkpoint: bool, takes: tuple[Edge, ...]) -> None:
+    def add(
+        node: Node,
+        id: str,
+        edges: list[tuple[int, int]],
+        checkpoint: bool,
+        takes: tuple[Edge, ...],
+        aside: bool = False,
+    ) -> None:
         options = msgspec.structs.replace(node.options, checkpoint=checkpoint)
         position[id] = len(nodes)
-        nodes.append(msgspec.structs.replace(node, id=id, edges=tuple(edges), options=options, takes=takes))
+        made = msgspec.structs.replace(node, id=id, edges=tuple(edges), options=options, takes=takes, aside=aside)
+        nodes.append(made)
 
     ends = run.ends()
-    left = _leading_to(ends)
+    aside = run.ends_aside()
+    left = _leading_to([*ends, *aside])
     replaced: dict[str, str] = {}
     for row in topological(run.rows):
         if row not in left:
@@ -271,13 +280,14 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         reads = [(p, mask & p.node.every_part) for p, mask in row.parents if not p.retired]
         edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in reads]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
-        add(row.node, row.id, edges, row.checkpoint, takes)
+        add(row.node, row.id, edges, row.checkpoint, takes, row in aside and row is not expander)
         if row is expander:
             first = len(nodes)
             for index, node in enumerate(graph.nodes):
                 nested = [(first + parent, mask) for parent, mask in node.edges]
                 checkpoint = node.options.checkpoint or (index == graph.sink and expander.checkpoint)
-                add(node, f"{row.id}/{node.id}", [*nested, (position[row.id], 1)], checkpoint, node.takes)
+                is_end = node.aside or (index == graph.sink and row in aside)
+                add(node, f"{row.id}/{node.id}", [*nested, (position[row.id], 1)], checkpoint, node.takes, is_end)
             replaced[row.id] = f"{row.id}/{graph.nodes[graph.sink].id}"
     if len(ends) > 1:
         last = [(position[replaced.get(row.id, row.id)], 0) for row in ends]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from onceflow.core import commands, records
 from onceflow.core.ending import Ending, with_what_is_below
 from onceflow.core.rows import Row
+from onceflow.core.state import end_of
 
 
 class Concluding(Ending):
@@ -60,8 +61,7 @@ class Concluding(Ending):
         return not self._running and all(row.foreign or row.state == "done" for row in self.rows.values())
 
     def _all_aside_settled(self) -> bool:
-        """Of what stands aside, the end of each."""
-        self._aside = {row for row in self._aside if not _end_of(row).settled}
+        self._aside = {row for row in self._aside if not end_of(row).settled}
         return not self._aside
 
     def _saga(self) -> list[Row]:
@@ -95,10 +95,3 @@ class Concluding(Ending):
             ]
         self._append(records.Finished(status))
         self._emit(commands.Finish(status, tuple(self._failed), tuple(kept), tuple(uncertain)))
-
-
-def _end_of(row: Row) -> Row:
-    """The row, or the sink of what it has returned, and so on."""
-    while row.nested is not None:
-        row = row.nested.sink
-    return row

@@ -26,10 +26,18 @@ def main() -> int:
     parser.add_argument("--validate", action="store_true", help="compare every state with its definition; slow")
     parser.add_argument("--without-refs", action="store_true", help="no task returns a reference")
     parser.add_argument("--queues", action="store_true", help="many tasks ask before they start")
+    parser.add_argument("--forks", action="store_true", help="many returned graphs have nodes that stand aside")
     parser.add_argument("--actors", action="store_true", help="tasks return actors, and take them for themselves")
     arguments = parser.parse_args()
     refs = not arguments.without_refs
-    settings = Settings(arguments.rule, arguments.validate, refs=refs, actors=arguments.actors, queues=arguments.queues)
+    settings = Settings(
+        arguments.rule,
+        arguments.validate,
+        refs=refs,
+        actors=arguments.actors,
+        queues=arguments.queues,
+        forks=arguments.forks,
+    )
     console = Console()
     try:
         if arguments.seed is not None:

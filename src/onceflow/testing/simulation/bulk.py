@@ -14,7 +14,7 @@ from typing import Literal
 
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
-from onceflow.testing.simulation.scenarios import random_graph, with_queues
+from onceflow.testing.simulation.scenarios import random_graph, with_forks, with_queues
 from onceflow.testing.simulation.schedule import Outcome, Simulation
 from onceflow.testing.simulation.story import draw
 from onceflow.testing.simulation.world import Violation
@@ -72,6 +72,8 @@ class Settings:
     """Are some of them actors, and do tasks take them for themselves?"""
     queues: bool = False
     """Do tasks ask before they start?"""
+    forks: bool = False
+    """Have returned graphs nodes that stand aside?"""
 
     @property
     def letter(self) -> bool:
@@ -115,6 +117,8 @@ def play(seed: int, settings: Settings = RIGHT) -> Outcome:
     graph = random_graph(random, relays=settings.refs, actors=settings.actors)
     if settings.queues:
         graph = with_queues(random, graph)
+    if settings.forks:
+        graph = with_forks(random, graph)
     return play_graph(graph, random, settings, seed)
 
 

@@ -53,6 +53,24 @@ def with_queues(random: Random, graph: Graph) -> Graph:
     return Graph(nodes, graph.sink)
 
 
+def with_forks(random: Random, graph: Graph, nested: bool = False) -> Graph:
+    """The same, in which many of the graphs that tasks may return have nodes that stand aside."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        saved = node.options.checkpoint or (not nested and node is graph.nodes[graph.sink])
+        alternatives = node.call and tuple([inner and with_forks(random, inner, saved) for inner in node.call])
+        nodes.append(msgspec.structs.replace(node, call=alternatives))
+    forks = random.randrange(3) if nested else 0
+    for number in range(forks):
+        parents = [place for place in range(len(graph.nodes)) if place != graph.sink and random.random() < 0.3]
+        effect = EFFECTS[random.randrange(len(EFFECTS))]
+        options = Options(True, random.random() < 0.5, effect, random.choice((0, 1)))
+        edges = tuple([_edge(random, nodes, parent) for parent in parents])
+        nodes.append(Node(id=f"fork{number}", task=f"fork{number}", options=options, edges=edges, aside=True))
+    made = Graph(nodes, graph.sink)
+    return make_safe(made) if forks else made
+
+
 def make_safe(graph: Graph) -> Graph:
     """Saves what the check proposes until it has nothing to say."""
     while True:
