@@ -12,13 +12,13 @@ from typing import Any, cast
 import ray
 import ray.exceptions
 
-from onceflow.backends.local.actors.lines import AsksForHosts
+from onceflow.backends.local.actors.lines import AsksForHosts, JobLines
 from onceflow.backends.local.messages import ActorIn
 from onceflow.backends.ray.store import Store, apart, stored
 from onceflow.data.places import Live, Missing
-from onceflow.errors import ActorLost, ActorNotReturned, InvalidRef, UnfinishedCalls
+from onceflow.errors import ActorLost, InvalidRef, UnfinishedCalls
 from onceflow.values import context, failures, packing
-from onceflow.values.actors import ActorRef, ActorStatistics, Kind, belongs_elsewhere, cannot_pass_on, options_of
+from onceflow.values.actors import ActorRef, ActorStatistics, Kind, options_of
 from onceflow.values.packing import SMALL
 
 LOOK = 0.005
@@ -168,17 +168,13 @@ class RayLine:
             self._actor.part.remote(self._session)
 
 
-class RayActors:
+class RayActors(JobLines[RayLine]):
     """Implements `refs.JobActors`."""
 
     def __init__(self, task: str, attempt: str, token: int, store: Store, agent: Any) -> None:
-        self._task = task
-        self._holder = f"{task} (attempt {attempt})"
-        self._token = token
+        super().__init__(task, attempt, token)
         self._store = store
         self._agent = agent
-        self._lines: dict[str, RayLine] = {}
-        self._returned: set[str] = set()
 
     def give(self, place: int, given: ActorIn) -> ActorRef[Any]:
         line = RayLine(given.address, self._holder, self._token, place, self._store, exclusive=given.exclusive)
@@ -193,26 +189,5 @@ class RayActors:
         self._lines[name] = line
         return line.ref
 
-    def hand_over(self, ref: ActorRef[Any]) -> None:
-        line = self._lines.get(ref._id)
-        if line is None or line.ref is not ref:
-            raise belongs_elsewhere(ref)
-        if not line.exclusive:
-            raise cannot_pass_on(self._task, line.kind)
-        self._returned.add(ref._id)
-
-    def check(self) -> None:
-        for line in self._lines.values():
-            line.check_finished(self._task)
-
-    def check_returned(self) -> None:
-        for id, line in self._lines.items():
-            if line.exclusive and not line.made and id not in self._returned:
-                raise ActorNotReturned(self._task, line.kind.name)
-
     def snapshot(self, ref: ActorRef[Any]) -> bytes | Live:
         return self._lines[ref._id].keep()
-
-    def close(self) -> None:
-        for line in self._lines.values():
-            line.close(self._task)

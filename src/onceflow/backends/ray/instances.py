@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from onceflow.backends.local.actors.living import Content, Living
 from onceflow.driver.actors import Instance, Version
 from onceflow.values.actors import IDLE, ActorOptions
 
@@ -22,62 +20,34 @@ if TYPE_CHECKING:
     from onceflow.backends.ray.store import Store
     from onceflow.data.places import Live, Place
 
-OFTEN = 1.0
-"""Seconds between two looks at whether an actor stands idle."""
-
 
 class RayInstances:
     """Belongs to one thread. `died` is told of actors that live no more although somebody needs them."""
 
     def __init__(self, pool: RayPool, died: Callable[[Instance], None]) -> None:
         self._pool = pool
-        self._died = died
-        self._alive: weakref.WeakValueDictionary[str, Instance] = weakref.WeakValueDictionary()
+        self._living = Living(died, self._restore, pool.end_actors)
         self._watched: set[str] = set()
         """Those whose end will be noticed."""
-        self._let_go: deque[str] = deque()
-        """Those that nobody needs any more."""
-        self._made: dict[int, list[Instance]] = {}
-        """Job → actors that it has made and not returned yet."""
-        self._used: dict[int, list[Instance]] = {}
-        """Job → actors that it uses."""
-        self._looked = 0.0
-        self.restored = 0
-        """How many were restored so far."""
         pool.made_actor = self._make
 
     def __len__(self) -> int:
-        return len(self._alive)
+        return len(self._living)
 
     def _make(self, token: int, name: str, idle: float) -> None:
         """A job is about to make one. It belongs to the job until that has ended."""
         if self._pool.has(token):
-            self._made.setdefault(token, []).append(self._know(name, idle))
+            self._living.made(token, self._living.add(name, idle))
         else:
-            self._let_go.append(name)
+            self._living.drop(name)
 
-    def _know(self, name: str, idle: float) -> Instance:
-        found = self._alive[name] = Instance(name, idle, self._let_go.append)
-        return found
+    def use(self, token: int, version: Version, content: Content) -> Instance:
+        """The actor of a version, for a job."""
+        return self._living.use(token, version, content)
 
-    def use(
-        self, token: int, version: Version, content: Callable[[], tuple[bytes | Place | Live, ActorOptions, object]]
-    ) -> Instance:
-        """As in `local.actors.instances.Instances`."""
-        instance = version.instance
-        if instance is None or instance.dead:
-            name = os.urandom(12).hex()
-            snapshot, options, held = content()
-            instance = self._know(name, options.idle)
-            self._restore(name, snapshot, options, held)
-            self.restored += 1
-            version.instance = instance
-            instance.version = weakref.ref(version)
-        instance.used = time.monotonic()
-        self._used.setdefault(token, []).append(instance)
-        return instance
+    def _restore(self, snapshot: bytes | Place | Live, options: ActorOptions, held: object) -> Instance:
+        name = os.urandom(12).hex()
 
-    def _restore(self, name: str, snapshot: bytes | Place | Live, options: ActorOptions, held: object) -> None:
         def restore(store: Store, content: bytes | Live, held: object) -> None:
             agent = self._pool.any_agent()
             environment = dict(self._pool.environment)
@@ -93,12 +63,11 @@ class RayInstances:
             actor.restore.remote(content).future().add_done_callback(restored)
 
         self._pool.bring(snapshot, held, restore)
+        return self._living.add(name, options.idle)
 
     def returned(self, name: str) -> Instance:
         """The actor that a job has returned. It may be dead."""
-        found = self._alive.get(name)
-        if found is None:
-            found = self._know(name, IDLE)
+        found = self._living.find(name) or self._living.add(name, IDLE)
         self._watch(name)
         return found
 
@@ -109,18 +78,11 @@ class RayInstances:
 
     def _ended(self, name: str) -> None:
         self._watched.discard(name)
-        instance = self._alive.pop(name, None)
-        if instance is not None and not instance.dead:
-            instance.dead = True
-            self._died(instance)
+        self._living.died(name)
 
     def job_ended(self, token: int) -> None:
         """What it has made and not returned, and what it had for itself, nobody needs any more."""
-        if self._made:
-            self._made.pop(token, None)
-        if self._used:
-            for instance in self._used.pop(token, ()):
-                instance.used = time.monotonic()
+        self._living.job_ended(token)
 
     def is_host(self, token: int) -> bool:
         return False
@@ -130,24 +92,4 @@ class RayInstances:
 
     def turn(self) -> float | None:
         """Ends what nobody needs. Seconds until there may be more to do."""
-        gone: list[str] = []
-        while self._let_go:
-            gone.append(self._let_go.popleft())
-        if gone:
-            self._pool.end_actors(gone)
-        if not self._alive:
-            return None
-        now = time.monotonic()
-        if now - self._looked >= OFTEN:
-            self._looked = now
-            self._end_idle(now)
-        return OFTEN
-
-    def _end_idle(self, now: float) -> None:
-        used = {instance for instances in self._used.values() for instance in instances}
-        for instance in list(self._alive.values()):
-            version = None if instance.version is None else instance.version()
-            if version is None or version.instance is not instance or version.snapshot is None:
-                continue
-            if instance not in used and now - instance.used >= instance.idle:
-                version.instance = None
+        return self._living.turn()

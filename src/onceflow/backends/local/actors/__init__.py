@@ -3,5 +3,6 @@
 - `wire`: what an attempt and an actor say to each other, through a socket between their two processes.
 - `hosting`: the job in the actor's process, which calls its methods.
 - `lines`: the other end, in the process of the attempt.
-- `instances`: what the engine knows of actors that live: who needs them, and since when nobody does.
+- `living`: who needs the actors that live, and since when nobody does.
+- `instances`: the actors of an engine that live, and the jobs that they live in.
 """

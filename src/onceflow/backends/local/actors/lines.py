@@ -8,7 +8,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from onceflow.backends.local.actors import wire
 from onceflow.backends.local.actors.wire import Answer, Call, Hello, Keep, Look, Make
@@ -182,31 +182,33 @@ class SocketLine:
             self._connection = None
 
 
-class SocketActors:
-    """Implements `refs.JobActors`. `adopt` takes over memory that an actor has filled."""
+class JobLine(Protocol):
+    """The line of a job to one actor, as far as the end of the job is concerned."""
 
-    def __init__(self, task: str, attempt: str, token: int, adopt: Callable[[int, int], Place]) -> None:
+    exclusive: bool
+    made: bool
+    ref: ActorRef[Any]
+
+    @property
+    def kind(self) -> Kind: ...
+
+    def check_finished(self, task: str) -> None: ...
+
+    def close(self, task: str) -> None: ...
+
+
+L = TypeVar("L", bound=JobLine)
+
+
+class JobLines(Generic[L]):
+    """What of `refs.JobActors` is the same however the actors are reached."""
+
+    def __init__(self, task: str, attempt: str, token: int) -> None:
         self._task = task
         self._holder = f"{task} (attempt {attempt})"
         self._token = token
-        self._adopt = adopt
-        self._lines: dict[str, SocketLine] = {}
+        self._lines: dict[str, L] = {}
         self._returned: set[str] = set()
-
-    def give(self, place: int, given: ActorIn) -> ActorRef[Any]:
-        line = SocketLine(given.address, self._holder, self._token, place, exclusive=given.exclusive)
-        self._lines[given.address] = line
-        return line.ref
-
-    def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ActorRef[Any]:
-        name = f"{os.getpid()}-{os.urandom(12).hex()}"
-        ask = cast("AsksForHosts", context.link())
-        with wire.listen(name) as listener:
-            ask.ask_for_host(name, self._token, kind, listener)
-        line = SocketLine(name, self._holder, self._token, context.MADE, exclusive=True)
-        line.make(kind, args, kwargs)
-        self._lines[name] = line
-        return line.ref
 
     def hand_over(self, ref: ActorRef[Any]) -> None:
         line = self._lines.get(ref._id)
@@ -225,10 +227,33 @@ class SocketActors:
             if line.exclusive and not line.made and id not in self._returned:
                 raise ActorNotReturned(self._task, line.kind.name)
 
-    def snapshot(self, ref: ActorRef[Any]) -> bytes | Place:
-        answer, descriptors = self._lines[ref._id].keep()
-        return self._adopt(descriptors[0], answer.size) if answer.size else answer.body
-
     def close(self) -> None:
         for line in self._lines.values():
             line.close(self._task)
+
+
+class SocketActors(JobLines[SocketLine]):
+    """Implements `refs.JobActors`. `adopt` takes over memory that an actor has filled."""
+
+    def __init__(self, task: str, attempt: str, token: int, adopt: Callable[[int, int], Place]) -> None:
+        super().__init__(task, attempt, token)
+        self._adopt = adopt
+
+    def give(self, place: int, given: ActorIn) -> ActorRef[Any]:
+        line = SocketLine(given.address, self._holder, self._token, place, exclusive=given.exclusive)
+        self._lines[given.address] = line
+        return line.ref
+
+    def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ActorRef[Any]:
+        name = f"{os.getpid()}-{os.urandom(12).hex()}"
+        ask = cast("AsksForHosts", context.link())
+        with wire.listen(name) as listener:
+            ask.ask_for_host(name, self._token, kind, listener)
+        line = SocketLine(name, self._holder, self._token, context.MADE, exclusive=True)
+        line.make(kind, args, kwargs)
+        self._lines[name] = line
+        return line.ref
+
+    def snapshot(self, ref: ActorRef[Any]) -> bytes | Place:
+        answer, descriptors = self._lines[ref._id].keep()
+        return self._adopt(descriptors[0], answer.size) if answer.size else answer.body
