@@ -55,14 +55,14 @@ def remove_dead(home: Path, engines: Living) -> None:
     """Remove the folders of engines that are dead together with all their workers."""
     with contextlib.suppress(FileNotFoundError):
         for engine in os.listdir(home / WORKERS):
-            folder = home / WORKERS / engine
-            if not engines.is_alive(engine) and locks.all_gone(folder) and not _away(folder):
+            if not engines.is_alive(engine) and are_workers_gone(home, engine):
                 forget(home, engine)
 
 
 def are_workers_gone(home: Path, engine: str) -> bool:
     """Whether no worker of this dead engine is left."""
-    return locks.all_gone(home / WORKERS / engine)
+    folder = home / WORKERS / engine
+    return locks.all_gone(folder) and not _away(folder)
 
 
 def wait_for_workers(home: Path, engine: str) -> None:

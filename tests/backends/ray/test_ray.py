@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 import onceflow
 from onceflow import Engine, InvalidOption, TaskFailed, task
+from onceflow.backends.local.leash import AWAY, Leash
+from onceflow.engine import deaths
 from onceflow.testing.servers.s3 import S3Server
 from tests.backends.ray import sockets
 
@@ -85,6 +88,17 @@ def test_a_cluster_that_is_started_here_is_on_the_loopback_address_alone(ray_clu
     with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
         engine.run(is_view.bind(ones.bind(100_000)))
         assert sockets.elsewhere([os.getpid()]) == []
+
+
+def test_an_engine_is_not_taken_over_while_its_workers_elsewhere_may_run(tmp_path: Path) -> None:
+    away = Leash(deaths.prepare(tmp_path, "dead"), AWAY)
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    away.lengthen(now + 1000)
+    assert not deaths.are_workers_gone(tmp_path, "dead")
+    away.lengthen(now - 1)
+    assert deaths.are_workers_gone(tmp_path, "dead")
+    deaths.wait_for_workers(tmp_path, "dead")
+    away.close()
 
 
 def test_nothing_of_ray_is_imported_unless_it_is_used(tmp_path: Path) -> None:
