@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from onceflow.core.state import OnFailure
 from onceflow.engine import settings
@@ -16,10 +16,8 @@ from onceflow.engine.cancelling import GRACE
 from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.logs.lines import Level, LogLine, LogStream
-from onceflow.engine.looking.deploying import FiberOutlook
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.engines import EngineInfo
-from onceflow.engine.looking.fibers import FiberInfo
 from onceflow.engine.looking.listing import RunInfo
 from onceflow.engine.looking.past import AttemptInfo
 from onceflow.engine.looking.statistics import Statistics
@@ -29,6 +27,10 @@ from onceflow.engine.statuses import Status
 from onceflow.errors import RunActive
 from onceflow.planning.estimates import Estimate
 from onceflow.storage.journal import Durability
+
+if TYPE_CHECKING:
+    from onceflow.engine.looking.deploying import FiberOutlook
+    from onceflow.engine.looking.fibers import FiberInfo
 
 R = TypeVar("R")
 E = TypeVar("E", bound=Engine)

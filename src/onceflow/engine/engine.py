@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
 from onceflow.engine import deaths, outcomes, rerunning, settings
@@ -25,10 +25,8 @@ from onceflow.engine.logs import lines
 from onceflow.engine.logs.lines import Level, LogLine, LogStream
 from onceflow.engine.looking import overviews
 from onceflow.engine.looking.changes import changed_code
-from onceflow.engine.looking.deploying import FiberOutlook, deploy_check
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.engines import EngineInfo, list_engines
-from onceflow.engine.looking.fibers import FiberInfo, list_fibers
 from onceflow.engine.looking.listing import Listing, RunInfo
 from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.looking.past import AttemptInfo, Past
@@ -64,6 +62,10 @@ from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunR
 from onceflow.storage.places import Place
 from onceflow.values import packing, sealing
 from onceflow.values.context import running
+
+if TYPE_CHECKING:
+    from onceflow.engine.looking.deploying import FiberOutlook
+    from onceflow.engine.looking.fibers import FiberInfo
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -480,11 +482,15 @@ class Engine(Scheduling, Queueing):
 
     def list_fibers(self, run: str) -> list[FiberInfo]:
         """The fibers of a run that have not ended, and where each stands. See `onceflow.list_fibers`."""
+        from onceflow.engine.looking.fibers import list_fibers  # slow to import, only for looking inside fibers
+
         self._check_open()
         return list_fibers(self._home, self._listing.row(run).id)
 
     def deploy_check(self, module: str) -> list[FiberOutlook]:
         """What would become of parked fibers in the code of a module as it is now. See `onceflow.deploy_check`."""
+        from onceflow.engine.looking.deploying import deploy_check  # as above
+
         self._check_open()
         going = [status for status in STATUSES if status not in ENDED]
         return deploy_check(self._home, self.list_runs(status=going, limit=None), module)
