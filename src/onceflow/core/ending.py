@@ -55,7 +55,7 @@ class Ending(Handling):
     def _answered_for(self, row: Row, failed: int, ends: int, small: bool, again: bool) -> None:
         """The current attempt raised, and a handler takes it as a failure of the scope at depth `failed` (if that is
         negative, of the task alone), and decides what becomes of the scope at depth `ends`."""
-        if self._stopping is not None or row.visible:
+        if self._stopping is not None or row.visible or _has_result(row.scope, ends):
             self._attempt_raised(row, permanent=True)
             return
         self._running -= 1
@@ -119,10 +119,19 @@ class Ending(Handling):
             del self._endings[scope]
             if end.again:
                 self._pause(scope)
+            elif sink.state == "done":
+                self._fail_too_late(self.rows[end.cause])
             else:
                 self._give(scope, sink, end)
             return True
         return False
+
+    def _fail_too_late(self, row: Row) -> None:
+        """What stands aside has failed, and an answer was to be the result of its scope; but that has its own now."""
+        row.failures += 1
+        row.state = "failed"
+        self._append(records.Failed(row.id, row.failures, True))
+        self._fail(row)
 
     # -- tried again ---------------------------------------------------------------------------------------------------
 
@@ -323,6 +332,13 @@ class Ending(Handling):
                 for row in self._rows_in(scope):
                     row.scope.closed = True
                 self._wait_for(scope)
+
+
+def _has_result(scope: Scope, ends: int) -> bool:
+    """Whether the scope at this depth has the result that it is to be given. Only what stands aside fails so late."""
+    while scope.depth > ends and scope.outer is not None:
+        scope = scope.outer
+    return scope.sink is not None and scope.sink.state == "done"
 
 
 def _is_under_way(row: Row) -> bool:
