@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import ActorNotReturned, InvalidRef, SharedActor, TaskFailed, UnfinishedCalls
+from onceflow import ActorNotReturned, InvalidRef, SharedActor, TaskFailed, UnfinishedCalls, task
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.engine import acting
 from tests.engine.acting import (
@@ -91,4 +91,32 @@ def scenario(engine: MemoryEngine) -> None:
 
 
 def test_a_crash_at_any_moment_changes_nothing():
+    crash_everywhere(scenario)
+
+
+SEEN: list[int] = []
+
+
+def note_again(counter: acting.Counter, *, key: str) -> None:
+    SEEN.append(counter.value())
+
+
+@task(rollback=note_again)
+def note(counter: acting.Counter) -> int:
+    return counter.value()
+
+
+@task(can_rollback=True)
+def fail(number: int) -> int:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize("maker", [make, make_saved])
+def test_an_undo_sees_the_actor_that_its_task_saw_whatever_crashes(maker):
+    def scenario(engine: MemoryEngine) -> None:
+        SEEN.clear()
+        with pytest.raises(TaskFailed):
+            engine.run(fail.bind(note.bind(maker.bind(3))), name="saga", on_failure="undo")
+        assert set(SEEN) <= {3}
+
     crash_everywhere(scenario)

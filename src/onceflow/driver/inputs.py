@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from onceflow.core.graph import narrow, widen
+from onceflow.core.refs import RefPart
 from onceflow.core.rows import Row
 from onceflow.core.taking import taken_by
 from onceflow.driver.actors import Use, Version
@@ -220,28 +221,29 @@ class Inputs:
         if part >= row.node.parts:
             return []
         return [
-            self._add_ref(found, row, row.node.parts + k, carried) if mask >> part & 1 else -1
-            for k, mask in enumerate(self._holders(row, carried))
+            self._add_ref(found, row, row.node.parts + k, carried, actor=actor) if mask >> part & 1 else -1
+            for k, (mask, actor) in enumerate(self._refs_in_output(row, carried))
         ]
 
-    def _holders(self, row: Row, carried: Mapping[Key, bytes]) -> list[int]:
-        """For each ref in an output the mask of the parts that hold it. A row that was forgotten, or whose output was
-        rebuilt for an undo, does not know it any more."""
+    def _refs_in_output(self, row: Row, carried: Mapping[Key, bytes]) -> list[tuple[int, bool]]:
+        """For each ref in an output the mask of the parts that hold it, and whether it is an actor. A row that was
+        forgotten, or whose output was rebuilt for an undo, does not know it any more."""
         description = carried.get((row.id, DESCRIPTION))
         if description is not None:
-            return [widen(mask) for mask in msgspec.msgpack.decode(description)]
-        if row.refs is not None:
-            return [ref.holders for ref in row.refs.parts]
-        return [ref.holders for ref in self._outputs.described.get(row.id, ())]
+            return _read_description(description)
+        parts = self._outputs.described.get(row.id, ()) if row.refs is None else row.refs.parts
+        return [(ref.holders, ref.actor) for ref in parts]
 
-    def _add_ref(self, found: FoundRefs, row: Row, part: int, carried: Mapping[Key, bytes]) -> int:
+    def _add_ref(
+        self, found: FoundRefs, row: Row, part: int, carried: Mapping[Key, bytes], *, actor: bool = False
+    ) -> int:
         source = (row.id, part)
         if source not in found.places:
             found.places[source] = len(found.ids)
             found.ids.append(self._maker_of(row.id, part))
             found.sources.append(source)
             content = self._find(row, part, carried)
-            if row.refs is not None and part >= row.node.parts and row.refs.parts[part - row.node.parts].actor:
+            if actor:
                 found.actors[found.places[source]] = "share"
                 if not isinstance(content[0], tuple):
                     content = [self._version(row.id, part, content[0])]
@@ -273,8 +275,7 @@ class Inputs:
         row = self._rows[node]
         for parent, mask in row.parents if row.effect == "undoable" else ():
             if mask and parent.refs is not None:
-                description = [narrow(ref.holders) for ref in parent.refs.parts]
-                values[parent.id, DESCRIPTION] = msgspec.msgpack.encode(description)
+                values[parent.id, DESCRIPTION] = _description(parent.refs.parts)
         if values:
             self._carried[node] = values
             self._sweep()
@@ -301,3 +302,16 @@ class Inputs:
         if len(self._carried) > 2 * self._swept + 100:
             self._carried = {node: values for node, values in self._carried.items() if node in self._rows}
             self._swept = len(self._carried)
+
+
+def _description(refs: Sequence[RefPart]) -> bytes:
+    """Of each ref the mask of the parts that hold it, in a list of its own if it is an actor."""
+    masks = [narrow(ref.holders) for ref in refs]
+    return msgspec.msgpack.encode([[mask] if ref.actor else mask for mask, ref in zip(masks, refs, strict=True)])
+
+
+def _read_description(description: bytes) -> list[tuple[int, bool]]:
+    return [
+        (widen(found[0]), True) if isinstance(found, list) else (widen(found), False)
+        for found in msgspec.msgpack.decode(description)
+    ]
