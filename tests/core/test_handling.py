@@ -69,6 +69,14 @@ def test_when_it_has_run_again_it_is_trusted_as_it_declares():
     assert last.begin() == ["start a"]
 
 
+def test_a_graph_that_it_returns_then_is_judged_by_what_it_declares():
+    drive = begun("a pure; n default a")
+    drive.handle("a")
+    again = drive.reload()
+    again.begin()
+    assert again.finish("a", graph=graph("x loose; y pure x"))[0] == "refuse a UnsafeGraph"
+
+
 def test_nobody_answers_for_a_task_whose_output_counts():
     drive = begun("a pure; b kept a; c kept b; d kept a c")
     drive.finish("a", "b")

@@ -223,14 +223,15 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
             f"{expander.id!r} has {expander.node.parts} outputs, but the graph that it returned has {sink.parts} "
             f"(those of its sink {sink.id!r})"
         )
-    if not expander.checkpoint:
+    saved = _is_declared_saved(expander)
+    if not saved:
         kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]
         if kept:
             return InvalidGraph(
                 f"{expander.id!r} is not saved (checkpoint=False), so the graph that it returns may contain only tasks "
                 f"without effect and with checkpoint=False; these are not: {', '.join(kept)}. Save {expander.id!r}."
             )
-    if expander.checkpoint and expander.unquiet == 0:
+    if saved and expander.unquiet == 0:
         # It is settled once it is saved, whatever happens below: the nested graph stands for itself.
         if is_plainly_safe(graph):
             return None
@@ -244,6 +245,11 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
     ]
     dry = DryRun(whole, settled=behind_us)
     return describe(whole, dry) if dry.blocked else None
+
+
+def _is_declared_saved(expander: Row) -> bool:
+    """Not only because of what a handler made of it once: that is past when it returns."""
+    return expander.checkpoint and not expander.forced
 
 
 def _keeps_nobody_waiting(node: Node) -> bool:
@@ -280,12 +286,13 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         reads = [(p, mask & p.node.every_part) for p, mask in row.parents if not p.retired]
         edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in reads]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
-        add(row.node, row.id, edges, row.checkpoint, takes, row in aside and row is not expander)
+        saved = _is_declared_saved(row) if row is expander else row.checkpoint
+        add(row.node, row.id, edges, saved, takes, row in aside and row is not expander)
         if row is expander:
             first = len(nodes)
             for index, node in enumerate(graph.nodes):
                 nested = [(first + parent, mask) for parent, mask in node.edges]
-                checkpoint = node.options.checkpoint or (index == graph.sink and expander.checkpoint)
+                checkpoint = node.options.checkpoint or (index == graph.sink and saved)
                 is_end = node.aside or (index == graph.sink and row in aside)
                 add(node, f"{row.id}/{node.id}", [*nested, (position[row.id], 1)], checkpoint, node.takes, is_end)
             replaced[row.id] = f"{row.id}/{graph.nodes[graph.sink].id}"
