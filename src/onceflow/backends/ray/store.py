@@ -18,6 +18,7 @@ from typing import Any
 
 import ray
 import ray.exceptions
+import ray.util.client
 
 from onceflow.data.places import Live, Missing
 from onceflow.values import packing
@@ -53,6 +54,13 @@ class Keeper:
     def find(self, numbers: list[int]) -> list[Any]:
         """None for what is not held."""
         return [self._references.get(number) for number in numbers]
+
+    def read(self, number: int) -> bytes | None:
+        """A value in one piece, for somebody who has no part in Ray's store."""
+        try:
+            return None if number not in self._references else _whole(ray.get(self._references[number])).joined()
+        except LOST:
+            return None
 
     def drop(self, numbers: list[int]) -> None:
         for number in numbers:
@@ -114,8 +122,13 @@ class Store:
 
     def read(self, live: Live) -> Packed:
         """What `put` was given. Raises `Missing`."""
-        first, *buffers = self._get(live)
-        return _packed(first, buffers) if buffers else Packed([memoryview(first)], ())  # type: ignore[list-item]
+        client: Any = ray.util.client.ray
+        if not client.is_connected():
+            return _whole(self._get(live))
+        content = ray.get(self._keeper.read.remote(live.number))
+        if content is None:
+            raise Missing(live.number)
+        return Packed([content], ())
 
     def take_over(self, numbers: list[int]) -> None:
         """Copies of these take their places, which belong to this process: Ray lets a value go with its maker."""
@@ -175,6 +188,11 @@ def apart(stored: list[Any], refs: Sequence[Any] = ()) -> Any:
     """The value of what Ray gave back."""
     first, *buffers = stored
     return _packed(first, buffers).unpack(refs) if buffers else packing.unpack(memoryview(first), refs)
+
+
+def _whole(stored: list[Any]) -> Packed:
+    first, *buffers = stored
+    return _packed(first, buffers) if buffers else Packed([memoryview(first)], ())  # type: ignore[list-item]
 
 
 def _packed(pickled: Any, buffers: Sequence[Any]) -> Packed:
