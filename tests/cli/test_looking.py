@@ -214,7 +214,7 @@ def test_every_value_has_a_form_in_json():
     )
     assert as_json("\udcff") == '"\\\\udcff"'
     assert as_json(endless).startswith("[[[")
-    assert as_json(print) == '"<built-in function print>"'
+    assert as_json(len) == '"<built-in function len>"'
 
 
 # -- metadata ----------------------------------------------------------------------------------------------------------

@@ -160,11 +160,14 @@ def test_every_example_is_tested() -> None:
         path.parent.name for path in EXAMPLES.glob("*/__main__.py")
     }
     assert names == {
+        "agent.py",
         "approval.py",
         "etl.py",
         "invoices.py",
         "ml_pipeline.py",
+        "nightly_batch.py",
         "nightly_report.py",
+        "order_saga.py",
         "test_trip_booking.py",
         "training.py",
         "travel",

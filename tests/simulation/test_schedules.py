@@ -9,7 +9,7 @@ import pytest
 
 from onceflow.core import commands, events, records
 from onceflow.testing.simulation import Caught, Settings, Simulation, play, simulate_many
-from onceflow.testing.simulation.scenarios import random_graph
+from onceflow.testing.simulation.scenarios import random_graph, with_queues
 
 BLOCK = 1_000
 LONG_BLOCK = 12_500
@@ -87,7 +87,8 @@ def stories():
     told, outcomes = set(), []
     for seed in range(1_500):
         random = Random(seed)
-        simulation = Simulation(random_graph(random), random)
+        graph = random_graph(random)
+        simulation = Simulation(with_queues(random, graph) if seed % 5 == 0 else graph, random)
         outcomes.append(simulation.run())
         for _, what in simulation.driver.story.entries:
             told.add(type(what))

@@ -134,6 +134,8 @@ def declare(world: World, **options: Any) -> None:
         "on_failure": "keep",
         "timeout": None,
         "metadata": None,
+        "queue": None,
+        "priority": 0,
     }
     definition = declaring.define("a", flows.telling, **given | options)  # type: ignore[arg-type]
     Manager(home, life, lambda: None).declare("a", definition)
