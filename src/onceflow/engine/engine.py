@@ -95,8 +95,9 @@ class Engine(Scheduling, Queueing):
     terminal, a line every few seconds elsewhere.
     `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
     engines on several hosts share runs; `lease` is how many seconds those wait before they take this engine for dead.
-    `backend` is where tasks run: `"local"`, on this host; or a Ray cluster: `"ray://host:port"`, `"host:port"`,
-    `"auto"` for the one that runs here, `"ray"` for that which `RAY_ADDRESS` names, else one that is started here.
+    `backend` is where tasks run: `"local"`, on this host; or a Ray cluster: `"host:port"`, `"auto"` for the one that
+    runs here, `"ray"` for that which `RAY_ADDRESS` names, else one that is started here; `"ray://host:port"` through
+    Ray's client is an experiment.
     What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 
