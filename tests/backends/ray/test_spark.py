@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from pathlib import Path
 
@@ -15,11 +16,11 @@ STAGES = (1, 8)
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java here")
 def test_consumers_of_a_frame_in_an_actor_find_what_they_would_find_in_it_themselves(
     ray_cluster: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("pyspark")
+    if shutil.which("java") is None or importlib.util.find_spec("pyspark") is None:
+        pytest.fail("Spark is not here: `pip install pyspark` into the environment, and install a Java runtime")
     native = _frames.natively(ROWS, STAGES)
     with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
         shared = engine.run(_frames.graph(ROWS, STAGES))
