@@ -181,8 +181,10 @@ def _is_for_good(row: Row) -> bool:
 
 
 def readable_attempt(row: Row) -> int | None:
-    """The attempt whose output can still be read, if any."""
-    return row.attempt if row.attempt and row.state == "done" and row.readable == row.every_part else None
+    """The attempt whose output can still be read, if any. An outcome that a handler gave is no attempt's."""
+    if row.handled or not row.attempt or row.state != "done" or row.readable != row.every_part:
+        return None
+    return row.attempt
 
 
 def _has_saves(row: Row) -> bool:
