@@ -52,6 +52,15 @@ def test_a_transaction_that_is_tried_again_starts_afresh_after_its_delay():
     assert drive.elapse("e") == ["+begun e/u carrying e.0", "start! e/u"]
 
 
+def test_an_undo_is_not_shown_what_a_handler_gave():
+    drive = inside("e kept; n kept e", "u undoable,unsaved")
+    drive.finish("e/u", graph=graph("x loose; y pure x"))
+    drive.ends("e~2/x", 1)
+    drive.save("e/u")
+    drive.cancel(undo=True)
+    assert drive.end("n") == ["+recovering e/u", "undo e/u"]
+
+
 def test_what_something_irrevocable_stands_on_is_kept():
     drive = inside(TRANSACTION, "u undoable; i default u; v undoable i; a kept v; c kept a")
     drive.complete("e/u", "e/i", "e/v")
