@@ -24,6 +24,11 @@ def split(text: str) -> tuple[str, str]:
     return left, right
 
 
+@task
+def measure_bytes(size: int) -> int:
+    return length.bind(b"x" * size)
+
+
 @task(num_returns=2)
 def split_largely(size: int) -> tuple[bytes, int]:
     return b"x" * size, size
@@ -225,6 +230,11 @@ def test_a_large_output_reaches_the_next_task(engine: Engine) -> None:
 
 def test_a_large_argument_reaches_its_task(engine: Engine) -> None:
     assert engine.run(length.bind(b"z" * LARGE)) == LARGE
+
+
+@pytest.mark.parametrize("size", [70_000, LARGE])
+def test_a_graph_that_a_task_returns_may_have_large_arguments(engine: Engine, size: int) -> None:
+    assert engine.run(measure_bytes.bind(size)) == size
 
 
 def test_a_large_bytearray_is_given_back_unchanged(engine: Engine) -> None:

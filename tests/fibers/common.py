@@ -344,6 +344,22 @@ async def referring(sizes: list[int]) -> list[Any]:
 
 
 @fiber
+async def laden(size: int) -> list[int]:
+    """Has much with it wherever it waits."""
+    load = [bytes([number]) * size for number in range(3)]
+    await enter.call("began")
+    found = await gather(*[weighing(part) for part in load])
+    child = await fork(weighing, load[0])
+    return [*found, await join(child)]
+
+
+@fiber
+async def weighing(part: bytes) -> int:
+    await enter.call(f"weighed {part[0]}")
+    return len(part)
+
+
+@fiber
 async def holding_a_lock() -> str:
     lock = threading.Lock()
     doubled = await double.call(2)

@@ -69,3 +69,9 @@ def test_what_a_fiber_raises_fails_its_run() -> None:
     with pytest.raises(TaskFailed) as caught:
         MemoryEngine().run(common.order.bind("ann", ["x", None]))  # type: ignore[list-item]
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_a_fiber_may_have_much_with_it_whatever_crashes_when() -> None:
+    size = 100_000
+    effects = "began", "weighed 0", "weighed 1", "weighed 2", "weighed 0"
+    crash_everywhere(ends(lambda: common.laden.bind(size), [size] * 4, *effects))

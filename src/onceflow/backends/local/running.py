@@ -235,7 +235,7 @@ def finished(job: Job, started: float, result: Any, leave: Leave, refs: JobRefs)
             from onceflow.authoring.catching import without_error
 
             result = without_error(result)
-        graph = _pack_part(job, 0, build_graph(result, refs.hold_in_graph)).joined()
+        graph = _pickle_graph(job, build_graph(result, refs.hold_in_graph))
         if len(graph) > PACKET:
             large[job.token] = job.task
         parts: list[bytes | Place | Live] = [graph]
@@ -317,16 +317,30 @@ def _leave_part(job: Job, number: int, part: Any, leave: Leave, refs: JobRefs) -
         raise OutputNotSent(job.task, packed.size, culprits.told(error)) from error
 
 
+def _pickle_graph(job: Job, graph: Any) -> bytes:
+    """In one piece, with the large arguments in it: whoever drives the run unpickles it."""
+    try:
+        return packing.dump(graph)
+    except (MemoryError, InvalidRef):
+        raise
+    except Exception as error:
+        raise _unpicklable(job, 0, graph, error) from error
+
+
 def _pack_part(job: Job, number: int, part: Any, refs: JobRefs | None = None) -> Packed:
     try:
         return packing.pack(part, None if refs is None else refs.set_aside_for(number))
     except (MemoryError, InvalidRef):
         raise
     except Exception as error:
-        root = f"output[{number}]" if job.parts > 1 else "output"
-        found = culprits.find([(root, part)], packing.dump, error)
-        path, value, reason = found or (root, part, culprits.told(error))
-        raise UnpicklableOutput(job.task, path, type(value).__qualname__, reason) from error
+        raise _unpicklable(job, number, part, error) from error
+
+
+def _unpicklable(job: Job, number: int, part: Any, error: Exception) -> UnpicklableOutput:
+    root = f"output[{number}]" if job.parts > 1 else "output"
+    found = culprits.find([(root, part)], packing.dump, error)
+    path, value, reason = found or (root, part, culprits.told(error))
+    return UnpicklableOutput(job.task, path, type(value).__qualname__, reason)
 
 
 def without_output(outcome: Outcome, error: BaseException) -> Outcome:
