@@ -2,6 +2,7 @@
 
 import copy
 
+import msgspec
 import pytest
 
 from onceflow.core import events
@@ -23,8 +24,9 @@ def snapshot(run):
         for name in ("settling", "quieting", "undo", "nested", "expander", "pinned", "scope"):
             fields[name] = fields[name] is not None
         rows[id] = copy.deepcopy({name: value for name, value in fields.items() if name != "node"})
-    rest = {name: value for name, value in vars(run).items() if isinstance(value, (int, str, bool, type(None)))}
-    lists = {name: len(value) for name, value in vars(run).items() if isinstance(value, (list, dict, set))}
+    known = msgspec.structs.asdict(run)
+    rest = {name: value for name, value in known.items() if isinstance(value, (int, str, bool, type(None)))}
+    lists = {name: len(value) for name, value in known.items() if isinstance(value, (list, dict))}
     return rows, rest, lists
 
 

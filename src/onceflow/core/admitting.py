@@ -10,8 +10,6 @@ somebody who gets on.
 
 from __future__ import annotations
 
-from typing import Any
-
 from onceflow.core import commands
 from onceflow.core.rows import Row
 from onceflow.core.turns import Turns
@@ -20,10 +18,8 @@ from onceflow.core.turns import Turns
 class Admitting(Turns):
     """Keeps who has asked."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._admitted: list[Row] = []
-        """Agenda: rows that have been answered."""
+    _admitted: dict[Row, None] = {}
+    """Agenda: rows that have been answered."""
 
     def _ask(self, row: Row) -> None:
         if not row.asking:
@@ -33,4 +29,4 @@ class Admitting(Turns):
     def _answer_to(self, row: Row) -> None:
         """Whoever decides lets the row start."""
         if row.asking:
-            self._admitted.append(row)
+            self._admitted[row] = None

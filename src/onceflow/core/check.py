@@ -30,11 +30,14 @@ class DryRun(Outputs):
     """Runs a graph to where it gets if nothing ever fails. `saved`: tasks to be saved beyond what their options say;
     `settled`: tasks that lie behind us."""
 
-    def __init__(self, graph: Graph, saved: Collection[str] = (), settled: Collection[str] = ()) -> None:
-        super().__init__(graph)
-        for id in saved:
+    saved: Collection[str] = ()
+    settled: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for id in self.saved:
             self.rows[id].checkpoint = True
-        for id in settled:
+        for id in self.settled:
             row = self.rows[id]
             row.effect = "none"
             if row.writes:

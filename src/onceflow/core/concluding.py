@@ -61,7 +61,8 @@ class Concluding(Ending):
         return not self._running and all(row.foreign or row.state == "done" for row in self.rows.values())
 
     def _all_aside_settled(self) -> bool:
-        self._aside = {row for row in self._aside if not end_of(row).settled}
+        if self._aside:
+            self._aside = {row: None for row in self._aside if not end_of(row).settled}
         return not self._aside
 
     def _saga(self) -> list[Row]:
@@ -72,7 +73,7 @@ class Concluding(Ending):
 
     def _kept_effects(self) -> list[str]:
         rows = [row for row in self.rows.values() if row.effect == "undoable" and row.begun]
-        standing = self._kept + [(row.id, row.scope) for row in rows]
+        standing = [*self._kept.items(), *((row.id, row.scope) for row in rows)]
         if self._undo_all:
             return [id for id, _ in standing]
         groups = self._failed_groups()

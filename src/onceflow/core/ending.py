@@ -18,7 +18,6 @@ finds the scope ended. An abandoned row counts as done and saved, with nothing: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from onceflow.core import commands, records
 from onceflow.core.handling import Handling
@@ -43,14 +42,12 @@ class _End:
 class Ending(Handling):
     """Closes scopes, and brings them to their ends."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._endings: dict[Scope, _End] = {}
-        """The scopes that are closed, except those that lie in another one."""
-        self._pausing: dict[int, Scope] = {}
-        """Attempt → the scope that is opened again when its delay is over."""
-        self._abandonments: list[tuple[str, int, str]] = []
-        """Loaded: (sink, attempt, expander) of scopes that may have ended."""
-        super().__init__(*args, **kwargs)
+    _endings: dict[Scope, _End] = {}
+    """The scopes that are closed, except those that lie in another one."""
+    _pausing: dict[int, Scope] = {}
+    """Attempt → the scope that is opened again when its delay is over."""
+    _abandonments: dict[tuple[str, int, str], None] = {}
+    """Loaded: (sink, attempt, expander) of scopes that may have ended."""
 
     def _answered_for(self, row: Row, failed: int, ends: int, small: bool, again: bool) -> None:
         """The current attempt raised, and a handler takes it as a failure of the scope at depth `failed` (if that is
@@ -156,7 +153,7 @@ class Ending(Handling):
             if row.state == "waiting":
                 self._needs_inputs(row, {})
             else:
-                self._suspects.append(row)
+                self._suspects[row] = None
         scope.closed = False
 
     # -- ended ---------------------------------------------------------------------------------------------------------
@@ -198,7 +195,7 @@ class Ending(Handling):
         return sink
 
     def _advance_outcomes(self) -> None:
-        outcomes, self._outcomes = self._outcomes, []
+        outcomes, self._outcomes = self._outcomes, {}
         for sink in outcomes:
             if sink.fully_saved:
                 self._outcome_saved(sink)

@@ -34,7 +34,7 @@ class Expanding(Starting):
             rows.append(row)
             self.rows[row.id] = row
             if node.aside:
-                self._aside.add(row)
+                self._aside[row] = None
             self._inherit_zombies(row)
         sink = rows[graph.sink]
         sink.prefix = (base, depth)
@@ -73,7 +73,7 @@ class Expanding(Starting):
                 if mask == 0:
                     consumer.missing -= 1
             self._note_done(row)
-            self._suspects.append(row)
+            self._suspects[row] = None
 
     def _record_expansion(self, expander: Row) -> None:
         """The journal learns of the graph when the expander is saved. What matters of it before that is noted now, for
@@ -115,7 +115,7 @@ class Expanding(Starting):
         self._dissolve_group(expander, sink)
         for row in expander.nested.rows:
             del self.rows[row.id]
-            self._aside.discard(row)
+            self._aside.pop(row, None)
             for mark in (row.settling, row.quieting):
                 if mark is not None:
                     self._release_hindered(mark)

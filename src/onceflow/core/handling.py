@@ -73,5 +73,5 @@ class Handling(Stopping):
             if not expander.checkpoint:
                 self._force(expander)
                 self._ask_to_save(expander)
-                self._suspects.append(expander)
+                self._suspects[expander] = None
             expander = expander.expander

@@ -8,7 +8,7 @@ the recovery is the usual one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Self
 
 from onceflow.core import commands, records
 from onceflow.core.concluding import Concluding
@@ -22,14 +22,12 @@ from onceflow.core.state import OnFailure, topological
 class Loading(Concluding):
     """Replays records into rows, then takes stock of what that means."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._loaded = False
-        self._dormant = False
-        """Loaded as a run that had ended or parked, or to be cancelled: nothing happens before somebody resumes or
-        cancels it."""
-        self._to_be_dropped: dict[str, None] = {}
-        """The members of the journaled R. Some become known only later, when their expander turns out to be saved."""
+    _loaded: bool = False
+    _dormant: bool = False
+    """Loaded as a run that had ended or parked, or to be cancelled: nothing happens before somebody resumes or cancels
+    it."""
+    _to_be_dropped: dict[str, None] = {}
+    """The members of the journaled R. Some become known only later, when their expander turns out to be saved."""
 
     @classmethod
     def load(
@@ -109,13 +107,13 @@ class Loading(Concluding):
                 row.begun = False
                 row.carried = ()
                 self.undos[node] = self.undos.get(node, 0) + 1
-                self._were_parked.discard(node)
+                self._were_parked.pop(node, None)
             case records.Dropped(nodes):
                 self._replay_drop(self._known(nodes))
             case records.Abandoned(node, attempt, expander):
-                self._abandonments.append((node, attempt, expander))
+                self._abandonments[(node, attempt, expander)] = None
             case records.Parked(node):
-                self._were_parked.add(node)
+                self._were_parked[node] = None
             case records.Cancelled(undo):
                 self._stopping = self._stopping or "cancelled"
                 self._undo_all = self._undo_all or undo

@@ -72,7 +72,7 @@ class Outputs(Sharing):
         those who passed on what this row had may miss it."""
         if refs or row.refs is not None:
             self._describe(row, refs)
-            self._suspects.append(row)
+            self._suspects[row] = None
         self._gain(row, row.saved | self._made(row) | self._shared(row, row.every_part), first_time)
         if not first_time:
             self._share(row)
@@ -93,7 +93,7 @@ class Outputs(Sharing):
                     self._gain(consumer, regained, first_time=False)
                     if consumer.checkpoint and consumer.state == "done" and not consumer.doomed:
                         self._ask_to_save(consumer)
-        self._suspects += suspects
+        self._suspects.update(dict.fromkeys(suspects))
 
     def _lose_parts(self, lost: dict[Row, int]) -> None:
         """One failure took these parts from memory."""
@@ -120,7 +120,7 @@ class Outputs(Sharing):
         self._note_loss(row, makers)
 
     def _look_for_losses(self) -> None:
-        suspects, self._suspects = self._suspects, []
+        suspects, self._suspects = self._suspects, {}
         makers: Makers = {}
         for row in suspects:
             self._note_loss(row, makers)
@@ -181,7 +181,7 @@ class Outputs(Sharing):
             if row.ends is None:
                 self._note_saved(row)
             else:
-                self._outcomes.append(row)
+                self._outcomes[row] = None
 
     def _let_nested_begin(self, nested: Nested) -> None:
         """The expander is saved, so the journal knows the graph."""
@@ -191,5 +191,5 @@ class Outputs(Sharing):
             if row.state == "done" and not row.doomed and not row.saving and not row.released:
                 self._ask_to_save(row)
             elif row.ends is not None and not row.saving:
-                self._outcomes.append(row)
+                self._outcomes[row] = None
         self._ready.extend(row for row in nested.rows if row.missing == 0)

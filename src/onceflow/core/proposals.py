@@ -79,7 +79,7 @@ class _Search:
         self._steps_left -= len(self._graph)
         if self._steps_left < 0:
             raise _OutOfSteps
-        return DryRun(self._graph, saved).is_done(task)
+        return DryRun(self._graph, saved=saved).is_done(task)
 
     def _obligation(self, task: str, failing: Sequence[str]) -> frozenset[str]:
         """Of what is outside a largest failing set, every solution contains something."""

@@ -18,7 +18,6 @@ never started has no descendants that did, so the search ends there: its cost is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from onceflow.core import commands, records
 from onceflow.core.rows import Row, Undo, forget_handling
@@ -30,10 +29,8 @@ from onceflow.errors import BrokenPromise
 class Recovery(Undoing):
     """Finds R, and takes back what must be taken back."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._recovering: dict[Row, None] = {}
-        """Tainted members of the journaled R that is not yet dropped."""
+    _recovering: dict[Row, None] = {}
+    """Tainted members of the journaled R that is not yet dropped."""
 
     def _recover(self) -> None:
         seeds, self._seeds = self._seeds, {}

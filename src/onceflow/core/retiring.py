@@ -17,7 +17,6 @@ is not reproducible, and the ancestors of every member.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from onceflow.core import commands
 from onceflow.core.rows import Row, Scope
@@ -27,16 +26,14 @@ from onceflow.core.settling import Settling
 class Retiring(Settling):
     """Releases outputs and forgets rows."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._exposed = 0
-        """How many begun undoable rows are not covered."""
-        self._lingering: list[Row] = []
-        """Rows that stay because one of their readers might be dropped."""
-        self._retained: dict[Scope, list[Row]] = {}
-        """Transaction that may still fail → rows in it that would otherwise be released or forgotten."""
-        self._kept: list[tuple[str, Scope]] = []
-        """Ids and scopes of forgotten rows whose effects were undoable."""
+    _exposed: int = 0
+    """How many begun undoable rows are not covered."""
+    _lingering: dict[Row, None] = {}
+    """Rows that stay because one of their readers might be dropped."""
+    _retained: dict[Scope, list[Row]] = {}
+    """Transaction that may still fail → rows in it that would otherwise be released or forgotten."""
+    _kept: dict[str, Scope] = {}
+    """Ids and scopes of forgotten rows whose effects were undoable."""
 
     def _retire_rows(self) -> None:
         """Work off the agenda of rows that became settled together with all their consumers."""
@@ -101,14 +98,14 @@ class Retiring(Settling):
         if row.reproducible:
             return True
         if any(_might_be_dropped(consumer, droppable) for consumer, _, _ in row.consumers):
-            self._lingering.append(row)
+            self._lingering[row] = None
             return False
         return True
 
     def _forget(self, row: Row) -> None:
         row.retired = True
         if row.effect == "undoable" and row.begun:
-            self._kept.append((row.id, row.scope))
+            self._kept[row.id] = row.scope
         for consumer, _, _ in row.consumers:
             consumer.unretired -= 1
             if consumer.unretired == 0:

@@ -13,7 +13,7 @@ verbs left is worked off until nothing is left to decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from onceflow.core import commands, events, records
@@ -23,7 +23,7 @@ from onceflow.core.loading import Loading
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Effort, Row, Undo
 from onceflow.core.settling import settling
-from onceflow.core.state import EPOCH_BITS, OnFailure
+from onceflow.core.state import EPOCH_BITS
 from onceflow.core.validating import validate
 from onceflow.errors import IllegalEvent, NotDeterministic, OnceflowError
 
@@ -34,18 +34,6 @@ class Run(Loading):
     `on_failure="undo"` makes it a saga. `members` restricts it to a part of the graph: what the others do arrives as
     `Given`. `validate` compares every state with its definition after every event, which is slow.
     """
-
-    def __init__(
-        self,
-        graph: Graph,
-        *,
-        epoch: int = 1,
-        on_failure: OnFailure = "keep",
-        members: Iterable[str] | None = None,
-        validate: bool = False,
-    ) -> None:
-        super().__init__(graph, epoch=epoch, on_failure=on_failure, members=members)
-        self._validate = validate
 
     def begin(self) -> list[commands.Command]:
         """What to do first. Called once, before any event."""
@@ -112,7 +100,7 @@ class Run(Loading):
                     continue  # what it took is needed by others
             if not self._conclude():
                 break
-        if self._validate:
+        if self.validate:
             validate(self)
         answer, self._commands = self._commands, []
         return answer

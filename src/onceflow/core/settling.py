@@ -36,9 +36,9 @@ Assumed = dict[Mark, list[Mark]]
 class Settling(RunState):
     """Keeps `settled`, `quiet`, `reproducible` of every row."""
 
-    _no_way_back = False
+    _no_way_back: bool = False
     """Nobody's witness is what is being assumed, so no chain of witnesses can lead back to it."""
-    _verdicts: dict[Mark, bool]
+    _verdicts: dict[Mark, bool] = {}
     """What is known in this exploration of chains of witnesses: does the one that begins here stand?"""
 
     def _note_saved(self, row: Row) -> None:

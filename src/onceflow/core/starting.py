@@ -23,11 +23,11 @@ class Starting(Admitting):
         if row.scope.closed or row.asking:
             return
         if self._stalled:
-            self._held.append(row)
+            self._held[row] = None
         elif row.uncommitted:
             return  # looked at again when it sees what its parents wrote
         elif row.node.takes and self._is_in_use(row):
-            self._takers.append(row)
+            self._takers[row] = None
         elif _changes_nothing(row) or self._may_begin(row):
             if row.group is None:
                 self._go(row)
@@ -61,7 +61,7 @@ class Starting(Admitting):
 
     def _start_admitted(self) -> None:
         """Start those who were admitted, if they still could."""
-        admitted, self._admitted = self._admitted, []
+        admitted, self._admitted = self._admitted, {}
         for row in admitted:
             row.asking = False
             if not self._may_go(row):
@@ -78,12 +78,12 @@ class Starting(Admitting):
         if row.scope.closed:
             return False
         if self._stalled:
-            self._held.append(row)
+            self._held[row] = None
             return False
         if row.uncommitted:
             return False
         if row.node.takes and self._is_in_use(row):
-            self._takers.append(row)
+            self._takers[row] = None
             return False
         return _changes_nothing(row) or self._may_begin(row)
 
@@ -126,7 +126,7 @@ class Starting(Admitting):
     def _start_takers(self) -> bool:
         """Look again at those that waited for readers. Whether one of them has started, or waits for its turn."""
         started = self._running
-        takers, self._takers = self._takers, []
+        takers, self._takers = self._takers, {}
         for row in takers:
             self._start_if_allowed(row)
         return self._running > started or bool(self._eager)
@@ -134,7 +134,7 @@ class Starting(Admitting):
     def _resume_starts(self) -> None:
         """Nothing stands in the way of the whole run any more."""
         self._stalled = False
-        held, self._held = self._held, []
+        held, self._held = self._held, {}
         self._ready.extend(held)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+import msgspec
+
 from onceflow.core import commands, records
 from onceflow.core.graph import Graph
 from onceflow.core.rows import Mark, Row, Scope, new_row
@@ -20,63 +22,70 @@ EPOCH_BITS = 32
 """An attempt is one number that orders all attempts of a run: the epoch in the high bits, a count in the low ones."""
 
 
-class RunState:
-    """What every verb can see."""
+class RunState(msgspec.Struct, eq=False):
+    """What every verb can see.
 
-    def __init__(
-        self,
-        graph: Graph,
-        *,
-        epoch: int = 1,
-        on_failure: OnFailure = "keep",
-        members: Iterable[str] | None = None,
-    ) -> None:
-        self.graph = graph
-        self.epoch = epoch
-        self.on_failure = on_failure
-        self.partial = members is not None
-        self.rows: dict[str, Row] = {}
-        self.undos: dict[str, int] = {}
-        """How often the effect of a node was taken back. Part of its idempotency key, so it outlives the row."""
-        self.final: commands.Status | None = None
-        """How the run ended, once it has."""
+    What most runs never fill is a dict, also where it is an ordered set: an empty one is nothing to the garbage
+    collector, and there may be thousands of runs.
+    """
 
-        self._commands: list[commands.Command] = []
-        self._attempt = epoch << EPOCH_BITS
-        """The last attempt that was given out."""
-        self._reconsider: list[Row] = []
-        """Agenda: rows one of whose counters reached zero."""
-        self._explore: list[Mark] = []
-        """Agenda: marks whose obstacle is gone."""
-        self._retirable: list[Row] = []
-        """Agenda: rows that are settled together with all their consumers, perhaps."""
-        self._ready: list[Row] = []
-        """Agenda: rows that might start."""
-        self._seeds: dict[Row, None] = {}
-        """Agenda: rows whose lost output is needed again."""
-        self._suspects: list[Row] = []
-        """Agenda: rows that may be lost and needed."""
-        self._outcomes: list[Row] = []
-        """Agenda: sinks whose outcome, given for their graph, can be saved now or has been."""
-        self._held: list[Row] = []
-        """Rows that could start but for `_stalled`."""
-        self._stalled = False
-        """Nothing may start: a recovery is under way, or the run is stopping."""
-        self._running = 0
-        """How many rows are running."""
-        self._saving = 0
-        """How many saves are asked for and not answered."""
-        self._zombies: dict[int, str] = {}
-        """Attempts that are stopped or lost and not known to have ended → the node."""
+    graph: Graph
+    epoch: int = 1
+    on_failure: OnFailure = "keep"
+    members: Iterable[str] | None = None
+    """The part of the graph that it is about, if it is not about all of it."""
+    validate: bool = False
+    rows: dict[str, Row] = {}
+    undos: dict[str, int] = {}
+    """How often the effect of a node was taken back. Part of its idempotency key, so it outlives the row."""
+    final: commands.Status | None = None
+    """How the run ended, once it has."""
 
-        self._aside: set[Row] = set()
-        """Rows from which nothing leads to the sink, and which the end of the run has to wait for all the same."""
-        self._whole = Scope()
-        self._build(graph, None if members is None else set(members))
+    _commands: list[commands.Command] = []
+    _attempt: int = 0
+    """The last attempt that was given out."""
+    _reconsider: list[Row] = []
+    """Agenda: rows one of whose counters reached zero."""
+    _explore: list[Mark] = []
+    """Agenda: marks whose obstacle is gone."""
+    _retirable: list[Row] = []
+    """Agenda: rows that are settled together with all their consumers, perhaps."""
+    _ready: list[Row] = []
+    """Agenda: rows that might start."""
+    _seeds: dict[Row, None] = {}
+    """Agenda: rows whose lost output is needed again."""
+    _suspects: dict[Row, None] = {}
+    """Agenda: rows that may be lost and needed."""
+    _outcomes: dict[Row, None] = {}
+    """Agenda: sinks whose outcome, given for their graph, can be saved now or has been."""
+    _held: dict[Row, None] = {}
+    """Rows that could start but for `_stalled`."""
+    _stalled: bool = False
+    """Nothing may start: a recovery is under way, or the run is stopping."""
+    _running: int = 0
+    """How many rows are running."""
+    _saving: int = 0
+    """How many saves are asked for and not answered."""
+    _zombies: dict[int, str] = {}
+    """Attempts that are stopped or lost and not known to have ended → the node."""
+
+    _aside: dict[Row, None] = {}
+    """Rows from which nothing leads to the sink, and which the end of the run has to wait for all the same."""
+    _whole: Scope = msgspec.field(default_factory=Scope)
+    _sink: Row | None = None
+
+    def __post_init__(self) -> None:
+        graph = self.graph
+        self._attempt = self.epoch << EPOCH_BITS
+        self._build(graph, None if self.members is None else set(self.members))
         self._sink = self.rows.get(graph.nodes[graph.sink].id)
         self._whole.ends_with(self._sink)
         if self._sink is not None:
             self._sink.checkpoint = True
+
+    @property
+    def partial(self) -> bool:
+        return self.members is not None
 
     def _build(self, graph: Graph, members: set[str] | None) -> None:
         rows: list[Row] = []

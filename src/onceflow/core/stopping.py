@@ -7,7 +7,7 @@ undone. What comes when all is quiet is decided in `concluding`.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from onceflow.core import commands, records
 from onceflow.core.recovery import Recovery
@@ -18,18 +18,16 @@ from onceflow.core.state import Status
 class Stopping(Recovery):
     """Counts failures, and stops the run."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._stopping: Literal["failed", "cancelled"] | None = None
-        self._undo_all = False
-        """Take back what can be taken back before the run ends."""
-        self._undoing_all = False
-        """The recovery under way does that."""
-        self._failed: dict[str, Scope | None] = {}
-        """Nodes that failed for good → where: their rows may be forgotten before the run ends."""
-        self._gave_up: set[Row] = set()
-        self._were_parked: set[str] = set()
-        """Loaded with these nodes parked."""
+    _stopping: Literal["failed", "cancelled"] | None = None
+    _undo_all: bool = False
+    """Take back what can be taken back before the run ends."""
+    _undoing_all: bool = False
+    """The recovery under way does that."""
+    _failed: dict[str, Scope | None] = {}
+    """Nodes that failed for good → where: their rows may be forgotten before the run ends."""
+    _gave_up: dict[Row, None] = {}
+    _were_parked: dict[str, None] = {}
+    """Loaded with these nodes parked."""
 
     @property
     def status(self) -> Status:
@@ -77,7 +75,7 @@ class Stopping(Recovery):
     def _give_up(self) -> None:
         for row in self.rows.values():
             if row.state == "running" and row not in self._gave_up:
-                self._gave_up.add(row)
+                self._gave_up[row] = None
                 self._emit(commands.Stop(row.id, row.attempt))
 
     def _failed_groups(self) -> list[Scope]:

@@ -15,7 +15,6 @@ not wait for each other. The check before the run (`check`) refuses graphs in wh
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Any
 
 from onceflow.core.committing import Committing
 from onceflow.core.rows import Row
@@ -27,10 +26,8 @@ UNREAD = ("waiting", "backoff", "handled")
 class Taking(Committing):
     """Knows which versions are in use, and takes them away."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._takers: list[Row] = []
-        """Rows that could start but for those that read what they take."""
-        super().__init__(*args, **kwargs)
+    _takers: dict[Row, None] = {}
+    """Rows that could start but for those that read what they take."""
 
     def _is_in_use(self, row: Row) -> bool:
         """Has this taker to wait for a reader?"""
@@ -61,7 +58,7 @@ class Taking(Committing):
         for consumer, mask, _ in row.consumers:
             if not mask & ~before and mask >> part & 1:
                 consumer.missing += 1
-        self._suspects.append(row)
+        self._suspects[row] = None
 
 
 def taken_by(row: Row) -> Iterator[tuple[Row, int]]:

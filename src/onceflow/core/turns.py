@@ -11,9 +11,7 @@ for no turn: somebody may be in flight who needs it.
 
 from __future__ import annotations
 
-import functools
 import heapq
-from typing import Any
 from weakref import WeakValueDictionary
 
 from onceflow.core.rows import Row
@@ -51,19 +49,20 @@ class Group:
 class Turns(Taking):
     """Keeps groups."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.limits: dict[str, int] = {}
-        """Group → the limit that somebody set while the run went on. It outlives the group, which may come again."""
-        self._queued = 0
-        """How many rows have come to wait; breaks ties."""
-        self._eager: dict[Group, None] = {}
-        """Agenda: groups of which somebody may start, perhaps."""
+    limits: dict[str, int] = {}
+    """Group → the limit that somebody set while the run went on. It outlives the group, which may come again."""
+    _queued: int = 0
+    """How many rows have come to wait; breaks ties."""
+    _eager: dict[Group, None] = {}
+    """Agenda: groups of which somebody may start, perhaps."""
+    _groups: WeakValueDictionary[str, Group] | None = None
 
-    @functools.cached_property
+    @property
     def groups(self) -> WeakValueDictionary[str, Group]:
         """By the id of their loop. Most runs have none."""
-        return WeakValueDictionary()
+        if self._groups is None:
+            self._groups = WeakValueDictionary()
+        return self._groups
 
     def _form_group(self, expander: Row, rows: list[Row], sink: Row) -> None:
         """These are the rows of the graph that the expander has returned."""

@@ -13,7 +13,6 @@ output.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from onceflow.core import commands, records
 from onceflow.core.outputs import Outputs
@@ -26,16 +25,13 @@ EFFORT_TRIES = 5
 class Undoing(Outputs):
     """Runs undos, and rebuilds what they need."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._undos: dict[Row, None] = {}
-        """Rows with an undo under way."""
-        self._rebuilding: dict[Row, Effort] = {}
-        self._rebuilt: dict[Row, int] = {}
-        """Parts that were rebuilt for undos."""
-        self._uncleared: dict[Row, int] = {}
-        """The members of the recovery under way that are not yet undone → how many of their consumers are among
-        them."""
+    _undos: dict[Row, None] = {}
+    """Rows with an undo under way."""
+    _rebuilding: dict[Row, Effort] = {}
+    _rebuilt: dict[Row, int] = {}
+    """Parts that were rebuilt for undos."""
+    _uncleared: dict[Row, int] = {}
+    """The members of the recovery under way that are not yet undone → how many of their consumers are among them."""
 
     def _undo_locally(self, row: Row, *, retry: bool) -> None:
         """Take back an attempt that never became visible."""
