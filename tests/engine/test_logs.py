@@ -293,7 +293,7 @@ def test_following_gives_lines_as_they_come_and_ends_with_the_run(engine: Engine
     assert next(lines).text == "before"
     door.open()
     assert texts(lines) == ["after"]
-    assert handle.done()
+    assert engine.status(handle.id) == "succeeded"
 
 
 SPEAKING = """

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from onceflow.core.rows import Row
-from onceflow.driver.guards import Guards
 from onceflow.driver.inputs import Inputs
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Ahead, Work
@@ -21,10 +20,12 @@ FARTHEST = 16
 """Tasks that are foreseen at once."""
 
 
-def foresee(row: Row, attempt: int, inputs: Inputs, key_of: Callable[[Row], str], guards: Guards) -> list[Ahead]:
+def foresee(
+    row: Row, attempt: int, inputs: Inputs, key_of: Callable[[Row], str], guard_of: Callable[[Row], Any]
+) -> list[Ahead]:
     """The chain of tasks behind this attempt, each with the number that its attempt will have."""
     found: list[Ahead] = []
-    while len(found) < FARTHEST and (follower := _follower(row)) is not None and guards.of(follower) is None:
+    while len(found) < FARTHEST and (follower := _follower(row)) is not None and guard_of(follower) is None:
         attempt += 1
         ahead = _prepare(follower, row, attempt, inputs, key_of(follower))
         if ahead is None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class Answering:
     """Of one driver. `supplied` is what the journal has: node → what somebody says it is to be done with."""
 
-    def __init__(self, driver: Driver, outputs: Outputs, supplied: dict[str, list[bytes]] | None) -> None:
+    def __init__(self, driver: Driver, outputs: Outputs, supplied: dict[str, list[bytes]]) -> None:
         self._driver = driver
         self._outputs = outputs
-        self._supplied = supplied or {}
+        self._supplied = supplied
         self._given: dict[str, list[bytes]] = {}
         """Node that failed → the outcome that a handler gives to a graph around it."""
 
@@ -33,7 +33,7 @@ class Answering:
         if answer.at != THE_TASK or answer.kind == "break":
             self._note_for_graph(row, work, permanent, answer)
         elif answer.kind == "again":
-            driver.delays.ask_for(node, answer)
+            driver.rare.delays.ask_for(node, answer)
             driver.tell(events.Raised(node, attempt, permanent, again=True))
         elif row is not None and row.visible:  # what it gave before counts
             driver.tell(events.Raised(node, attempt, permanent=True))
@@ -55,7 +55,7 @@ class Answering:
         if answer.kind == "break":
             ends = row.scope.depth if at == THE_TASK else at - 1
         elif answer.kind == "again":
-            driver.delays.ask_for(scope.expander, answer)
+            driver.rare.delays.ask_for(scope.expander, answer)
             driver.raised_last[scope.expander] = driver.raised_last[node]
         else:
             self._given[node] = answer.parts

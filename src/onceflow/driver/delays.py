@@ -22,14 +22,12 @@ Delay = tuple[float, float]
 class Delays:
     """Those of one driver. `due` and `asked_for` are what the journal has, by node."""
 
-    def __init__(
-        self, driver: Driver, host: Host, due: dict[str, float] | None, asked_for: dict[str, Delay] | None
-    ) -> None:
+    def __init__(self, driver: Driver, host: Host, due: dict[str, float], asked_for: dict[str, Delay]) -> None:
         self._driver = driver
         self._host = host
-        self._due = due or {}
+        self._due = due
         """Node → when its next attempt may start. Of those that wait for it, or will when they are undone."""
-        self._asked_for = asked_for or {}
+        self._asked_for = asked_for
         """Node → what a handler asks for, of those that will wait for being tried again."""
         self._timers = 0
         self.until: dict[str, float] = {}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,17 +28,13 @@ from onceflow.core.run import Run
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import ahead, entries
 from onceflow.driver.actors import Instance, Version
-from onceflow.driver.answering import Answering
-from onceflow.driver.cancelling import Cancelling
-from onceflow.driver.delays import Delays
 from onceflow.driver.guards import Guards, failures_around
+from onceflow.driver.history import History
 from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
-from onceflow.driver.limits import Limits
 from onceflow.driver.measuring import Measurements
-from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
+from onceflow.driver.outputs import Blob, Outputs, Part, is_small
+from onceflow.driver.rare import Rare
 from onceflow.driver.saving import Save, Saving
-from onceflow.driver.variables import Variables
-from onceflow.driver.waiting import Waits
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted
 from onceflow.storage.journal import AppendEntries, Entry, MailboxEvent, Request, SetStatus
@@ -57,7 +53,7 @@ MOST_DEATHS = 3
 """Workers that may die while they run one task before that counts as a failure of the task."""
 
 
-class Ending(msgspec.Struct, frozen=True):
+class Ending(msgspec.Struct, frozen=True, gc=False):
     """How a driver came to its end."""
 
     status: Status
@@ -74,7 +70,7 @@ class Ending(msgspec.Struct, frozen=True):
     """How many of `result` are parts of the output."""
 
 
-class _Held(msgspec.Struct):
+class _Held(msgspec.Struct, gc=False):
     """A durable command that waits for a commit."""
 
     mark: int
@@ -98,7 +94,49 @@ class _Held(msgspec.Struct):
 
 
 class Driver:
-    """Drives one run in one epoch. `opening` are the requests that go before everything else in its first batch."""
+    """Drives one run in one epoch. `opening` are the requests that go before everything else in its first batch; `past`
+    is what the journal has of a run that exists, and `outputs`, `carried` and `mail` what was loaded with it."""
+
+    __slots__ = (
+        "_admitted",
+        "_asking",
+        "_busy",
+        "_committed",
+        "_deaths",
+        "_drained",
+        "_entries",
+        "_events",
+        "_guards",
+        "_held",
+        "_host",
+        "_in_flight",
+        "_inputs",
+        "_latest",
+        "_opening",
+        "_outputs",
+        "_parked",
+        "_pausing",
+        "_private",
+        "_rare",
+        "_saving",
+        "_store",
+        "_submitted",
+        "_written",
+        "annotations",
+        "changes",
+        "ending",
+        "finished_attempts",
+        "id",
+        "interruption",
+        "limit",
+        "measurements",
+        "metadata",
+        "priority",
+        "queue",
+        "raised_last",
+        "run",
+        "waits_outside",
+    )
 
     def __init__(
         self,
@@ -108,20 +146,10 @@ class Driver:
         store: Store,
         *,
         opening: Sequence[Request] = (),
+        past: History | None = None,
         outputs: Outputs | None = None,
         carried: dict[str, dict[Key, bytes]] | None = None,
-        blobs: dict[str, list[SavedBlob]] | None = None,
-        failed: dict[str, bytes] | None = None,
-        due: dict[str, float] | None = None,
-        delays: dict[str, tuple[float, float]] | None = None,
-        since: dict[str, float] | None = None,
-        annotations: dict[str, str] | None = None,
-        variables: dict[str, bytes] | None = None,
-        deadlines: dict[str, float] | None = None,
-        taken: dict[str, int] | None = None,
-        cancelling: bool | None = None,
         mail: Sequence[MailboxEvent] = (),
-        supplied: dict[str, list[bytes]] | None = None,
         metadata: str | None = None,
         status: str = "running",
     ) -> None:
@@ -140,19 +168,15 @@ class Driver:
         """When the run has run out of time, in seconds since 1970, if it has a limit."""
         self._host = host
         self._store = store
-        self._opening = list(opening)
+        self._opening: Sequence[Request] = opening
         self._outputs = outputs or Outputs()
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
-        self._saving = Saving(self, host, store, self._outputs, self._inputs, blobs)
-        self._changing = Variables(self, host, self._saving, variables)
-        self._waits = Waits(self, host, deadlines, taken, mail)
-        self._cancelling = Cancelling(self, host, cancelling)
-        self._limits = Limits(self, host, since)
-        self.delays = Delays(self, host, due, delays)
-        self._answering = Answering(self, self._outputs, supplied)
-        self.raised_last = failed or {}
+        self._saving = Saving(self, host, store, self._outputs, self._inputs, {} if past is None else past.blobs)
+        self._rare = None if past is None else Rare(self, host, self._outputs, self._saving, past, mail)
+        """None as long as the run has no use for it."""
+        self.raised_last = {} if past is None else past.failures
         """Node → what it raised last."""
-        self.annotations = annotations or {}
+        self.annotations = {} if past is None else past.annotations
         """Node → what it told about itself (`values.metadata`), if it has finished. Of tasks of returned graphs, which
         may be many, no longer than their output is in memory; the journal has it with what is saved."""
         self.metadata = metadata
@@ -175,11 +199,11 @@ class Driver:
         """Attempt → what was started and has not been answered."""
         self._latest: Work | None = None
         """What was started last, if it has no effect and nothing was foreseen behind it."""
-        self._private: set[int] = set()
+        self._private: dict[int, None] = {}
         """Attempts whose outputs are for undos only."""
         self._parked: str | None = None
         """The node whose undo keeps failing, once that is durable."""
-        self._guards = Guards()
+        self._guards: Guards | None = None
         self._drained: OnceflowError | None = None
         """Nothing more starts, and this is why."""
         self._pausing = False
@@ -190,10 +214,16 @@ class Driver:
         """Who goes first when there is too little of something."""
         self.waits_outside = False
         """The run has not begun: it waits until it may."""
-        self._asking: set[str] = set()
+        self._asking: dict[str, None] = {}
         """Nodes that want to be admitted."""
-        self._admitted: set[int] = set()
+        self._admitted: dict[int, None] = {}
         """Attempts that were admitted and have yet to be started."""
+
+    @property
+    def rare(self) -> Rare:
+        if self._rare is None:
+            self._rare = Rare(self, self._host, self._outputs, self._saving, History())
+        return self._rare
 
     # -- what the host tells -------------------------------------------------------------------------------------------
 
@@ -201,7 +231,8 @@ class Driver:
         """To be called once, before anything else. `decided` is what the run has answered already, if it has begun."""
         self.waits_outside = False
         self._work_off(self.run.begin() if decided is None else decided)
-        self._cancelling.begin()
+        if self._rare is not None:
+            self._rare.cancelling.begin()
 
     def tell(self, event: events.Event) -> None:
         """Take notice of an event."""
@@ -223,7 +254,7 @@ class Driver:
 
     def admitted(self, node: str) -> int | None:
         """A node that asked may start. Returns its attempt, or None if it does not start after all."""
-        self._asking.discard(node)
+        self._asking.pop(node, None)
         if self.over:
             return None
         self.tell(events.Admitted(node))
@@ -231,7 +262,7 @@ class Driver:
         if row is None or row.state != "running":
             return None
         if row.attempt not in self._in_flight:
-            self._admitted.add(row.attempt)
+            self._admitted[row.attempt] = None
         return row.attempt
 
     def is_under_way(self, attempt: int) -> bool:
@@ -256,7 +287,8 @@ class Driver:
         if work.undo:
             self.tell(events.Undone(node, attempt))
             return
-        self._limits.forget(node)
+        if self._rare is not None:
+            self._rare.limits.forget(node)
         graph: Graph | None = None
         if is_graph:
             assert isinstance(parts[0], bytes)
@@ -270,14 +302,14 @@ class Driver:
         if held:
             parts, refs = self._with_refs(work, parts, held)
         if attempt in self._private:
-            self._private.discard(attempt)
+            del self._private[attempt]
             self._outputs.put_privately(node, parts, refs)
         else:
             row = self.run.rows.get(node)
             if row is not None and row.attempt == attempt:
                 self._outputs.put(node, attempt, parts)
                 if writes:
-                    self._changing.write(node, attempt, writes)
+                    self.rare.variables.write(node, attempt, writes)
                 if annotations is not None:
                     self.annotations[node] = annotations
                 elif self.annotations:
@@ -309,8 +341,8 @@ class Driver:
         """What was started has raised. `answer` is what a handler says shall become of it."""
         if self.over:
             return
-        if answer is None and work.call.settings.fiber and self._cancelling.asked is not None:
-            self._cancelling.end()
+        if answer is None and work.call.settings.fiber and self.rare.cancelling.asked is not None:
+            self.rare.cancelling.end()
             self.ended(work)
         elif self._take(work):
             self._deaths.pop((work.node, work.undo), None)
@@ -358,11 +390,12 @@ class Driver:
         """It was stopped, and runs no more."""
         if not self._take(work):
             return
-        instead = self._cancelling.instead(work)
+        cancelling, limits = self.rare.cancelling, self.rare.limits
+        instead = cancelling.instead(work)
         if instead is not None and self.run.status == "running":
-            self._note_answer(work, self._cancelling.failure(), True, instead)
-        elif work.node in self._limits and not work.undo:
-            self._raise_here(work, self._limits.failure(work.node, work.call.settings.total_timeout), permanent=True)
+            self._note_answer(work, cancelling.failure(), True, instead)
+        elif work.node in limits and not work.undo:
+            self._raise_here(work, limits.failure(work.node, work.call.settings.total_timeout), permanent=True)
         else:
             self.tell(events.Ended(work.node, work.attempt))
 
@@ -377,7 +410,7 @@ class Driver:
         for held in [held for held in self._held if not held.survives(objects, replaced)]:
             assert isinstance(held.command, (commands.Start, commands.Undo))
             self._held.remove(held)
-            self._private.discard(held.command.attempt)
+            self._private.pop(held.command.attempt, None)
             self._events.append(events.Ended(held.command.node, held.command.attempt))
         if self._events and not self._busy:
             self._work_off(())
@@ -400,15 +433,16 @@ class Driver:
         if self.over:
             return
         self._committed += 1
-        self._changing.became_durable(self._committed)
-        if not self.over:
-            self._waits.became_durable(self._is_committed)
+        if self._rare is not None:
+            self._rare.variables.became_durable(self._committed)
+            if not self.over:
+                self.rare.waits.became_durable(self._is_committed)
         if not self.over:
             self._work_off(())
 
     def saved(self, save: Save) -> None:
         """The bytes of this part are where they must be."""
-        if not self._changing.holds_back(save):
+        if self._rare is None or not self._rare.variables.holds_back(save):
             self.tell(events.Saved(*save))
         elif not self._busy:
             self._work_off(())
@@ -421,7 +455,7 @@ class Driver:
     @property
     def variables(self) -> Mapping[str, bytes]:
         """The task variables that are committed, packed."""
-        return self._changing.committed
+        return {} if self._rare is None else self._rare.variables.committed
 
     def interrupt(self, error: OnceflowError) -> None:
         """Give up: the journal cannot be written, or the engine ends. The run can be loaded again."""
@@ -446,14 +480,14 @@ class Driver:
     def cancel(self, undo: bool, grace: float) -> None:
         """Cancel the run; its fibers are told first. Begun irrevocable attempts have so many seconds to finish."""
         if not self.over:
-            self._cancelling.ask(undo, grace)
+            self.rare.cancelling.ask(undo, grace)
 
     def disturb(self, attempt: int) -> bool:
         """Something without effect that a fiber waits for need not come to its end. Whether that is known already."""
         if attempt in self._in_flight:
             self._host.stop(self, attempt)
             return False
-        return self._waits.disturb(attempt, self._cancelling)
+        return self.rare.waits.disturb(attempt, self.rare.cancelling)
 
     def note(self, entry: Entry) -> None:
         """Write this down with what is written next."""
@@ -495,21 +529,23 @@ class Driver:
             case "parked":
                 return "paused"
             case "running" | "stopping":
-                waits = self.delays or self._waits
-                return "waiting" if waits and not self._in_flight and not self._held else "running"
+                if self._rare is None or self._in_flight or self._held:
+                    return "running"
+                return "waiting" if self._rare.delays or self._rare.waits else "running"
             case status:
                 return status
 
     @property
     def due(self) -> float | None:
         """When the run goes on, unless an event comes first, if it need not be in memory until then."""
-        if not self._waits or self._drained is not None or self._pausing:
+        if self._rare is None or not self._rare.waits or self._drained is not None or self._pausing:
             return None
-        if self._in_flight or self._held or self.delays or self._saving.under_way or self._events or self._asking:
+        if self._in_flight or self._held or self._rare.delays or self._saving.under_way or self._events or self._asking:
             return None
         if self.run.status != "running":
             return None
-        return self._waits.due if self.limit is None else min(self._waits.due, self.limit)
+        due = self._rare.waits.due
+        return due if self.limit is None else min(due, self.limit)
 
     def rest(self) -> None:
         """Nothing but waits is left, all of it is durable, and somebody will go on when it is time."""
@@ -531,13 +567,13 @@ class Driver:
     def look_for_mail(self) -> None:
         """There may be events in the mailbox."""
         if not self.over:
-            self._waits.look()
+            self.rare.waits.look()
 
     def flush(self) -> None:
         """Hand the journal what has been collected."""
         if self.over:
             return
-        requests: list[Request] = self._opening
+        requests = list(self._opening)
         status, due = self.status, self.due
         if (status, due) != self._written or (self.measurements.due and (self._entries or requests)):
             measured = self.measurements.take(self.run.epoch)
@@ -545,12 +581,13 @@ class Driver:
                 self._entries.insert(0, entries.measured(measured))  # the entry that ends the run is its last one
         if self._entries:
             requests.append(AppendEntries(self.id, self.run.epoch, self._entries))
-            requests += self._waits.marks()
+            if self._rare is not None:
+                requests += self._rare.waits.marks()
         if (status, due) != self._written:
             requests.append(SetStatus(self.id, self.run.epoch, status, due))
             self._written = (status, due)
         if requests:
-            self._opening = []
+            self._opening = ()
             self._entries = []
             self._submitted += 1
             self._host.commit(self, requests)
@@ -559,7 +596,7 @@ class Driver:
         return self._in_flight.pop(work.attempt, None) is not None and not self.over
 
     def _note_raised(self, work: Work, failure: bytes, permanent: bool) -> None:
-        self._private.discard(work.attempt)
+        self._private.pop(work.attempt, None)
         self.raised_last[work.node] = failure
         if work.undo:
             self.tell(events.UndoFailed(work.node, work.attempt))
@@ -576,7 +613,7 @@ class Driver:
 
     def _note_answer(self, work: Work, failure: bytes, permanent: bool, answer: Answer) -> None:
         self.raised_last[work.node] = failure
-        self._answering.note(work, permanent, answer)
+        self.rare.answering.note(work, permanent, answer)
 
     # -- what the run decides ------------------------------------------------------------------------------------------
 
@@ -589,7 +626,8 @@ class Driver:
             while self._events:
                 for command in self.run.handle(self._events.popleft()):
                     self._obey(command)
-            if self._changing.go_on() or self._waits.look_for_children() or self._cancelling.look():
+            rare = self._rare
+            if rare and (rare.variables.go_on() or rare.waits.look_for_children() or rare.cancelling.look()):
                 continue
             if not self._held or self._held[0].mark > self._committed:
                 break
@@ -602,7 +640,7 @@ class Driver:
         if self._latest is not None:
             self._foresee(self._latest)
             self._latest = None
-        if self._parked is not None and not (self._in_flight or self.delays or self._held or self._entries):
+        if self._parked is not None and not (self._in_flight or self.rare.delays or self._held or self._entries):
             failure = self.raised_last.get(self._parked)
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
         elif self._entries or self._opening or (self.status, self.due) != self._written:
@@ -627,7 +665,7 @@ class Driver:
             case commands.Start():
                 row = self.run.rows[command.node]
                 if command.private:
-                    self._private.add(command.attempt)
+                    self._private[command.attempt] = None
                 needs = self._inputs.of_attempt(row, private=command.private)
                 if command.durable or needs.in_journal:
                     self._hold(command, needs)
@@ -648,14 +686,14 @@ class Driver:
                 needs = self._inputs.of_undo(row, with_output=command.finished is not None)
                 self._hold(command, needs)
             case commands.Ask(node):
-                self._asking.add(node)
+                self._asking[node] = None
                 self._host.ask(self, node)
             case commands.Stop(node, attempt):
                 self._stop(node, attempt)
             case commands.Give(node, attempt, cause):
-                self._answering.give(node, attempt, cause)
+                self.rare.answering.give(node, attempt, cause)
             case commands.Wait():
-                self.delays.wait(command)
+                self.rare.delays.wait(command)
             case commands.Refuse(node, attempt, error):
                 self._outputs.drop(node, attempt)
                 self.raised_last[node] = dump(error, "the engine")
@@ -665,39 +703,45 @@ class Driver:
     def _append(self, record: records.Record) -> None:
         match record:
             case records.Saved(node, part, attempt):
-                self._answering.saved(node)
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 value, blob = self._saving.record(Save(node, part, attempt))
-                took = self._waits.saved(node)
-                if took is not None:
-                    self._entries.append(took)
+                if self._rare is not None:
+                    self._rare.answering.saved(node)
+                    took = self._rare.waits.saved(node)
+                    if took is not None:
+                        self._entries.append(took)
                 entry = entries.saved(record, value, blob, annotations)
             case records.Wrote():
                 mark = self._submitted + 1
-                wrote = self._changing.record(record, mark)
+                wrote = self.rare.variables.record(record, mark)
                 if wrote is not None:
                     self._entries.append(wrote)
                 return
             case records.Begun(node, _, carried):
-                entry = entries.begun(record, self._inputs.carry(node, carried), self._limits.begun(node))
+                entry = entries.begun(record, self._inputs.carry(node, carried), self._since_when(node))
             case records.Failed(node, failures, final):
-                due = 0.0 if final else self.delays.failed(node, failures)
-                delay, since = self.delays.asked_for(node), self._limits.since(node)
+                due = 0.0 if final else self.rare.delays.failed(node, failures)
+                delay, since = self.rare.delays.asked_for(node), self.rare.limits.since(node)
                 entry = entries.failed(record, self.raised_last.get(node), due, since, delay)
             case records.Again(node):
-                entry = entries.again(record, self.raised_last.get(node), *self.delays.ended(node))
+                entry = entries.again(record, self.raised_last.get(node), *self.rare.delays.ended(node))
             case records.Undone(node):
                 self._inputs.forget_carried(node)
                 entry = entries.plain(record)
             case records.Dropped(nodes):
-                self._waits.dropped(nodes)
+                self.rare.waits.dropped(nodes)
                 for node in nodes:
                     self.annotations.pop(node, None)
-                    self._limits.forget(node)
+                    self.rare.limits.forget(node)
                 entry = entries.plain(record)
             case _:
                 entry = entries.plain(record)
         self._entries.append(entry)
+
+    def _since_when(self, node: str) -> float | None:
+        """Its time runs, if it may not take as long as it likes."""
+        call = self.run.rows[node].node.call
+        return None if call is None or call.settings.total_timeout is None else self.rare.limits.begun(node)
 
     def _hold(self, command: commands.Command, needs: Needs = NOTHING) -> None:
         mark = self._submitted + bool(self._entries or self._opening)
@@ -712,7 +756,7 @@ class Driver:
             case commands.Drop(node, through):
                 self._outputs.drop(node, through)
                 self._saving.drop(node, through)
-                self._changing.drop(node, through)
+                self.rare.variables.drop(node, through)
             case commands.Park(node):
                 self._parked = node
             case commands.Save(node, part, attempt):
@@ -742,9 +786,9 @@ class Driver:
             keep=row.checkpoint or command.private,
         )
         if node.call.settings.fiber:
-            cancelled = self._cancelling.asked is not None
+            cancelled = self.rare.cancelling.asked is not None
             work = msgspec.structs.replace(work, inside=id_inside(row, ""), cancelled=cancelled)
-        if not command.private and (guard := self._guards.of(row)) is not None:
+        if not command.private and (guard := self._guard_of(row)) is not None:
             work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
         self._launch(work)
         if row.effect == "none" and row.consumers:
@@ -759,17 +803,17 @@ class Driver:
     def _launch(self, work: Work) -> None:
         if self._drained is not None or self._pausing:
             return
-        if work.attempt not in self._private and self._answering.supply(work):
+        if self._rare is not None and work.attempt not in self._private and self._rare.answering.supply(work):
             return
         wait = work.call.settings.wait
         if wait is not None and not work.undo and work.failure is None:
-            entry = self._waits.begin(work, wait)
+            entry = self.rare.waits.begin(work, wait)
             if entry is not None:
                 self._entries.append(entry)
             return
         timeout = work.call.settings.total_timeout
         if timeout is not None and not work.undo and work.attempt not in self._private:
-            failure = self._limits.watch(work.node, timeout)
+            failure = self.rare.limits.watch(work.node, timeout)
             if failure is not None:
                 if work.failure is None and work.guard is not None:
                     work = msgspec.structs.replace(work, failure=failure)
@@ -778,22 +822,30 @@ class Driver:
                     self._events.append(events.Raised(work.node, work.attempt, permanent=True))
                     return
         self._in_flight[work.attempt] = work
-        self._admitted.discard(work.attempt)
+        self._admitted.pop(work.attempt, None)
         self._host.start(self, work)
 
     def _return_unused(self) -> None:
         """Of what was admitted, all that waits to be started is held."""
         held = {held.command.attempt for held in self._held if isinstance(held.command, commands.Start)}
-        for attempt in self._admitted - held:
-            self._admitted.discard(attempt)
+        for attempt in self._admitted.keys() - held:
+            del self._admitted[attempt]
             self._host.unused(self, attempt)
+
+    def _guard_of(self, row: Row) -> Any:
+        """None if no handler has a say about the row."""
+        if row.scope.outer is None and not row.node.call.guarded:
+            return None
+        if self._guards is None:
+            self._guards = Guards()
+        return self._guards.of(row)
 
     def _foresee(self, work: Work) -> None:
         """Not after a worker died: who is to blame shows best if they run one by one."""
         alone = len(self._in_flight) == 1 and work.attempt in self._in_flight and not self._held
         if not alone or self._deaths or work.attempt in self._private or not ahead.is_plain(work.call):
             return
-        if found := ahead.foresee(self.run.rows[work.node], work.attempt, self._inputs, self._key, self._guards):
+        if found := ahead.foresee(self.run.rows[work.node], work.attempt, self._inputs, self._key, self._guard_of):
             self._host.foresee(self, work, found)
 
     def _key(self, row: Row) -> str:
@@ -809,7 +861,7 @@ class Driver:
     def _stop(self, node: str, attempt: int) -> None:
         if self.stop(attempt):
             return
-        if self._waits.stop(attempt):
+        if self.rare.waits.stop(attempt):
             self._events.append(events.Ended(node, attempt))
             return
         for held in self._held:
@@ -845,4 +897,5 @@ class Driver:
         self._outputs.clear()
         self._held.clear()
         self.run.let_go()
-        del self._saving, self._changing, self._waits, self._cancelling, self._limits, self.delays, self._answering
+        del self._saving
+        self._rare = None

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class Limits:
     """Those of one driver. `since` is what the journal has: node → when its time began, in seconds since 1970."""
 
-    def __init__(self, driver: Driver, host: Host, since: dict[str, float] | None) -> None:
+    def __init__(self, driver: Driver, host: Host, since: dict[str, float]) -> None:
         self._driver = driver
         self._host = host
-        self._since = since or {}
+        self._since = since
         self._timed: dict[str, float] = {}
         """Nodes that have a timer → since when their time runs."""
         self._expired: set[str] = set()
@@ -35,11 +35,8 @@ class Limits:
     def since(self, node: str) -> float | None:
         return self._since.get(node)
 
-    def begun(self, node: str) -> float | None:
-        """Since when its time runs, from now on at the latest; None if it may take as long as it likes."""
-        call = self._driver.run.rows[node].node.call
-        if call is None or call.settings.total_timeout is None:
-            return None
+    def begun(self, node: str) -> float:
+        """Since when its time runs: from now on at the latest."""
         return self._since.setdefault(node, self._host.now())
 
     def forget(self, node: str) -> None:

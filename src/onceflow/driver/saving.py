@@ -54,7 +54,7 @@ class Saving:
         store: Store,
         outputs: Outputs,
         inputs: Inputs,
-        blobs: dict[str, list[SavedBlob]] | None,
+        blobs: dict[str, list[SavedBlob]],
     ) -> None:
         self._driver = driver
         self._host = host
@@ -63,7 +63,7 @@ class Saving:
         self._inputs = inputs
         self.under_way = 0
         """What was asked of the host and has not been answered."""
-        self._blobs = blobs or {}
+        self._blobs = blobs
         """Node → its blobs that count."""
         self._named: dict[str, int] = {}
         """Reference → how many parts are saved there."""

@@ -35,11 +35,11 @@ Values = dict[str, bytes]
 class Variables:
     """`committed` are the packed values that the journal has."""
 
-    def __init__(self, driver: Driver, host: Host, saving: Saving, committed: Values | None) -> None:
+    def __init__(self, driver: Driver, host: Host, saving: Saving, committed: Values) -> None:
         self._driver = driver
         self._host = host
         self._saving = saving
-        self.committed = committed or {}
+        self.committed = committed
         """The packed values that are durable."""
         self._latest = dict(self.committed)
         """The packed values after everything that was appended."""

@@ -47,16 +47,16 @@ class Waits:
         self,
         driver: Driver,
         host: Host,
-        deadlines: dict[str, float] | None,
-        taken: dict[str, int] | None,
+        deadlines: dict[str, float],
+        taken: dict[str, int],
         mail: Sequence[MailboxEvent],
     ) -> None:
         self._driver = driver
         self._host = host
         self._open: dict[int, _Open] = {}
         """Attempt → what it waits for."""
-        self._deadlines = deadlines or {}
-        self._taken = taken or {}
+        self._deadlines = deadlines
+        self._taken = taken
         """Node → the number of the event that is its saved output."""
         self._picked: dict[str, int] = {}
         """The same of those whose save is on its way."""

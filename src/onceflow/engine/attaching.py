@@ -295,14 +295,14 @@ class Attaching:
         goes_on = (
             past.finished is None and past.parked is None
         )  # else somebody resumes it, and it has all its time again
+        if not goes_on:
+            past.since.clear()
         left = settings.timeout
         if left is not None and goes_on and not past.resumed and row.status != "pending":
             left -= self._hub.now() - row.created
 
         mail = () if short is None else short.mail
-        return functools.partial(
-            self._make, row, run, store, past, outputs, carried, mail, decided, settings, left, goes_on
-        )
+        return functools.partial(self._make, row, run, store, past, outputs, carried, mail, decided, settings, left)
 
     def _make(
         self,
@@ -316,7 +316,6 @@ class Attaching:
         decided: Sequence[commands.Command],
         settings: Settings,
         left: float | None,
-        goes_on: bool,
         hub: Hub,
     ) -> Adopted:
         driver = Driver(
@@ -325,20 +324,10 @@ class Attaching:
             hub,
             store,
             opening=[Claim(row.id, self._home.engine, row.epoch)],
+            past=past,
             outputs=outputs,
             carried=carried,
-            blobs=past.blobs,
-            failed=past.failures,
-            due=past.due,
-            delays=past.delays,
-            since=past.since if goes_on else None,
-            annotations=past.annotations,
-            variables=past.variables,
-            deadlines=past.deadlines,
-            taken=past.taken,
             mail=mail,
-            supplied=past.supplied,
-            cancelling=past.cancelling,
             metadata=row.metadata,
             status=row.status,
         )

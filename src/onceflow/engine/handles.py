@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections import deque
@@ -127,34 +128,67 @@ class Feed:
                 waker()
 
 
-class Latch:
-    """Opens once. Many short runs need one each, so it costs no more than a lock."""
+_making_locks = threading.Lock()
 
-    __slots__ = ("_lock", "opened")
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self.opened = False
+def _renew() -> None:
+    """In a forked child: who held it is not there."""
+    global _making_locks
+    _making_locks = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew)
+
+
+class Latch(msgspec.Struct, gc=False):
+    """Opens once. Many short runs need two each, and only some are waited for: it has no lock before that."""
+
+    opened: bool = False
+    _lock: threading.Lock | None = None
+    """Held until it is open."""
 
     def open(self) -> None:
         """To be called by one thread at a time; opening it twice is harmless."""
         if not self.opened:
-            self.opened = True
-            self._lock.release()
+            self.opened = True  # whoever is about to wait looks at it once more when there is a lock
+            if self._lock is not None:
+                self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Whether it is open, after waiting for that."""
-        if self.opened:
-            return True
-        if not self._lock.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
-            return False
-        self._lock.release()
+        lock = None if self.opened else self._held_lock()
+        if lock is not None:
+            if not lock.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+                return False
+            lock.release()
         return True
+
+    def _held_lock(self) -> threading.Lock | None:
+        """None if it is open."""
+        with _making_locks:
+            if self._lock is None:
+                lock = threading.Lock()
+                lock.acquire()
+                self._lock = lock
+        return None if self.opened else self._lock
 
 
 class Completion:
     """How one run comes out, for whoever waits for it. Thread-safe."""
+
+    __slots__ = (
+        "__weakref__",
+        "_accepted",
+        "_callbacks",
+        "_done",
+        "_lock",
+        "ending",
+        "error",
+        "feeds",
+        "followed",
+        "name",
+        "run",
+    )
 
     def __init__(self, run: str, name: str | None, feeds: Iterable[Listening] = ()) -> None:
         self.run = run
@@ -162,12 +196,12 @@ class Completion:
         self.ending: Ending | None = None
         self.error: OnceflowError | None = None
         """Why nobody here will learn how the run ends."""
-        self.feeds = list(feeds)
+        self.feeds = tuple(feeds)
         """Where its events go."""
         self._lock = threading.Lock()
         self._accepted = Latch()
         self._done = Latch()
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: tuple[Callable[[], None], ...] = ()
         self.followed = False
         """Whether somebody depends on it who does not hold it."""
 
@@ -185,7 +219,7 @@ class Completion:
             self.error = error
             self._accepted.open()
             self._done.open()
-            callbacks, self._callbacks = self._callbacks, []
+            callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback()
 
@@ -210,7 +244,7 @@ class Completion:
         that who does not hold this completion."""
         with self._lock:
             if not self._done.opened:
-                self._callbacks.append(callback)
+                self._callbacks += (callback,)
                 self.followed = self.followed or follows
                 return
         callback()
@@ -235,7 +269,7 @@ class Completion:
             self.pass_on(Event(kind, task, attempt, detail, time.time(), progress))
 
     def pass_on(self, event: Event) -> None:
-        for feed in list(self.feeds):
+        for feed in self.feeds:
             feed.tell(event)
 
 

@@ -33,7 +33,7 @@ _random = random.Random()
 os.register_at_fork(after_in_child=_random.seed)
 
 
-class Settings(msgspec.Struct, frozen=True):
+class Settings(msgspec.Struct, frozen=True, gc=False):
     """What the journal keeps of how a run is to be run."""
 
     on_failure: OnFailure = "keep"
@@ -46,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True):
     """The version of onceflow that created the run; empty if that did not record it."""
 
 
-class Submission(msgspec.Struct, frozen=True):
+class Submission(msgspec.Struct, frozen=True, gc=False):
     """A run to be."""
 
     run: str

@@ -44,7 +44,7 @@ from onceflow.storage.journal import (
 )
 
 
-class Known(msgspec.Struct, frozen=True):
+class Known(msgspec.Struct, frozen=True, gc=False):
     """A run as the database has it, or will have it after this transaction."""
 
     number: int

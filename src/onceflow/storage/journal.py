@@ -33,7 +33,7 @@ Durability = Literal["power", "process"]
 """What an answered write survives: loss of power (and anything less), or only the death of processes."""
 
 
-class RunRow(msgspec.Struct, frozen=True):
+class RunRow(msgspec.Struct, frozen=True, gc=False):
     """What is known about a run without reading its entries."""
 
     id: str
@@ -65,7 +65,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     blob: str | None = None
 
 
-class CreateRun(msgspec.Struct, frozen=True):
+class CreateRun(msgspec.Struct, frozen=True, gc=False):
     """A new run, in epoch 1. Answered by `Taken` if its id or its name belongs to another one."""
 
     id: str
@@ -81,13 +81,13 @@ class CreateRun(msgspec.Struct, frozen=True):
     metadata: str | None = None
 
 
-class AppendEntries(msgspec.Struct, frozen=True):
+class AppendEntries(msgspec.Struct, frozen=True, gc=False):
     run: str
     epoch: int
     entries: Sequence[Entry]
 
 
-class SetStatus(msgspec.Struct, frozen=True):
+class SetStatus(msgspec.Struct, frozen=True, gc=False):
     run: str
     epoch: int
     status: str
@@ -95,7 +95,7 @@ class SetStatus(msgspec.Struct, frozen=True):
     """As `RunRow.due`."""
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """Makes `owner` the driver of the run, in epoch `expected_epoch + 1`. Answered by `Fenced` if somebody else was
     quicker."""
 
@@ -104,14 +104,14 @@ class Claim(msgspec.Struct, frozen=True):
     expected_epoch: int
 
 
-class DeleteRun(msgspec.Struct, frozen=True):
+class DeleteRun(msgspec.Struct, frozen=True, gc=False):
     """Forgets the run with all its entries. Its blobs are the caller's to delete, afterwards."""
 
     run: str
     expected_epoch: int
 
 
-class SendCommand(msgspec.Struct, frozen=True):
+class SendCommand(msgspec.Struct, frozen=True, gc=False):
     """Leaves a command for whoever drives the run, now or later. It stays until it is forgotten."""
 
     run: str
@@ -119,14 +119,14 @@ class SendCommand(msgspec.Struct, frozen=True):
     body: bytes = b""
 
 
-class ForgetCommands(msgspec.Struct, frozen=True):
+class ForgetCommands(msgspec.Struct, frozen=True, gc=False):
     """These commands have been carried out. Forgetting what is forgotten is harmless."""
 
     run: str
     numbers: tuple[int, ...]
 
 
-class SendEvent(msgspec.Struct, frozen=True):
+class SendEvent(msgspec.Struct, frozen=True, gc=False):
     """Puts an event into the mailbox of a run, behind those that are there. One that was sent before under the same
     `id` is there once."""
 
@@ -136,7 +136,7 @@ class SendEvent(msgspec.Struct, frozen=True):
     payload: bytes
 
 
-class MarkEvents(msgspec.Struct, frozen=True):
+class MarkEvents(msgspec.Struct, frozen=True, gc=False):
     """These events of a run are taken, or free again: they have kept their places."""
 
     run: str
@@ -148,7 +148,7 @@ class MarkEvents(msgspec.Struct, frozen=True):
 Table = Literal["schedule", "queue"]
 
 
-class WriteStanding(msgspec.Struct, frozen=True):
+class WriteStanding(msgspec.Struct, frozen=True, gc=False):
     """Writes a standing row whose version is `expected`, which is 0 if there is to be a new one. Answered by `Outdated`
     if it has another version."""
 
@@ -162,7 +162,7 @@ class WriteStanding(msgspec.Struct, frozen=True):
     table: ClassVar[Table]
 
 
-class DeleteStanding(msgspec.Struct, frozen=True):
+class DeleteStanding(msgspec.Struct, frozen=True, gc=False):
     id: str
     expected: int
     table: ClassVar[Table]
@@ -191,33 +191,33 @@ OfStanding = WriteStanding | DeleteStanding
 Request = OfRun | OfStanding
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, gc=False):
     """The request was carried out and is durable."""
 
 
-class Fenced(msgspec.Struct, frozen=True):
+class Fenced(msgspec.Struct, frozen=True, gc=False):
     """Refused: the run has another epoch than the request says. `run` is how it stands."""
 
     run: RunRow
 
 
-class Taken(msgspec.Struct, frozen=True):
+class Taken(msgspec.Struct, frozen=True, gc=False):
     """Refused: the id or the name of the new run belongs to `run`."""
 
     run: RunRow
 
 
-class Missing(msgspec.Struct, frozen=True):
+class Missing(msgspec.Struct, frozen=True, gc=False):
     """Refused: there is no such run."""
 
 
-class Outdated(msgspec.Struct, frozen=True):
+class Outdated(msgspec.Struct, frozen=True, gc=False):
     """Refused: the standing row has this version, not the one that the request goes by. 0 if there is none."""
 
     version: int
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class Skipped(msgspec.Struct, frozen=True, gc=False):
     """Not carried out, because another request of the same batch was refused."""
 
 
@@ -253,7 +253,7 @@ Answer = Callable[[Outcome], None]
 """Called from the journal's thread: it must be quick, and thread-safe."""
 
 
-class Statistics(msgspec.Struct, frozen=True):
+class Statistics(msgspec.Struct, frozen=True, gc=False):
     """What a journal has written since it was opened."""
 
     commits: int
@@ -271,7 +271,7 @@ class Statistics(msgspec.Struct, frozen=True):
         return self.batches / self.commits if self.commits else 0.0
 
 
-class Command(msgspec.Struct, frozen=True):
+class Command(msgspec.Struct, frozen=True, gc=False):
     """What somebody wants of a run that another engine may be driving."""
 
     number: int
@@ -280,7 +280,7 @@ class Command(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class StandingRow(msgspec.Struct, frozen=True):
+class StandingRow(msgspec.Struct, frozen=True, gc=False):
     """A schedule, or a queue, as it stands."""
 
     id: str
@@ -290,7 +290,7 @@ class StandingRow(msgspec.Struct, frozen=True):
     state: bytes
 
 
-class MailboxEvent(msgspec.Struct, frozen=True):
+class MailboxEvent(msgspec.Struct, frozen=True, gc=False):
     """An event that was sent to a run."""
 
     number: int
@@ -309,7 +309,7 @@ class Loaded(msgspec.Struct, frozen=True):
     entries: Iterator[Entry]
 
 
-class Short(msgspec.Struct, frozen=True):
+class Short(msgspec.Struct, frozen=True, gc=False):
     """A run with few entries."""
 
     run: RunRow
