@@ -6,7 +6,6 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,6 @@ SECONDS = 1e6
 """That the sleeping ones sleep."""
 
 AT_ONCE = 500
-
-THREADS = 32
-"""Of a sender."""
 
 
 @task(can_rollback=True)
@@ -95,14 +91,10 @@ def drive(home: str, count: int) -> None:
 
 
 def send(home: str, first: int, count: int) -> None:
-    """As a service does that hears of many things at once: each is sent by a thread of its own."""
-    with Engine(home) as engine, ThreadPoolExecutor(THREADS) as threads:
-
-        def send_one(number: int) -> None:
-            engine.send_event(f"number-{number}", "number", number, id="the one")
-
-        for _ in threads.map(send_one, range(first, first + count)):
-            pass
+    """As a service does that hears of many things at once."""
+    with Engine(home) as engine:
+        numbers = range(first, first + count)
+        engine.send_events([(f"number-{number}", "number", number) for number in numbers], ids=["the one"] * count)
 
 
 def _hub(engine: Engine) -> LocalHub:

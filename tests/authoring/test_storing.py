@@ -320,6 +320,19 @@ def test_the_code_that_exists_now_is_taken_and_said_to_have_changed(module: Modu
     assert_alike(graph, decoded.graph)
 
 
+def test_code_that_changes_between_two_looks_is_noticed(module: Module) -> None:
+    source = "@task\ndef one(): return {number}\n@task\ndef two(number): return number"
+    before = module.write(source.format(number=1))
+    stored = storing.encode(build_graph(before.two.options(name="second", retry=1).bind(before.one.bind())), ())
+    assert storing.decode(stored, nothing_to_read) is storing.decode(stored, nothing_to_read)
+    now = module.write(source.format(number=2))
+    decoded = storing.decode(stored, nothing_to_read)
+
+    one, two = [node.call.task for node in decoded.graph.nodes]
+    assert (one, two._base, two.name) == (now.one, now.two, "second")
+    assert decoded.changed == {"one"}
+
+
 def test_the_module_is_imported_if_it_is_not(module: Module) -> None:
     before = module.write("class Home:\n    @staticmethod\n    @task\n    def one(): return 1")
     stored = storing.encode(build_graph(before.Home.one.bind()), ())

@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, EventRefused, RunActive, RunPaused, RunTimedOut, sleep, task, wait_event
+from onceflow import (
+    Engine,
+    EventRefused,
+    InvalidOption,
+    NoSuchRun,
+    RunActive,
+    RunPaused,
+    RunTimedOut,
+    sleep,
+    task,
+    wait_event,
+)
 from onceflow.engine.driving.local import LocalHub
 from tests.engine.common import kill, run_script, started, until
 
@@ -172,3 +183,26 @@ def test_each_event_is_taken_once_though_engines_are_killed(tmp_path: Path) -> N
         with started(tmp_path, DRIVING, str(home)):
             until(lambda: len(sender.list_runs(status="succeeded")) == count)
         assert [sender.get_output(f"run-{number}") for number in range(count)] == [2 * n for n in range(count)]
+
+
+def test_many_events_are_sent_at_once(engine: Engine) -> None:
+    handles = [engine.run_async(double.bind(wait_event("number", int)), name=f"run-{place}") for place in range(20)]
+    events = [(handle.id if place % 2 else f"run-{place}", "number", place) for place, handle in enumerate(handles)]
+    engine.send_events(events, ids=[f"event-{place}" for place in range(20)])
+    engine.send_events(events[:3], ids=["event-0", "event-1", "event-2"])  # each is there once
+    assert [handle.result() for handle in handles] == [2 * place for place in range(20)]
+
+
+def test_if_one_event_is_refused_none_is_sent(engine: Engine) -> None:
+    handle = engine.run_async(double.bind(wait_event("number", int)), name="first")
+    for wrong, refused in [
+        (("nobody", "number", 1), NoSuchRun),
+        (("first", "number", "a word"), EventRefused),
+    ]:
+        with pytest.raises(refused):
+            engine.send_events([("first", "number", 1), wrong])
+    with pytest.raises(InvalidOption):
+        engine.send_events([("first", "number", 1)], ids=[])
+    engine.send_events([])
+    engine.send_event("first", "number", 21)
+    assert handle.result() == 42

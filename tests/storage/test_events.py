@@ -72,6 +72,14 @@ def test_short_runs_are_loaded_with_their_mail_and_long_ones_are_left_out(mailbo
     assert [entry.body for entry in found["short"].entries] == [b"a", b"b"]
 
 
+def test_many_runs_are_found_by_id_or_name_and_an_id_comes_first(mailbox: Journal) -> None:
+    assert commit(mailbox, [create("one", "first"), create("two", "one"), create("three")]).ok
+    found = mailbox.find_runs(["one", "first", "three", "nobody"])
+    assert {asked: row.id for asked, row in found.items()} == {"one": "one", "first": "one", "three": "three"}
+    assert found["three"] == mailbox.get_run("three")
+    assert mailbox.find_runs([]) == {}
+
+
 def test_who_has_lost_a_run_cannot_take_its_events(mailbox: Journal) -> None:
     send(mailbox, "paid", "1")
     outcome = commit(mailbox, [MarkEvents("r", 1, taken=(1,))])

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import operator
 import os
 import pickle
 import reprlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -35,8 +36,17 @@ from onceflow.values import versions
 from onceflow.values.snapshot import LARGE, PROTOCOL
 from onceflow.values.templates import Slot, Template
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 VERSION = 1
 """Of the format. The first element of what is stored."""
+
+SHORT = 4096
+"""Bytes of a graph that is remembered, perhaps."""
+
+MOST_REMEMBERED = 256
+"""Graphs, and tasks with other options."""
 
 
 class Stored:
@@ -129,6 +139,19 @@ class _Definition(msgspec.Struct, array_like=True, gc=False):
     sink: int
     buffers: Sequence[str]
 
+
+class _Known(msgspec.Struct):
+    """A graph that was decoded, and with which code."""
+
+    definition: _Definition
+    homes: list[AnyTask[..., Any]]
+    stored: Stored
+
+
+_known: dict[bytes, _Known] = {}
+"""Of short graphs. Many runs may be of the same, with the same arguments."""
+_variants: dict[tuple[Any, ...], tuple[AnyTask[..., Any], AnyTask[..., Any]]] = {}
+"""Id of a task, options → the task, so that its id is its own, and as it is with them."""
 
 _encoder = msgspec.msgpack.Encoder()
 _envelope = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw])
@@ -279,8 +302,20 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
 
     Raises `TaskNotFound` for a task whose code is gone, and `InvalidGraph` for what no onceflow or a newer one wrote.
     """
-    definition = _open(stored)
+    known = _known.get(stored)
+    definition = _open(stored) if known is None else known.definition
     homes = [_find(home, definition) for home in definition.homes] if present is None else _taken(definition, present)
+    if known is not None and all(map(operator.is_, homes, known.homes)):
+        return known.stored
+    found = Stored(*_decode(definition, homes, read))
+    if present is None and not definition.buffers and len(stored) <= SHORT:
+        _remember(_known, stored, _Known(definition, homes, found))
+    return found
+
+
+def _decode(
+    definition: _Definition, homes: list[AnyTask[..., Any]], read: Callable[[str], bytes | memoryview]
+) -> tuple[WorkflowGraph, frozenset[str]]:
     tasks = [_as_stored(record, homes[record.home], definition) for record in definition.tasks]
     contents = {reference: pickle.PickleBuffer(read(reference)) for reference in dict.fromkeys(definition.buffers)}
     graph = WorkflowGraph(
@@ -307,7 +342,13 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
     graph.workflow = None if definition.workflow is None else _restore(definition.workflow)
     graph.buffers = tuple([contents[reference] for reference in definition.buffers])
     graph.references = tuple(definition.buffers)
-    return Stored(graph, frozenset(node.id for node in graph.nodes if node.call.has_changed))
+    return graph, frozenset(node.id for node in graph.nodes if node.call.has_changed)
+
+
+def _remember(memory: dict[K, V], key: K, value: V) -> None:
+    if len(memory) >= MOST_REMEMBERED:
+        memory.clear()
+    memory[key] = value
 
 
 def renew(stored: bytes, graphs: Iterable[Graph]) -> None:
@@ -481,7 +522,7 @@ def _as_stored(record: _Task, base: AnyTask[..., Any], definition: _Definition) 
     module = definition.homes[record.home].module
     if record.given:
         given = {option: _load_option(option, payload, record, module, definition) for option, payload in record.given}
-        task = _with_options(base, {**base._given, **given})
+        task = _variant(base, {**base._given, **given})
     settings = task.settings
     if (settings.name, settings.num_returns, task.core_options) == (record.name, record.parts, record.options):
         return task
@@ -503,7 +544,20 @@ def _as_stored(record: _Task, base: AnyTask[..., Any], definition: _Definition) 
             "it had a rollback function, and has none now",
             "What it does outside could not be taken back: declare the rollback function again, then resume.",
         )
-    return _with_options(task, given)
+    return _variant(task, given)
+
+
+def _variant(task: AnyTask[..., Any], given: dict[str, Any]) -> AnyTask[..., Any]:
+    """The task with these options. Many graphs that are decoded have the same, and to check them takes time."""
+    key = (id(task), *((option, type(value), value) for option, value in given.items()))
+    try:
+        known = _variants.get(key)
+    except TypeError:  # an option that is compared with nothing
+        return _with_options(task, given)
+    if known is None:
+        known = (task, _with_options(task, given))
+        _remember(_variants, key, known)
+    return known[1]
 
 
 def _load_option(option: str, payload: bytes, record: _Task, module: str, definition: _Definition) -> Any:

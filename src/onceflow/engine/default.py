@@ -414,6 +414,18 @@ def send_event(run: str, key: str, payload: object = None, *, id: str | None = N
     default_engine().send_event(run, key, payload, id=id)
 
 
+def send_events(events: Iterable[tuple[str, str, Any]], *, ids: Iterable[str] | None = None) -> None:
+    """Sends many events at once, each given as (run, key, payload), as `send_event` does, but many times faster.
+    `ids` are theirs, in order. Returns when all are durable.
+
+    All are checked first: if one is refused, or its run is not there, none is sent. If this is interrupted, some may
+    have been sent: with `ids` it can be called again, and each is there once.
+
+        send_events([("order-17", "approval", True), ("order-18", "approval", False)])
+    """
+    default_engine().send_events(events, ids=ids)
+
+
 def variables(run: str) -> dict[str, Any]:
     """The task variables of a run, by id or name: those that tasks have written, as they are committed now.
 

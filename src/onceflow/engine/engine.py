@@ -33,7 +33,7 @@ from onceflow.engine.looking.past import AttemptInfo, Past
 from onceflow.engine.looking.reading import Reading
 from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.looking.why import Why, explain
-from onceflow.engine.mail import Mail
+from onceflow.engine.mail import Letter, Mail
 from onceflow.engine.pausing import pause
 from onceflow.engine.queues.managing import Queueing, defined, waiting_elsewhere
 from onceflow.engine.schedules.keeping import Clockwork, Winding
@@ -383,7 +383,18 @@ class Engine(Scheduling, Queueing):
     def send_event(self, run: str, key: str, payload: object = None, *, id: str | None = None) -> None:
         """Sends an event to a run, by id or name. See `onceflow.send_event`."""
         self._check_open()
-        self._mail.send(self._listing.row(run), key, payload, id)
+        self._mail.send([Letter(self._listing.row(run), key, payload, id)])
+
+    def send_events(self, events: Iterable[tuple[str, str, Any]], *, ids: Iterable[str] | None = None) -> None:
+        """Sends many events at once. See `onceflow.send_events`."""
+        self._check_open()
+        sent = list(events)
+        named: list[str | None] = [None] * len(sent) if ids is None else list(ids)
+        if len(named) != len(sent):
+            raise InvalidOption("ids", f"there are {len(named)} ids for {len(sent)} events", kind="setting")
+        rows = self._listing.rows({run for run, _, _ in sent})
+        pairs = zip(sent, named, strict=True)
+        self._mail.send([Letter(rows[run], key, payload, id) for (run, key, payload), id in pairs])
 
     def _resume_all(self, rows: Sequence[RunRow]) -> list[RunHandle[Any]]:
         feeds = [(row, Feed()) for row in rows]

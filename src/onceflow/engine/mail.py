@@ -7,7 +7,8 @@ remembered by its digest. (What a graph waits for that a task returned is not kn
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onceflow.authoring import storing
 from onceflow.engine.statuses import ENDED
@@ -22,8 +23,20 @@ if TYPE_CHECKING:
 
 MOST_REMEMBERED = 1000
 
+AT_ONCE = 500
+"""Events that are sent in one transaction. Those who are rung work while the others are sent."""
+
 Types = dict[str, list[Any]]
 """Key → the types that are waited for under it."""
+
+
+class Letter(NamedTuple):
+    """An event, and for whom."""
+
+    row: RunRow
+    key: str
+    payload: object = None
+    id: str | None = None
 
 
 class Mail:
@@ -35,21 +48,31 @@ class Mail:
         self._types: dict[str, Types] = {}
         """Digest of a graph → what it waits for."""
 
-    def send(self, row: RunRow, key: str, payload: object, id: str | None) -> None:
-        """Returns when the event is durable."""
+    def send(self, letters: Sequence[Letter]) -> None:
+        """Returns when all are durable. If one is refused, none is sent."""
+        requests = [(letter.row, self._request(letter)) for letter in letters]
+        for start in range(0, len(requests), AT_ONCE):
+            some = requests[start : start + AT_ONCE]
+            outcome = commit(self._home.journal, [request for _, request in some])
+            if isinstance(outcome.refusal, Failed):
+                raise outcome.refusal.error
+            if isinstance(outcome.refusal, Missing):
+                raise NoSuchRun(some[outcome.results.index(outcome.refusal)][0].id)
+            self._ring([row for row, _ in some])
+
+    def _request(self, letter: Letter) -> SendEvent:
+        row, key, payload, id = letter
         if row.status in ENDED:
             raise EventRefused(row.id, key, f"it has ended ({row.status})")
-        checked = self._check(row, key, payload)
-        packed = packing.dump(checked)
-        outcome = commit(self._home.journal, [SendEvent(row.id, key, id or self._new_id(), packed)])
-        if isinstance(outcome.refusal, Failed):
-            raise outcome.refusal.error
-        if isinstance(outcome.refusal, Missing):
-            raise NoSuchRun(row.id)
-        if row.owner == self._home.engine:
-            self._hub.look_for_mail(row.id)
-        elif row.owner is not None:
-            self._home.ring(row.owner)
+        packed = packing.dump(self._check(row, key, payload))
+        return SendEvent(row.id, key, id or self._new_id(), packed)
+
+    def _ring(self, rows: Sequence[RunRow]) -> None:
+        here = [row.id for row in rows if row.owner == self._home.engine]
+        if here:
+            self._hub.look_for_mail(*here)
+        for owner in {row.owner for row in rows if row.owner is not None} - {self._home.engine}:
+            self._home.ring(owner)
 
     def _new_id(self) -> str:
         """A task sends an event once, however often it runs."""

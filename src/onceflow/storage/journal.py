@@ -336,6 +336,9 @@ class Journal(Protocol):
 
     def find_name(self, name: str) -> RunRow | None: ...
 
+    def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
+        """Those of these that are there, each by its id, or else by its name."""
+
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
         """Runs whose id starts so, newest first. Two are enough to know that a prefix is ambiguous."""
 

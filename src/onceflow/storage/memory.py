@@ -132,6 +132,10 @@ class MemoryJournal:
         known = self._rows.by_name.get(name)
         return None if known is None else known.row
 
+    def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
+        found = {run: self.get_run(run) or self.find_name(run) for run in runs}
+        return {run: row for run, row in found.items() if row is not None}
+
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
         return [row for row in self._newest_first() if row.id.startswith(prefix)][:limit]
 

@@ -158,6 +158,11 @@ DELETE_RUN = "DELETE FROM run WHERE number = ?"
 GET_IDENTITY = "SELECT id FROM identity"
 GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = ?"
 FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = ?"
+FIND_RUNS = f"""
+    SELECT id, {COLUMNS} FROM run WHERE id IN (SELECT value FROM json_each(:runs))
+    UNION ALL
+    SELECT name, {COLUMNS} FROM run WHERE name IN (SELECT value FROM json_each(:runs))
+"""
 FIND_PREFIX = f"SELECT {COLUMNS} FROM run WHERE id >= :prefix AND id < :end ORDER BY number DESC LIMIT :limit"
 FITS = """
     (:name IS NULL OR (name >= :name AND name < :end))

@@ -1,4 +1,4 @@
-"""Short runs, many at once: put together from the rows that a few statements give."""
+"""Many runs at once: put together from the rows that a few statements give."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onceflow.storage.journal import Entry, MailboxEvent, RunRow, Short
+
+
+def found_runs(rows: Iterable[Sequence[Any]]) -> dict[str, RunRow]:
+    """Of rows (what was asked for, columns): those that were found by their ids first."""
+    found: dict[str, RunRow] = {}
+    for asked, *columns in rows:
+        found.setdefault(asked, RunRow(*columns))
+    return found
 
 
 def short_runs(

@@ -38,7 +38,7 @@ from onceflow.storage.journal import (
     Statistics,
     Table,
 )
-from onceflow.storage.short import short_runs
+from onceflow.storage.short import found_runs, short_runs
 from onceflow.storage.turns import Turns
 from onceflow.storage.writer import Writer
 
@@ -110,6 +110,10 @@ class SqliteJournal:
 
     def find_name(self, name: str) -> RunRow | None:
         return self._one(schema.FIND_NAME, (name,))
+
+    def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
+        with self._reading() as connection, failures.told(self._path):
+            return found_runs(connection.execute(schema.FIND_RUNS, {"runs": json.dumps(list(runs))}).fetchall())
 
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
         wanted = {"prefix": prefix, "end": schema.after_prefix(prefix), "limit": limit}

@@ -565,13 +565,14 @@ class Hub(ABC):
     def now(self) -> float:
         return time.time()
 
-    def look_for_mail(self, run: str) -> None:
-        """An event was sent to a run, if it is driven here."""
-        self._loop.post(lambda: self._got_mail(run))
+    def look_for_mail(self, *runs: str) -> None:
+        """Events were sent to runs. Concerns those that are driven, or parked, here."""
+        self._loop.post(lambda: self._got_mail(runs))
 
-    def _got_mail(self, run: str) -> None:
-        self._wake(run)
-        self._with_driver(run, lambda driver: driver.look_for_mail())
+    def _got_mail(self, runs: Iterable[str]) -> None:
+        for run in runs:
+            self._wake(run)
+            self._with_driver(run, Driver.look_for_mail)
 
     @abstractmethod
     def _wake(self, run: str) -> None:

@@ -207,8 +207,7 @@ class LocalHub(Hub):
             logger.error("mailboxes cannot be read: %s", error)
             return
         self._newest_mail = max(self._newest_mail, *found.values(), 0)
-        for run in found:
-            self._got_mail(run)
+        self._got_mail(found)
 
     def park(self, driver: Driver, due: float) -> None:
         if due - self.now() <= SOON or self.parking.load is None:

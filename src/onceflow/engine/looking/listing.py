@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -16,6 +16,9 @@ from onceflow.values.metadata import decode, encode
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
+
+AT_ONCE = 500
+"""Runs that are looked up together."""
 
 MOST_CANDIDATES = 5
 """Runs that are named when a text could mean several."""
@@ -48,6 +51,17 @@ class Listing:
         if row is None:
             raise NoSuchRun(run)
         return row
+
+    def rows(self, runs: Iterable[str]) -> dict[str, RunRow]:
+        """The same for many. Raises `NoSuchRun` if one is not there."""
+        asked = list(runs)
+        found: dict[str, RunRow] = {}
+        for start in range(0, len(asked), AT_ONCE):
+            found |= self._home.journal.find_runs(asked[start : start + AT_ONCE])
+        for run in asked:
+            if run not in found:
+                raise NoSuchRun(run)
+        return found
 
     def find(self, run: str) -> RunInfo:
         """By id or name, or by the beginning of either if that can only mean one."""

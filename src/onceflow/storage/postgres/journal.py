@@ -33,7 +33,7 @@ from onceflow.storage.journal import (
 from onceflow.storage.postgres import connecting, schema
 from onceflow.storage.postgres.attendance import Attendance, Member
 from onceflow.storage.postgres.writer import PostgresWriter
-from onceflow.storage.short import short_runs
+from onceflow.storage.short import found_runs, short_runs
 from onceflow.values.metadata import decode as decode_metadata
 from onceflow.values.metadata import fits
 
@@ -106,6 +106,9 @@ class PostgresJournal:
 
     def find_name(self, name: str) -> RunRow | None:
         return self._one(schema.FIND_NAME, name)
+
+    def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
+        return found_runs(self._rows(schema.FIND_RUNS, {"runs": list(runs)}))
 
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
         wanted = {"prefix": prefix, "end": schema.after_prefix(prefix), "limit": limit}

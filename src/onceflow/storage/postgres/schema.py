@@ -255,6 +255,11 @@ LIST_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table
 GET_IDENTITY = "SELECT id FROM identity"
 GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = %s"
 FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = %s"
+FIND_RUNS = f"""
+    SELECT id, {COLUMNS} FROM run WHERE id = ANY (%(runs)s)
+    UNION ALL
+    SELECT name, {COLUMNS} FROM run WHERE name = ANY (%(runs)s)
+"""
 FIND_PREFIX = f"""
     SELECT {COLUMNS} FROM run WHERE id >= %(prefix)s AND id < %(end)s
     ORDER BY created DESC, number DESC LIMIT %(limit)s
