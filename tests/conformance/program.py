@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -126,6 +127,27 @@ class Till:
 @task(can_rollback=True)
 def open_till(cents: int) -> Till:
     return create(Till, cents)
+
+
+@actor
+class Herald:
+    """Says everything aloud: through Python, past it, and as a record."""
+
+    @const
+    def tell(self, news: str) -> None:
+        print(f"hear: {news}")
+        subprocess.run(["echo", f"echo: {news}"], check=True)
+        logging.getLogger("herald").warning("told: %s", news)
+
+
+@task(can_rollback=True)
+def appoint() -> Herald:
+    return create(Herald)
+
+
+@task(can_rollback=True)
+def announce(herald: Herald, news: str) -> None:
+    herald.tell(news)
 
 
 @task(can_rollback=True, checkpoint=False)

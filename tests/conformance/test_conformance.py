@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +14,20 @@ from tests.conformance import program
 from tests.conformance.program import LARGE
 from tests.engine.common import Door, traces, until
 
-PLACES = ["local-sqlite", "local-postgres", "ray-postgres"]
-"""Backend and journal. Ray with a file as its journal is tried with several nodes (`tests.backends.ray`)."""
+CLIENT = "ONCEFLOW_TEST_RAY_CLIENT"
+"""Set to the address of a cluster's server for clients, if the same is to be tried through that. It takes a process of
+its own, because each has one connection to Ray (`tests.backends.ray.test_client`)."""
+
+PLACES = ["client-sqlite"] if CLIENT in os.environ else ["local-sqlite", "local-postgres", "ray-postgres"]
+"""Backend and journal. Ray with a file as its journal is also tried with several nodes (`tests.backends.ray`)."""
 
 
 @pytest.fixture(scope="module", params=PLACES)
 def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     backend, journal = request.param.split("-")
     found: dict[str, object] = {"home": tmp_path_factory.mktemp("conformance") / "home", "workers": 2}
-    if backend == "ray":
-        found["backend"] = request.getfixturevalue("ray_cluster")
+    if backend != "local":
+        found["backend"] = os.environ.get(CLIENT) or request.getfixturevalue("ray_cluster")
         found["lease"] = 5
     if journal == "postgres":
         found["journal"] = request.getfixturevalue("postgres_server").create_database()
@@ -93,6 +98,14 @@ def test_who_shares_an_actor_may_only_look(engine: Engine) -> None:
     with pytest.raises(TaskFailed) as caught:
         engine.run(program.pay_secretly.bind(program.open_till.bind(100), 5))
     assert isinstance(caught.value.__cause__, SharedActor)
+
+
+def test_what_an_actor_prints_is_in_the_log_of_the_task_that_called_it(engine: Engine) -> None:
+    handle = engine.run_async(program.announce.bind(program.appoint.bind(), "peace"))
+    handle.result()
+    said = until(lambda: found if len(found := list(engine.logs(handle.id))) == 3 else None)
+    assert {line.task for line in said} == {"announce"}
+    assert {line.text for line in said} == {"hear: peace", "echo: peace", "told: peace"}
 
 
 def test_an_actor_that_dies_is_restored_as_it_was_saved(engine: Engine, tmp_path: Path) -> None:

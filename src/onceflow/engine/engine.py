@@ -96,8 +96,8 @@ class Engine(Scheduling, Queueing):
     `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
     engines on several hosts share runs; `lease` is how many seconds those wait before they take this engine for dead.
     `backend` is where tasks run: `"local"`, on this host; or a Ray cluster: `"host:port"`, `"auto"` for the one that
-    runs here, `"ray"` for that which `RAY_ADDRESS` names, else one that is started here; `"ray://host:port"` through
-    Ray's client is an experiment.
+    runs here, `"ray"` for that which `RAY_ADDRESS` names, else one that is started here; `"ray://host:port"` from a
+    machine that is no part of it.
     What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 

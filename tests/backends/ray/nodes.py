@@ -153,6 +153,15 @@ def lose_the_engine(nodes: Nodes, folder: Path) -> None:
         tell(tried="engine", ended=ended, keys=traces(ledger))
 
 
+def wait_for_a_node(engine: Engine, nodes: Nodes) -> None:
+    """A task needs what no node has: it waits until one joins that has it, and says so."""
+    handle = engine.run_async(places.observe.bind())
+    until(lambda: "no node" in str(engine.why(handle.id)))
+    told = str(engine.why(handle.id))
+    nodes.cluster.add_node(num_cpus=1, resources={"telescope": 1}, object_store_memory=STORE, node_ip_address=LOOPBACK)
+    tell(tried="room", told=told, result=handle.result())
+
+
 def _runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -172,6 +181,7 @@ def main(folder: Path) -> None:
         lose_an_output(engine, nodes, folder)
         lose_a_running_task(engine, nodes, folder)
         lose_an_actor(engine, nodes, folder)
+        wait_for_a_node(engine, nodes)
         tell(tried="network", elsewhere=sockets.elsewhere([os.getpid(), *nodes.pids()]))
     lose_the_engine(nodes, folder)
     ray.shutdown()

@@ -39,6 +39,11 @@ def pick(value: bytes, _: str) -> int:
     return len(value)
 
 
+@task(resources={"telescope": 1})
+def observe() -> str:
+    return "stars"
+
+
 @task(resources=THERE)
 def charge(ledger: str, door: str) -> str:
     note(ledger, current().key)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -46,6 +47,15 @@ def anywhere() -> int:
     return os.getppid()
 
 
+@task(cpus=1000)
+def compute() -> int:
+    return 42
+
+
+@task(placement="0f0f")
+def stay() -> None: ...
+
+
 @pytest.fixture
 def configured(tmp_path: Path) -> Iterator[None]:
     onceflow.configure(home=tmp_path / "home", workers=1, lease=5)
@@ -71,6 +81,24 @@ def test_an_array_is_read_where_ray_has_it(ray_cluster: str, tmp_path: Path) -> 
 def test_a_task_says_where_it_wants_to_be(ray_cluster: str, tmp_path: Path) -> None:
     with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
         assert engine.run(anywhere.bind())
+
+
+def test_more_cpus_than_there_are_count_as_all_on_a_cluster_that_was_started_here(
+    ray_cluster: str, tmp_path: Path
+) -> None:
+    with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
+        assert engine.run(compute.bind()) == 42
+
+
+@pytest.mark.parametrize(("needy", "missing"), [(observe, "1 telescope"), (stay, "the id 0f0f")])
+def test_what_no_node_has_is_refused_on_a_cluster_that_was_started_here(
+    ray_cluster: str, tmp_path: Path, needy: Any, missing: str
+) -> None:
+    with (
+        Engine(tmp_path, backend=ray_cluster, workers=1) as engine,
+        pytest.raises(TaskFailed, match=f"no node of the cluster has {missing}"),
+    ):
+        engine.run(needy.bind())
 
 
 def test_this_host_has_no_resources_but_cores_and_memory(tmp_path: Path) -> None:

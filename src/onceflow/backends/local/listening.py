@@ -39,11 +39,15 @@ class Listening:
         self._printed = printed
         self._progressed = progressed
         self._workers: set[Worker] = set()
+        self._hosts: set[Worker] = set()
+        """Those in which actors live. They speak for the jobs that call them."""
         self._due: dict[int, tuple[Worker, float]] = {}
         """Pipes that have something in them, and when they are read."""
 
     def add(self, worker: Worker) -> None:
         self._workers.add(worker)
+        if worker.host:
+            self._hosts.add(worker)
         channel = worker.capture.channel.connection
         self._selector.register(channel, selectors.EVENT_READ, functools.partial(self._heard, worker))
         for pipe in worker.capture.pipes:
@@ -51,6 +55,7 @@ class Listening:
 
     def remove(self, worker: Worker) -> None:
         self._workers.discard(worker)
+        self._hosts.discard(worker)
         self._unwatch(worker.capture.channel.connection)
         for pipe in worker.capture.pipes:
             self._unwatch(pipe)
@@ -66,9 +71,10 @@ class Listening:
         return [due for _, due in self._due.values()]
 
     def catch_up(self, worker: Worker) -> None:
-        """Passes on what a worker had to say before it told of outcomes."""
-        if (sent := worker.sent) > worker.capture.received:
-            self._pass_on(worker.capture.hear(sent)[0])
+        """Passes on what a worker had to say before it told of outcomes, and actors that its jobs have called."""
+        for speaker in (worker, *self._hosts):
+            if (sent := speaker.sent) > speaker.capture.received:
+                self._pass_on(speaker.capture.hear(sent)[0])
 
     def end(self, worker: Worker, token: int) -> None:
         """Passes on the rest of what a job has written that is about to be reported."""

@@ -34,6 +34,9 @@ DESCRIPTORS = 120
 HURRY = 4
 """Where in the page that pool and worker share it is said that others wait for a job of the lane: its place."""
 
+CALLER = 5
+"""Where in it an actor says for which job it works: its token."""
+
 
 class ActorIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An actor that a job is given."""

@@ -310,6 +310,10 @@ class Pool:
             return False
         return job.shares or any(worker.open and not worker.queue for worker in self._workers.values())
 
+    def exceeds(self, token: int) -> bool:
+        """Whether this job waits for more than there is anywhere. On one host it counts as all there is."""
+        return False
+
     def stop(self, token: int, *, now: bool = False) -> None:
         """Ends a job. Answered by `Ended`, or by another report if that was quicker. Unknown tokens are ignored.
 

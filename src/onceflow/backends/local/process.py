@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from onceflow.backends.local.messages import (
+    CALLER,
     HURRY,
     Batch,
     Cancel,
@@ -230,6 +231,12 @@ class _Worker:
             )
         except (BrokenPipeError, ConnectionResetError):
             _leave()
+
+    def speak_for(self, token: int) -> None:
+        """As `actors.hosting.Speaks` has it."""
+        if self._streams is not None:
+            self._streams.end(self._channel.lane)
+            self._channel.lane = self._mark[CALLER] = token
 
     def is_told(self, token: int) -> bool:
         """As `Link` has it."""

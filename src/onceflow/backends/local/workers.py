@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from onceflow.backends.local.capture import Capture
 from onceflow.backends.local.messages import (
+    CALLER,
     DESCRIPTORS,
     HURRY,
     Batch,
@@ -147,6 +148,8 @@ class Worker:
     @property
     def printing(self) -> int:
         """The token of the job that what is in the pipes now belongs to; 0 if nobody knows."""
+        if caller := self._numbers[CALLER]:
+            return caller
         mark = self.mark
         for token, given in self.queue.items():
             if given.place >= mark:

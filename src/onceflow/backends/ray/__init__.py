@@ -11,7 +11,7 @@ Short tasks would pay Ray's price for each of them, so attempts are no Ray tasks
   (`exchange`), and decides which node gets what: first where the inputs are, else where there is room.
 - The **keeper**, a Ray actor without user code, holds references to large values, which are in Ray's object store
   (`store`): a worker puts them there, others map them, without a copy on the same node. Messages only have numbers.
-- **Actors** of users are Ray actors (`actors`).
+- **Actors** of users are Ray actors (`actors`). What they print goes through the keeper (`outlet`).
 
 Who ends what (design 2.6): an agent ends its workers when it has heard nothing from the engine for too long, by a clock
 of its own (`leash`). So when a node cannot be reached, waiting that long proves that nothing runs there any more. All

@@ -94,7 +94,7 @@ class RayLine:
         environment = {name: value for name, value in os.environ.items() if name.startswith("ONCEFLOW_")}
         self._actor = self._store.raise_actor(self.id, cpus, memory, agent, list(sys.path), environment)
         packed = stored(packing.pack((kind, args, dict(kwargs))))
-        self._making = Pending(self, "__init__", self._actor.make.remote(packed))
+        self._making = Pending(self, "__init__", self._actor.make.remote(packed, self._token))
 
     @property
     def kind(self) -> Kind:
@@ -119,7 +119,7 @@ class RayLine:
     def keep(self) -> bytes | Live:
         """What has to be saved, as it is now."""
         self.kind  # noqa: B018
-        pending = Pending(self, "_checkpoint", self._connected().keep.remote())
+        pending = Pending(self, "_checkpoint", self._connected().keep.remote(self._token))
         (content,) = pending.received()
         view = memoryview(content)
         return bytes(view) if view.nbytes <= SMALL else self._store.hold(pending.reference, view.nbytes, is_ref=True)
@@ -139,7 +139,7 @@ class RayLine:
             if self._actor is None:
                 time.sleep(LOOK)  # it is being started
         if self._greeting is None:
-            call = self._actor.greet.remote(self._session, self._holder, self.exclusive)
+            call = self._actor.greet.remote(self._session, self._holder, self.exclusive, self._token)
             self._greeting = Pending(self, "hello", call)
         return self._actor
 

@@ -29,6 +29,8 @@ reached, elsewhere than on the loopback address; its own default is an address t
 _connecting = threading.Lock()
 _connected: str | None = None
 """The address that this process has been connected to here."""
+_started = False
+"""Whether that cluster was started here."""
 
 
 def prepare(backend: str) -> None:
@@ -42,9 +44,10 @@ def prepare(backend: str) -> None:
         raise MissingPackage("ray", f"the backend {backend!r}", "ray") from error
 
 
-def connect(backend: str, cpus: int | None, store: int | None) -> None:
-    """Raises `MissingPackage`, `WorkersUnavailable`. `cpus` and `store` are for a cluster that is started here."""
-    global _connected
+def connect(backend: str, cpus: int | None, store: int | None) -> bool:
+    """Whether nodes may join the cluster: not one that was started here, to which `cpus` and `store` apply. Raises
+    `MissingPackage`, `WorkersUnavailable`."""
+    global _connected, _started
     prepare(backend)
     import ray
 
@@ -54,10 +57,11 @@ def connect(backend: str, cpus: int | None, store: int | None) -> None:
                 raise WorkersUnavailable(
                     f"this process is connected to the Ray cluster {_connected!r}, and a process can have only one"
                 )
-            return
+            return not _started
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        _started = backend == LOCAL and not os.environ.get(ADDRESS)
         try:
-            if backend != LOCAL or os.environ.get(ADDRESS):
+            if not _started:
                 ray.init(
                     os.environ[ADDRESS] if backend == LOCAL else backend,
                     log_to_driver=False,
@@ -76,3 +80,4 @@ def connect(backend: str, cpus: int | None, store: int | None) -> None:
         except Exception as error:
             raise WorkersUnavailable(f"no way to the Ray cluster {backend!r}: {error}") from error
         _connected = backend
+        return not _started

@@ -13,11 +13,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import ray
 
+from onceflow.backends.ray.outlet import Outlet
 from onceflow.backends.ray.store import Store, apart, joined, stored
 from onceflow.data.places import Live, Missing
 from onceflow.errors import InvalidRef
@@ -31,10 +33,29 @@ Failure = bytes
 """What was raised (`values.failures`)."""
 
 
-class Host:
-    """A Ray actor. `agent` is one of any node, through which the program's `__main__` can be asked."""
+class _Session(NamedTuple):
+    holder: str
+    """Who it is."""
+    exclusive: bool
+    """Whether the actor is its alone."""
+    token: int
+    """Its job."""
 
-    def __init__(self, id: str, keeper: Any, agent: Any, path: list[str], environment: Mapping[str, str]) -> None:
+
+class Host:
+    """A Ray actor. `agent` is one of any node, through which the program's `__main__` can be asked. What it prints, and
+    logs from `log_level` on, is captured, unless that is None."""
+
+    def __init__(
+        self,
+        id: str,
+        keeper: Any,
+        agent: Any,
+        path: list[str],
+        environment: Mapping[str, str],
+        log_level: int | None,
+    ) -> None:
+        self._outlet = None if log_level is None else Outlet(keeper, log_level)
         os.environ.update(environment)
         sys.path[:] = path
         if "ONCEFLOW_HOME" in os.environ:
@@ -47,21 +68,20 @@ class Host:
         self._kind: Kind | None = None
         self._failure: Failure | None = None
         """What making or restoring it raised."""
-        self._sessions: dict[str, tuple[str, bool]] = {}
-        """Session → who it is, and whether the actor is its alone."""
+        self._sessions: dict[str, _Session] = {}
         self._calls = 0
         self._busy = 0.0
         self._since = time.time()
 
     @ray.method(concurrency_group="begin")
-    def make(self, made: list[Any]) -> Kind | Failure:
-        """From a packed (class, args, kwargs)."""
+    def make(self, made: list[Any], token: int) -> Kind | Failure:
+        """From a packed (class, args, kwargs), for a job."""
 
         def make() -> Any:
             kind, args, kwargs = apart(made)
             return kind(*args, **kwargs)
 
-        return self._begin(make)
+        return self._begin(make, token)
 
     @ray.method(concurrency_group="begin")
     def restore(self, snapshot: bytes | Live) -> Kind | Failure | None:
@@ -73,15 +93,16 @@ class Host:
             self._failure = self._told(missing)
             self._there.set()
             return None
-        return self._begin(lambda: actors.restore(content))
+        return self._begin(lambda: actors.restore(content), 0)
 
-    def _begin(self, begin: Any) -> Kind | Failure:
+    def _begin(self, begin: Any, token: int) -> Kind | Failure:
         context.running.set(None)  # what the actor does is not part of an attempt
-        try:
-            self._actor = begin()
-            self._kind = actors.kind_of(self._actor)
-        except BaseException as error:  # also SystemExit and the like: an actor does not end by raising
-            self._failure = self._told(error)
+        with self._speaking_for(token):
+            try:
+                self._actor = begin()
+                self._kind = actors.kind_of(self._actor)
+            except BaseException as error:  # also SystemExit and the like: an actor does not end by raising
+                self._failure = self._told(error)
         self._there.set()
         return self._failure or self._known_kind()
 
@@ -90,11 +111,11 @@ class Host:
         """Does not return."""
         threading.Event().wait()
 
-    def greet(self, session: str, holder: str, exclusive: bool) -> Kind | Failure:
+    def greet(self, session: str, holder: str, exclusive: bool, token: int) -> Kind | Failure:
         self._there.wait()
         if exclusive:
             self._sessions.clear()
-        self._sessions[session] = (holder, exclusive)
+        self._sessions[session] = _Session(holder, exclusive, token)
         return self._failure or self._known_kind()
 
     def part(self, session: str) -> None:
@@ -104,30 +125,43 @@ class Host:
         """The packed answer."""
         began = time.perf_counter()
         self._calls += 1
-        try:
-            args, kwargs = apart(arguments)
-            holder, exclusive = self._sessions.get(session, ("", False))
-            if not holder:
-                raise InvalidRef(f"actor {self._id} belongs to another attempt by now")
-            kind = self._known_kind()
-            if not exclusive and not kind.methods[method]:
-                others = [other for id, (other, _) in self._sessions.items() if id != session]
-                raise actors.refuse(kind, method, holder, others)
-            return stored(packing.pack(getattr(self._actor, method)(*args, **kwargs)))
-        except BaseException as error:
-            return self._told(error)
-        finally:
-            self._busy += time.perf_counter() - began
+        caller = self._sessions.get(session)
+        with self._speaking_for(0 if caller is None else caller.token):
+            try:
+                args, kwargs = apart(arguments)
+                if caller is None:
+                    raise InvalidRef(f"actor {self._id} belongs to another attempt by now")
+                kind = self._known_kind()
+                if not caller.exclusive and not kind.methods[method]:
+                    others = [other.holder for id, other in self._sessions.items() if id != session]
+                    raise actors.refuse(kind, method, caller.holder, others)
+                return stored(packing.pack(getattr(self._actor, method)(*args, **kwargs)))
+            except BaseException as error:
+                return self._told(error)
+            finally:
+                self._busy += time.perf_counter() - began
 
-    def keep(self) -> list[Any] | Failure:
-        """A snapshot."""
-        try:
-            return joined(actors.snapshot(self._actor))
-        except BaseException as error:
-            return self._told(error)
+    def keep(self, token: int) -> list[Any] | Failure:
+        """A snapshot, for a job."""
+        with self._speaking_for(token):
+            try:
+                return joined(actors.snapshot(self._actor))
+            except BaseException as error:
+                return self._told(error)
+
+    @contextmanager
+    def _speaking_for(self, token: int) -> Iterator[None]:
+        """What is printed is that job's."""
+        if self._outlet is None:
+            yield
+            return
+        self._outlet.speak_for(token)
+        yield
+        self._outlet.speak_for(0)
+        self._outlet.flush()
 
     def look(self) -> ActorStatistics:
-        holders = tuple([holder for holder, _ in self._sessions.values()])
+        holders = tuple([session.holder for session in self._sessions.values()])
         kind = "" if self._kind is None else self._kind.name
         return ActorStatistics(kind, os.getpid(), self._calls, self._busy, time.time() - self._since, holders)
 

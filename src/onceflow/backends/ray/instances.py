@@ -62,7 +62,7 @@ class RayInstances:
 
             actor.restore.remote(content).future().add_done_callback(restored)
 
-        self._pool.bring(snapshot, held, restore)
+        self._pool.carriers.bring(snapshot, held, restore)
         return self._living.add(name, options.idle)
 
     def returned(self, name: str) -> Instance:
@@ -74,7 +74,7 @@ class RayInstances:
     def _watch(self, name: str) -> None:
         if name not in self._watched:
             self._watched.add(name)
-            self._pool.watch(name, lambda: self._ended(name))
+            self._pool.carriers.watch(name, lambda: self._ended(name))
 
     def _ended(self, name: str) -> None:
         self._watched.discard(name)

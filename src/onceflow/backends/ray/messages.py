@@ -150,3 +150,5 @@ FromAgent = Read | Wanted | Done | Reported | Said | Moved | Gone | Began | Deat
 encode = msgspec.msgpack.Encoder().encode
 to_agent = msgspec.msgpack.Decoder(list[ToAgent]).decode
 from_agent = msgspec.msgpack.Decoder(list[FromAgent]).decode
+printed = msgspec.msgpack.Decoder(list[Printed]).decode
+"""What the keeper passes on, of actors."""

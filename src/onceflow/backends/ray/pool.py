@@ -12,7 +12,6 @@ when there has been none for a while, or when Ray has no room for somebody who n
 from __future__ import annotations
 
 import logging
-import os
 import selectors
 import socket
 import sys
@@ -20,16 +19,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from onceflow.backends.local.actors import wire
 from onceflow.backends.local.leash import AWAY, Leash
 from onceflow.backends.local.lines import Line
 from onceflow.backends.local.messages import Job, RefIn
@@ -49,6 +43,7 @@ from onceflow.backends.local.server import Server
 from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.window import AHEAD, LONG, Estimates
 from onceflow.backends.ray.agent import AgentSettings
+from onceflow.backends.ray.carrying import Carriers
 from onceflow.backends.ray.cluster import connect
 from onceflow.backends.ray.inbox import Inbox
 from onceflow.backends.ray.messages import (
@@ -73,11 +68,10 @@ from onceflow.backends.ray.messages import (
     Wanted,
 )
 from onceflow.backends.ray.shelf import RayShelf
+from onceflow.backends.ray.singles import Singles
 from onceflow.backends.ray.stations import Station, Stations
-from onceflow.backends.ray.store import LOST, Store
-from onceflow.backends.ray.worker import RayWorker
 from onceflow.data.objects import HeldRef, Object
-from onceflow.data.places import Live, Missing, Place
+from onceflow.data.places import Live, Place
 from onceflow.data.porter.starting import Start
 from onceflow.errors import InputNotSent, OnceflowError, WorkersUnavailable
 from onceflow.values import culprits, failures
@@ -94,26 +88,6 @@ IDLE = 5.0
 
 LOOK = 0.5
 """Seconds between two looks at who is idle."""
-
-SPREAD = "spread"
-"""A placement: wherever little runs."""
-
-GPU = "gpu"
-"""A resource that Ray counts apart from others."""
-
-CARRIERS = 4
-"""Threads that move large values between Ray and this process."""
-
-
-class _Single:
-    """A job that gets a worker of its own."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.worker: Any = None
-        """The Ray actor, if it has been asked for."""
-        self.station: Station | None = None
-        """Where that is, once Ray has found room for it."""
 
 
 class RayPool:
@@ -162,30 +136,33 @@ class RayPool:
         """Token of a queued job → those that follow it."""
         self._held: dict[int, Job] = {}
         """Token → job that waits until what it reads is in Ray's store."""
-        self._singles: dict[int, _Single] = {}
         self._stations: dict[str, Station] = {}
         self._holders: dict[int, Station] = {}
         """Token → who has the job."""
         self._began: dict[int, float] = {}
         self.made_actor: Callable[[int, str, float], None] = lambda token, name, idle: None
         """Is told that a job is about to make an actor."""
-        self._publishing: dict[Object, list[Then]] = {}
         self._due: deque[Report] = deque()
         self._failure: OnceflowError | None = None
         self._server: Server | None = None
         """For the porter."""
         self._dispatched = self._deaths = 0
         self._closed = False
-        self._carriers = ThreadPoolExecutor(CARRIERS, "onceflow carrier")
+        self.carriers = Carriers(self._inbox, self.shelf, lambda: self._cluster.store, lost)
         self._away = Leash(folder, AWAY)
         self._settings = AgentSettings(printed is not None, log_level, dict(environment), list(preload), silence)
-        self._cluster = Stations(
+        self._singles = Singles(
+            self._inbox, self._settings, self._stations, lambda: self._cluster.keeper, self._give_alone, self._refuse
+        )
+        self._cluster: Stations = Stations(
             lambda: connect(address, workers, store),
             self._inbox,
             self._settings,
+            looked=self._singles.looked,
             joined=self._joined,
             heard=self._heard,
             lost=self._lost_station,
+            printed=printed,
             failed=self._failed,
             beaten=self._lengthen,
             until=until,
@@ -210,19 +187,25 @@ class RayPool:
         if not places:
             self._enqueue(job)
             return
-        found = {place: self._object_at(place) for place in places}
+        found = {place: self.carriers.object_at(place) for place in places}
         missing = {object for object in found.values() if object.live is None}
         if not missing:
             self._enqueue(_with(job, {place: _live(object) for place, object in found.items()}))
             return
         self._held[job.token] = job
-        self._lend(job.token, found, missing)
+
+        def lent(problem: BaseException | None) -> None:
+            if self._held.pop(job.token, None) is None:
+                return  # it was stopped
+            if problem is None:
+                self._enqueue(_with(job, {place: _live(object) for place, object in found.items()}))
+            else:
+                self._refuse(job, InputNotSent(f"job {job.token}", culprits.told(problem)), permanent=False)
+
+        self.carriers.lend(missing, lent)
 
     def publish(self, object: Object, then: Then) -> None:
-        waiting = self._publishing.setdefault(object, [])
-        waiting.append(then)
-        if len(waiting) == 1:
-            self._carry(lambda store: self._fetch(store, object))
+        self.carriers.publish(object, then)
 
     def follow(self, token: int, jobs: list[Job]) -> bool:
         if self._queue.find(token) is None or token in self._followers:
@@ -253,18 +236,16 @@ class RayPool:
         return self._queue.find(token) is not None or token in self._held
 
     def lacks_room(self, token: int) -> bool:
-        single = self._singles.get(token)
-        return single is not None and single.station is None
+        return self._singles.lacks_room(token)
+
+    def exceeds(self, token: int) -> bool:
+        return self._singles.exceeds(token)
 
     def stop(self, token: int, *, now: bool = False) -> None:
         station = self._holders.get(token)
-        single = self._singles.get(token)
         if station is not None:
             station.say(Stop(token, now))
-        elif single is not None:
-            if single.worker is not None:
-                ray.kill(single.worker)
-            del self._singles[token]
+        elif self._singles.stop(token):
             self._due.append(Ended(token, started=False))
         elif self._queue.remove(token) or self._held.pop(token, None) is not None:
             self._due.append(Ended(token, started=False))
@@ -274,9 +255,7 @@ class RayPool:
         return Statistics(
             workers=sum(station.workers for station in self._stations.values()),
             starting=sum(max(0, station.size - station.workers) for station in self._stations.values()),
-            queued=len(self._queue)
-            + len(self._held)
-            + sum(single.station is None for single in self._singles.values()),
+            queued=len(self._queue) + len(self._held) + self._singles.waiting,
             taken=len(self._holders),
             dispatched=self._dispatched,
             returned=0,
@@ -298,7 +277,7 @@ class RayPool:
 
     def close(self) -> None:
         self._closed = True
-        self._carriers.shutdown(cancel_futures=True)
+        self.carriers.close()
         self._cluster.close()
         self._inbox.close()
         self._away.close()
@@ -310,9 +289,7 @@ class RayPool:
 
     def _enqueue(self, job: Job) -> None:
         if job.needy or job.resources or job.placement:
-            single = self._singles[job.token] = _Single(job)
-            if self._stations:  # else there is no cluster yet
-                self._ask_for_worker(single)
+            self._singles.add(job)
         else:
             self._queue.add(job)
 
@@ -351,6 +328,19 @@ class RayPool:
             for follower in behind:
                 self._note_given(station, follower)
 
+    def _give_alone(self, station: Station, job: Job, alone: Alone) -> Any:
+        """Announces the worker of a job. Returns the call."""
+        station.give([], self._shipped, sys.path)
+        station.learn([job], self._shipped)
+        station.say(alone)
+        self._note_given(station, job)
+        return station.flush()
+
+    def _refuse(self, job: Job, problem: OnceflowError, *, permanent: bool = True) -> None:
+        """It cannot run, or never will."""
+        failure = failures.dump(problem, "the engine")
+        self._due.append(Raised(job.token, failure, permanent, 0.0, 0.0, 0, here=True))
+
     def _note_given(self, station: Station, job: Job) -> None:
         station.jobs[job.token] = (job, 0.0 if job.shares else self._estimates.expected(job.function))
         station.used = time.monotonic()
@@ -370,7 +360,7 @@ class RayPool:
     def _resize(self) -> None:
         """Each station has as many workers as there is work for."""
         now = time.monotonic()
-        wanted_elsewhere = any(single.station is None for single in self._singles.values())
+        wanted_elsewhere = self._singles.waiting
         for station in self._stations.values():
             most = station.cpus if self._most is None else min(station.cpus, self._most)
             size = min(most, len(station.jobs))
@@ -378,122 +368,6 @@ class RayPool:
             if size > station.size or (size < station.size and spare):
                 station.size = size
                 station.say(Size(size))
-
-    # -- workers for one job -------------------------------------------------------------------------------------------
-
-    def _ask_for_worker(self, single: _Single) -> None:
-        job = single.job
-        options: dict[str, Any] = {"num_cpus": 1 if job.cpus is None else job.cpus}
-        if job.memory:
-            options["memory"] = job.memory
-        options["num_gpus"] = job.resources.get(GPU, 0)
-        options["resources"] = {name: amount for name, amount in job.resources.items() if name != GPU}
-        if job.placement == SPREAD:
-            options["scheduling_strategy"] = "SPREAD"
-        elif job.placement:
-            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(job.placement, soft=False)
-        worker: Any = ray.remote(RayWorker).options(**options).remote()
-        single.worker = worker
-        worker.place.remote().future().add_done_callback(
-            lambda future: self._inbox.post(lambda: self._found_room(single, worker, future))
-        )
-
-    def _found_room(self, single: _Single, worker: Any, future: Any) -> None:
-        job = single.job
-        if self._singles.get(job.token) is not single or single.worker is not worker:
-            return
-        station = None if future.exception() is not None else self._stations.get(future.result())
-        if station is None:  # its node is not there any more, or not yet
-            single.worker = None
-            if self._stations:
-                self._ask_for_worker(single)
-            return
-        single.station = station
-        alone = msgspec.structs.replace(job, cpus=None, memory=0)  # Ray counts it
-        name = f"single-{job.token}"
-        station.give([], self._shipped, sys.path)
-        station.learn([job], self._shipped)
-        station.say(Alone(name, alone))
-        self._note_given(station, job)
-        told = station.flush()
-        told.future().add_done_callback(lambda _: self._join(single, name))
-
-    def _join(self, single: _Single, name: str) -> None:
-        """The agent expects it."""
-        assert single.station is not None
-        settings = self._settings
-        mark = os.urandom(8).hex()
-        single.worker.serve.remote(
-            single.station.door,
-            name,
-            mark,
-            self._cluster.keeper,
-            single.station.agent,
-            settings.environment,
-            settings.preload,
-        )
-
-    # -- large values --------------------------------------------------------------------------------------------------
-
-    def _object_at(self, place: Place) -> Object:
-        found = self.shelf.find(place.segment, place.offset)
-        assert found is not None
-        return found
-
-    def _lend(self, token: int, found: dict[Place, Object], missing: set[Object]) -> None:
-        """Brings what a job reads into Ray's store, then goes on with the job."""
-        left = set(missing)
-
-        def lent(object: Object, live: Live | BaseException) -> None:
-            if isinstance(live, Live):
-                self.shelf.lend(object, live)
-                left.discard(object)
-                job = self._held.get(token)
-                if job is not None and not left:
-                    del self._held[token]
-                    self._enqueue(_with(job, {place: _live(object) for place, object in found.items()}))
-            elif self._held.pop(token, None) is not None:
-                failure = failures.dump(InputNotSent(f"job {token}", culprits.told(live)), "the engine")
-                self._due.append(Raised(token, failure, False, 0.0, 0.0, 0, here=True))
-
-        def put(object: Object, store: Store) -> None:
-            try:
-                live: Live | BaseException = store.put_bytes(object.map())
-            except Exception as error:
-                live = error
-            self._inbox.post(lambda: lent(object, live))
-
-        for object in missing:
-            self._carry(partial(put, object))
-
-    def _fetch(self, store: Store, object: Object) -> None:
-        """In a carrier's thread."""
-        assert object.live is not None
-        problem: OSError | None = None
-        descriptor: int | None = None
-        try:
-            descriptor = wire.written(store.read(object.live))
-        except Missing:
-            pass
-        except OSError as error:
-            problem = error
-        self._inbox.post(lambda: self._fetched(object, descriptor, problem))
-
-    def _fetched(self, object: Object, descriptor: int | None, problem: OSError | None) -> None:
-        if descriptor is not None:
-            self.shelf.settle_in(object, descriptor)
-        elif problem is None:
-            self._lost([object])
-        for then in self._publishing.pop(object):
-            then(problem)
-
-    def _carry(self, what: Callable[[Store], None]) -> None:
-        def carry() -> None:
-            store = self._cluster.store
-            assert store is not None
-            what(store)
-
-        self._carriers.submit(carry)
 
     def _collect(self) -> None:
         freed = self.shelf.collect_there()
@@ -515,42 +389,6 @@ class RayPool:
         """One that can ask this process what its `__main__` has. From any thread."""
         return self._cluster.any_agent()
 
-    def bring(
-        self, content: bytes | Place | Live, held: object, then: Callable[[Store, bytes | Live, object], None]
-    ) -> None:
-        """Has `then` called in another thread, when the content is in Ray's store, with it and with what has to be held
-        for that."""
-        object = self._object_at(content) if isinstance(content, Place) else held
-
-        def bring(store: Store) -> None:
-            if isinstance(content, Place):
-                assert isinstance(object, Object)
-                if object.live is None:
-                    live = store.put_bytes(object.map())
-                    self._inbox.post(lambda: self.shelf.lend(object, live))
-                    then(store, live, object)
-                else:
-                    then(store, object.live, object)
-            else:
-                then(store, content, object)
-
-        self._carry(bring)
-
-    def watch(self, name: str, ended: Callable[[], None]) -> None:
-        """Has `ended` called when an actor is no more."""
-
-        def watch(store: Store) -> None:
-            try:
-                actor = store.find_actor(name)
-            except (*LOST, LookupError):
-                actor = None
-            if actor is None:
-                self._inbox.post(ended)
-            else:
-                actor.watch.remote().future().add_done_callback(lambda _: self._inbox.post(ended))
-
-        self._carry(watch)
-
     def end_actors(self, names: list[str]) -> None:
         if self._cluster.store is not None:
             self._cluster.store.end_actors(names)
@@ -559,9 +397,7 @@ class RayPool:
 
     def _joined(self, station: Station) -> None:
         self._stations[station.node] = station
-        for single in self._singles.values():
-            if single.worker is None:
-                self._ask_for_worker(single)
+        self._singles.joined()
 
     def _failed(self, problem: BaseException) -> None:
         if isinstance(problem, OnceflowError):  # it says best what to do
@@ -666,7 +502,7 @@ class RayPool:
     def _take(self, token: int) -> Job | None:
         """A job that is about to be reported."""
         self._began.pop(token, None)
-        self._singles.pop(token, None)
+        self._singles.forget(token)
         station = self._holders.pop(token, None)
         if station is None:
             return None

@@ -15,7 +15,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,10 +27,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from onceflow.backends.ray import messages
 from onceflow.backends.ray.agent import Agent, AgentSettings
 from onceflow.backends.ray.messages import FromAgent, Start, ToAgent
-from onceflow.backends.ray.store import Keeper, Store
+from onceflow.backends.ray.store import GROUPS, Keeper, Store, remote
 
 if TYPE_CHECKING:
     from onceflow.backends.local.messages import Job
+    from onceflow.backends.local.reports import Printed
     from onceflow.backends.ray.inbox import Inbox
     from onceflow.values.functions import Shipped
 
@@ -106,19 +109,22 @@ class Station:
 
 
 class Stations:
-    """`heard`, `joined` and `lost` are told what happens to stations, in the loop's thread; `failed` that there is no
-    cluster. `until` says when this engine has to have stopped everything, by the clock of `time.monotonic`, if others
-    rely on that."""
+    """`connect` says whether nodes may join the cluster. `looked` is told which there are and what each of them has,
+    `heard`, `joined` and `lost` what happens to stations, all in the loop's thread; `failed` that there is no cluster.
+    `until` says when this engine has to have stopped everything, by the clock of `time.monotonic`, if others rely on
+    that."""
 
     def __init__(
         self,
-        connect: Callable[[], None],
+        connect: Callable[[], bool],
         inbox: Inbox,
         settings: AgentSettings,
         *,
+        looked: Callable[[dict[str, dict[str, float]], bool], None],
         joined: Callable[[Station], None],
         heard: Callable[[Station, list[FromAgent]], None],
         lost: Callable[[Station], None],
+        printed: Callable[[list[Printed]], None] | None,
         failed: Callable[[BaseException], None],
         beaten: Callable[[float], None],
         until: Callable[[], float | None],
@@ -126,17 +132,25 @@ class Stations:
         self._connect = connect
         self._inbox = inbox
         self._settings = settings
+        self._looked = looked
         self._joined = joined
         self._heard = heard
         self._lost = lost
+        self._printed = printed
         self._failed = failed
         self._beaten = beaten
         self._until = until
         self._all: dict[str, Station] = {}
         """Node → its station, dead ones excluded. Of the thread that looks after them."""
+        self._alive: dict[str, dict[str, float]] = {}
+        """Node → what it has. Likewise."""
+        self._grows = True
         self._closing = threading.Event()
         self.store: Store | None = None
         self._keeper: Any = None
+        self._hearing: Any = None
+        """A call that brings what actors print."""
+        self._heard_of_actors: deque[bytes] = deque()
         self._thread = threading.Thread(target=self._look_after, name="onceflow ray", daemon=True)
         self._thread.start()
 
@@ -161,18 +175,46 @@ class Stations:
         for station in stations:
             ray.kill(station.agent)
         if self._keeper is not None:
+            self._hear_the_rest()
             ray.kill(self._keeper)
+
+    def _hear_actors(self) -> None:
+        """In the loop's thread, as what follows."""
+        if self._printed is None or self._closing.is_set():
+            return
+        self._hearing = self._keeper.hear.remote().future()
+        self._hearing.add_done_callback(self._note_actors)
+
+    def _note_actors(self, future: Any) -> None:
+        """In a thread of Ray's."""
+        if future.exception() is None:  # else there is no keeper any more, and no actor
+            self._heard_of_actors += future.result()
+            self._inbox.post(self._show_actors)
+            self._inbox.post(self._hear_actors)
+
+    def _show_actors(self) -> None:
+        assert self._printed is not None
+        while self._heard_of_actors:
+            self._printed(messages.printed(self._heard_of_actors.popleft()))
+
+    def _hear_the_rest(self) -> None:
+        if self._hearing is None:
+            return
+        self._keeper.hush.remote()
+        wait([self._hearing], CLOSING)
+        self._show_actors()
 
     # -- in a thread of its own ----------------------------------------------------------------------------------------
 
     def _look_after(self) -> None:
         try:
-            self._connect()
+            self._grows = self._connect()
             here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-            keeper = ray.remote(Keeper).options(
+            keeper = remote(Keeper, GROUPS).options(
                 num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
             )
-            self._keeper = keeper.remote()
+            self._keeper = keeper.remote(self._settings.log_level if self._settings.capture else None)
+            self._inbox.post(self._hear_actors)
             self.store = Store(self._keeper)
             while not self._closing.is_set():
                 self._look()
@@ -184,9 +226,12 @@ class Stations:
 
     def _look(self) -> None:
         nodes: Any = ray.nodes
-        alive = {node["NodeID"]: node for node in nodes() if node["Alive"]}
-        for node, about in alive.items():
-            cpus = int(about["Resources"].get("CPU", 0))
+        alive = {node["NodeID"]: node["Resources"] for node in nodes() if node["Alive"]}
+        if alive != self._alive:
+            self._alive = alive
+            self._inbox.post(lambda: self._looked(alive, self._grows))
+        for node, resources in alive.items():
+            cpus = int(resources.get("CPU", 0))
             if node not in self._all and cpus:
                 self._open(node, cpus)
 

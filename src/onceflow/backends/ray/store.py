@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import os
 import pickle
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,13 +36,43 @@ LOST = (
 """What Ray raises when a value, or the keeper, is no more."""
 
 
-class Keeper:
-    """A Ray actor: number → reference."""
+GROUPS = {"tell": 1, "hear": 1}
+"""Of the keeper's methods, beside all others: each has a thread of its own."""
 
-    def __init__(self) -> None:
+
+class Keeper:
+    """A Ray actor: number → reference. It also passes on what actors print: what they log from `log_level` on, and
+    nothing at all if that is None."""
+
+    def __init__(self, log_level: int | None) -> None:
         self._references: dict[int, Any] = {}
         self._actors: dict[str, Any] = {}
         self._ended: set[str] = set()
+        self._log_level = log_level
+        self._printed: list[bytes] = []
+        self._hushed = False
+        self._said = threading.Condition()
+
+    @ray.method(concurrency_group="tell")
+    def tell(self, printed: bytes) -> None:
+        with self._said:
+            self._printed.append(printed)
+            self._said.notify()
+
+    @ray.method(concurrency_group="hear")
+    def hear(self) -> list[bytes]:
+        """What was told, as soon as there is something."""
+        with self._said:
+            self._said.wait_for(lambda: self._printed or self._hushed)
+            printed, self._printed = self._printed, []
+        return printed
+
+    @ray.method(concurrency_group="tell")
+    def hush(self) -> None:
+        """Whoever wants to hear something hears what there is."""
+        with self._said:
+            self._hushed = True
+            self._said.notify()
 
     def hold(self, number: int, references: list[Any]) -> None:
         self._references[number] = references[0]
@@ -70,12 +101,12 @@ class Keeper:
         self, id: str, cpus: float, memory: int, agent: list[Any], path: list[str], environment: dict[str, str]
     ) -> Any:
         """Starts the process of a user's actor. It belongs to the keeper, whoever wants it."""
-        from onceflow.backends.ray.hosting import GROUPS, Host  # it imports this module
+        from onceflow.backends.ray import hosting  # it imports this module
 
         needs: dict[str, Any] = {"num_cpus": cpus} | ({"memory": memory} if memory else {})
-        kind: Any = ray.remote(concurrency_groups=GROUPS)(Host)  # type: ignore[call-overload]  # not in its types
+        kind: Any = remote(hosting.Host, hosting.GROUPS)
         me = ray.get_runtime_context().current_actor
-        actor = self._actors[id] = kind.options(**needs).remote(id, me, agent[0], path, environment)
+        actor = self._actors[id] = kind.options(**needs).remote(id, me, agent[0], path, environment, self._log_level)
         return actor
 
     def find_actor(self, id: str) -> Any:
@@ -90,6 +121,11 @@ class Keeper:
             actor = self._actors.pop(id, None)
             if actor is not None:
                 ray.kill(actor)
+
+
+def remote(kind: type, groups: dict[str, int]) -> Any:
+    """The class as one of Ray's actors, with groups of methods that have threads of their own."""
+    return ray.remote(concurrency_groups=groups)(kind)  # type: ignore[call-overload]  # not in its types
 
 
 class Store:

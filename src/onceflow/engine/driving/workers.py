@@ -72,6 +72,9 @@ would cost more than to run them."""
 YOUNG = 16
 """Attempts of a run that come first: for them, parts of loops of other runs make room."""
 
+ANSWERED = 1000
+"""Jobs on a cluster that are remembered for what comes late of them."""
+
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5
 """Seconds between two looks at a job with a timeout that has not started. They may be as long as a part of its
 timeout."""
@@ -200,6 +203,9 @@ class Workers:
         self._pool: AnyPool
         self._actors: AnyInstances
         self._is_cluster = cluster is not None
+        self._answered: dict[int, tuple[str, str, int, bool]] = {}
+        """Token → run, node, attempt, and whether it was an undo, of the last jobs that were answered, on a cluster:
+        what actors printed for them comes by another way, and perhaps later."""
         if cluster is None:
             pool = self._pool = Pool(
                 folder, size, asked_for_host=lambda wish, listener: instances.make(wish, listener), **told
@@ -373,7 +379,10 @@ class Workers:
         started = self._pool.started(token)
         if started is not None:
             return Look(started, self._progress.get(token))
-        return Look(needs=_needs(self._jobs[token][1]) if self._pool.lacks_room(token) else "")
+        if not self._pool.lacks_room(token):
+            return Look()
+        missing = ": no node of the cluster has that" if self._pool.exceeds(token) else ""
+        return Look(needs=_needs(self._jobs[token][1]) + missing)
 
     def running(self, driver: Driver) -> list[Work]:
         jobs = [self._jobs.get(token) for token in self._pool.running()]
@@ -620,6 +629,9 @@ class Workers:
             elif (ahead := self._foresight.whose(piece.token)) is not None:
                 driver, node, attempt = ahead
                 self._printing.add(piece, driver.id, node, attempt_name(attempt))
+            elif (answered := self._answered.get(piece.token)) is not None:
+                run, node, attempt, undo = answered
+                self._printing.add(piece, run, node, attempt_name(attempt), undo=undo)
             else:
                 self._printing.add(piece, "", "", "")
 
@@ -645,6 +657,10 @@ class Workers:
             self._printing.end(token)
         driver, work = self._jobs.pop(token)
         del self._by_attempt[driver, work.attempt]
+        if self._is_cluster:
+            self._answered[token] = (driver.id, work.node, work.attempt, work.undo)
+            if len(self._answered) > ANSWERED:
+                del self._answered[next(iter(self._answered))]
         return driver, work
 
 
@@ -775,4 +791,5 @@ def _needs(work: Work) -> str:
     cpus = [] if settings.cpus is None else [f"{settings.cpus:g} cpus"]
     memory = [f"{settings.memory / 1e6:.0f} MB of memory"] if settings.memory else []
     resources = [f"{amount:g} {name}" for name, amount in settings.resources]
-    return " and ".join([*cpus, *memory, *resources])
+    node = [f"node {settings.placement}"] if settings.placement not in ("", "spread") else []
+    return " and ".join([*cpus, *memory, *resources, *node])

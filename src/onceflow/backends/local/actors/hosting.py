@@ -12,18 +12,25 @@ import os
 import select
 import socket
 import time
-from typing import Any
+from typing import Any, Protocol, cast
 
 from onceflow.backends.local.actors import wire
 from onceflow.backends.local.actors.wire import Answer, Call, Hello, Keep, Make
 from onceflow.backends.local.messages import Receiver, encode
 from onceflow.backends.local.refs import Frozen
-from onceflow.values import actors, failures, packing
+from onceflow.values import actors, context, failures, packing
 from onceflow.values.actors import ActorStatistics, Kind
 from onceflow.values.context import job_token, running
 
 inherited: socket.socket | None = None
 """Where this process listens. It was forked for that."""
+
+
+class Speaks(Protocol):
+    """What runs the job of an actor."""
+
+    def speak_for(self, token: int) -> None:
+        """What is printed from now on counts as this job's; with 0, as nobody's."""
 
 
 def host(name: str, frozen: Frozen | None) -> None:
@@ -45,6 +52,7 @@ class _Peer:
         self.receiver: Receiver[wire.ToActor] = wire.receiver(connection)
         self.holder = ""
         self.exclusive = False
+        self.token = 0
 
 
 class _Server:
@@ -55,6 +63,7 @@ class _Server:
         self._kind: Kind | None = None
         self._failure: bytes | None = None
         """What making or restoring it raised."""
+        self._speaker = cast("Speaks", context.link())
         self._peers: dict[int, _Peer] = {}
         self._calls = 0
         self._busy = 0.0
@@ -116,6 +125,7 @@ class _Server:
         self, peer: _Peer, message: wire.ToActor, descriptors: tuple[int, ...]
     ) -> tuple[Answer, packing.Packed | None]:
         began = time.perf_counter()
+        self._speaker.speak_for(peer.token)
         value: object
         try:
             match message:
@@ -124,7 +134,8 @@ class _Server:
                     value = self._call(peer, method, wire.unpack(body, size, descriptors))
                 case Make(body, size):
                     value = self._make(wire.unpack(body, size, descriptors))
-                case Hello(holder, exclusive):
+                case Hello(holder, exclusive, token):
+                    peer.token = token
                     value = self._greet(peer, holder, exclusive)
                 case Keep():
                     return Answer(b""), actors.snapshot(self._known())
@@ -135,6 +146,7 @@ class _Server:
             return Answer(b"", failure=self._told(error)), None
         finally:
             self._busy += time.perf_counter() - began
+            self._speaker.speak_for(0)
 
     def _told(self, error: BaseException) -> bytes:
         return failures.dump(error, f"actor {self._name} in process {os.getpid()}")

@@ -116,7 +116,7 @@ class SocketLine:
             self._answers = wire.answers(self._connection)
             self._poll = select.poll()
             self._poll.register(self._connection, select.POLLIN)
-            self._connection.send(encode(Hello(self._holder, self.exclusive)))
+            self._connection.send(encode(Hello(self._holder, self.exclusive, self._token)))
         except OSError as error:
             raise self._gone(error) from None
         pending = Pending(self, "hello")

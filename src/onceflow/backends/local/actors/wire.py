@@ -36,10 +36,11 @@ AT_ONCE = 512
 
 
 class Hello(msgspec.Struct, tag=1, array_like=True, gc=False):
-    """From an attempt: who it is, and whether the actor is its alone from now on."""
+    """From an attempt: who it is, whether the actor is its alone from now on, and its job."""
 
     holder: str
     exclusive: bool
+    token: int
 
 
 class Make(msgspec.Struct, tag=2, array_like=True, gc=False):
