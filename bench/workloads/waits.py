@@ -107,7 +107,9 @@ def parked(fill: str) -> list[Row]:
             processes.kill({program.pid, *processes.descendants(program.pid)})
             program.wait()
             left = PARKED - _succeeded(engine)
-            again = _start(folder, "drive", home, max(0, left - WOKEN), stdin=subprocess.PIPE)
+            again = _start(
+                folder, "drive", home, max(0, left - WOKEN), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            )
             _wait_for(engine, WOKEN + 1, WOKEN)
             rows.append(Row(f"{WOKEN:,} more, killed in the middle", float(WOKEN), "runs", "each once"))
             again.communicate()

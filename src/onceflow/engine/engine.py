@@ -36,6 +36,7 @@ from onceflow.engine.looking.why import Why, explain
 from onceflow.engine.mail import Letter, Mail
 from onceflow.engine.pausing import pause
 from onceflow.engine.queues.managing import Queueing, defined, waiting_elsewhere
+from onceflow.engine.queues.unowned import count_submitted
 from onceflow.engine.schedules.keeping import Clockwork, Winding
 from onceflow.engine.schedules.managing import EngineRuns, Manager, Scheduling
 from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
@@ -260,6 +261,7 @@ class Engine(Scheduling, Queueing):
         most = self.settings.max_pending
         if most is not None and self._home.journal.owners(["pending"]).get(None, 0) >= most:
             raise QueueFull(None, most)
+        self._refuse_if_queue_is_full(submission.settings.queue)
         outcome = commit(self._home.journal, left_to_others(submission))
         run = submission.run
         match outcome.refusal:
@@ -776,16 +778,19 @@ class Engine(Scheduling, Queueing):
 
     def _refuse_if_full(self, submission: Submission) -> None:
         """Raises `QueueFull` if too many runs wait already."""
-        most, queue = self.settings.max_pending, submission.settings.queue
+        most = self.settings.max_pending
         if most is not None and self._hub.waiting_runs() >= most:
             raise QueueFull(None, most)
-        if queue is not None:
-            row = self._home.journal.get_standing("queue", queue)
-            limit = None if row is None else defined(row).limits.max_pending
-            if row is None or limit is None:
-                return
-            if self._hub.waiting_runs(queue) + waiting_elsewhere(row, self._home.engine) >= limit:
-                raise QueueFull(queue, limit)
+        self._refuse_if_queue_is_full(submission.settings.queue)
+
+    def _refuse_if_queue_is_full(self, queue: str | None) -> None:
+        row = None if queue is None else self._home.journal.get_standing("queue", queue)
+        limit = None if row is None else defined(row).limits.max_pending
+        if queue is None or row is None or limit is None:
+            return
+        waiting = self._hub.waiting_runs(queue) + waiting_elsewhere(row, self._home.engine)
+        if waiting >= limit or waiting + count_submitted(self._home, queue, limit - waiting) >= limit:
+            raise QueueFull(queue, limit)
 
     def _join(self, submission: Submission, feed: Feed | None = None) -> Completion:
         """The run that has the name already. Raises `NameTaken` if that is another graph's."""

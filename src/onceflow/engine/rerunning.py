@@ -138,6 +138,8 @@ def _other_graph(
             on_failure=settings.on_failure,
             timeout=settings.timeout,
             metadata=None,
+            queue=settings.queue,
+            priority=settings.priority,
             home=home,
             id=id,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, QueueFull
+from onceflow.engine.submission import decode_settings
 from tests.engine.common import Door, kill, started, traces, until
 from tests.engine.queues import flows
 
@@ -145,3 +146,28 @@ def test_of_those_that_were_left_to_others_the_highest_priority_is_taken_first(
         door.open()
         assert [handle.result() for handle in (first, *later)] == ["first", "p0", "p2", "p1"]
     assert [line for line in traces(trail) if line[0] == "+"] == ["+first", "+p2", "+p1", "+p0"]
+
+
+def test_a_queue_has_room_for_so_many_that_were_left_to_others(tmp_path: Path, trail: str) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        engine.queue("reports", concurrency=1, max_pending=2)
+        handles = [engine.submit(flows.trace.bind(trail, name), queue="reports") for name in ("a", "b")]
+        other = engine.submit(flows.trace.bind(trail, "elsewhere"))
+        with pytest.raises(QueueFull, match="onceflow queue set reports --max-pending"):
+            engine.submit(flows.trace.bind(trail, "c"), queue="reports")
+        engine.serve()
+        assert [handle.result() for handle in (*handles, other)] == ["a", "b", "elsewhere"]
+        assert engine.submit(flows.trace.bind(trail, "c"), queue="reports").result() == "c"
+
+
+def test_a_run_that_is_run_again_has_its_queue_and_priority(tmp_path: Path, trail: str) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        engine.queue("reports", concurrency=1)
+        engine.run(flows.trace.bind(trail, "a"), name="first", queue="reports", priority=3)
+        same = engine.rerun_async("first", from_task="trace")
+        changed = engine.rerun_async("first", node=flows.trace.bind(trail, "b"))
+        assert [same.result(), changed.result()] == ["a", "b"]
+        for handle in (same, changed):
+            with engine._home.journal.load(handle.id) as loaded:
+                settings = decode_settings(loaded.settings)
+            assert (settings.queue, settings.priority) == ("reports", 3)
