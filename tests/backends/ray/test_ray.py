@@ -56,6 +56,13 @@ def compute() -> int:
 def stay() -> None: ...
 
 
+@pytest.fixture(scope="module")
+def engine(ray_cluster: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """One for all: its first workers take seconds."""
+    with Engine(tmp_path_factory.mktemp("ray"), backend=ray_cluster, workers=1) as made:
+        yield made
+
+
 @pytest.fixture
 def configured(tmp_path: Path) -> Iterator[None]:
     onceflow.configure(home=tmp_path / "home", workers=1, lease=5)
@@ -73,31 +80,23 @@ def test_one_program_runs_on_any_backend_with_any_journal_and_any_store(
     assert here.sum() == there.sum() == 200_000
 
 
-def test_an_array_is_read_where_ray_has_it(ray_cluster: str, tmp_path: Path) -> None:
-    with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
-        assert engine.run(is_view.bind(ones.bind(100_000)))
+def test_an_array_is_read_where_ray_has_it(engine: Engine) -> None:
+    assert engine.run(is_view.bind(ones.bind(100_000)))
 
 
-def test_a_task_says_where_it_wants_to_be(ray_cluster: str, tmp_path: Path) -> None:
-    with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
-        assert engine.run(anywhere.bind())
+def test_a_task_says_where_it_wants_to_be(engine: Engine) -> None:
+    assert engine.run(anywhere.bind())
 
 
-def test_more_cpus_than_there_are_count_as_all_on_a_cluster_that_was_started_here(
-    ray_cluster: str, tmp_path: Path
-) -> None:
-    with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
-        assert engine.run(compute.bind()) == 42
+def test_more_cpus_than_there_are_count_as_all_on_a_cluster_that_was_started_here(engine: Engine) -> None:
+    assert engine.run(compute.bind()) == 42
 
 
 @pytest.mark.parametrize(("needy", "missing"), [(observe, "1 telescope"), (stay, "the id 0f0f")])
 def test_what_no_node_has_is_refused_on_a_cluster_that_was_started_here(
-    ray_cluster: str, tmp_path: Path, needy: Any, missing: str
+    engine: Engine, needy: Any, missing: str
 ) -> None:
-    with (
-        Engine(tmp_path, backend=ray_cluster, workers=1) as engine,
-        pytest.raises(TaskFailed, match=f"no node of the cluster has {missing}"),
-    ):
+    with pytest.raises(TaskFailed, match=f"no node of the cluster has {missing}"):
         engine.run(needy.bind())
 
 
@@ -112,10 +111,9 @@ def test_other_backends_are_refused(backend: str, tmp_path: Path) -> None:
         Engine(tmp_path, backend=backend)
 
 
-def test_a_cluster_that_is_started_here_is_on_the_loopback_address_alone(ray_cluster: str, tmp_path: Path) -> None:
-    with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
-        engine.run(is_view.bind(ones.bind(100_000)))
-        assert sockets.elsewhere([os.getpid()]) == []
+def test_a_cluster_that_is_started_here_is_on_the_loopback_address_alone(engine: Engine) -> None:
+    engine.run(is_view.bind(ones.bind(100_000)))
+    assert sockets.elsewhere([os.getpid()]) == []
 
 
 def test_an_engine_is_not_taken_over_while_its_workers_elsewhere_may_run(tmp_path: Path) -> None:
