@@ -1,0 +1,219 @@
+"""What an engine tells about runs. None of it changes anything.
+
+Of a run that is driven, whoever drives it knows most: this engine, or another one, which is asked. The journal has the
+rest."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from onceflow.engine.attaching import Attaching
+from onceflow.engine.driving.hub import Hub
+from onceflow.engine.logs import lines
+from onceflow.engine.logs.lines import Level, LogLine, LogStream
+from onceflow.engine.looking import overviews
+from onceflow.engine.looking.changes import changed_code
+from onceflow.engine.looking.describing import TaskInfo
+from onceflow.engine.looking.listing import Listing, RunInfo
+from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.looking.past import AttemptInfo, Past
+from onceflow.engine.looking.reading import Reading
+from onceflow.engine.looking.statistics import RunCounts, Statistics
+from onceflow.engine.looking.why import Why, explain
+from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED, STATUSES, Status
+from onceflow.engine.submission import decode_settings
+from onceflow.engine.talking import asking
+from onceflow.errors import InvalidOption
+from onceflow.planning.estimates import Estimate
+from onceflow.storage import logs as stored_logs
+from onceflow.storage.places import Place
+from onceflow.values import packing
+
+if TYPE_CHECKING:
+    from onceflow.engine.looking.deploying import FiberOutlook
+    from onceflow.engine.looking.fibers import FiberInfo
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Inspecting:
+    """What an engine can tell."""
+
+    _home: Place
+    _hub: Hub
+    _attaching: Attaching
+    _reading: Reading
+    _listing: Listing
+    _past: Past
+
+    def _check_open(self) -> None:
+        """Raises `EngineClosed`."""
+        raise AssertionError("an engine says whether it is open")
+
+    def variables(self, run: str) -> dict[str, Any]:
+        """The task variables of a run that tasks have written, by id or name. See `onceflow.variables`."""
+        self._check_open()
+        packed = self._reading.variables(self._listing.row(run).id)
+        return {name: packing.unpack(value) for name, value in packed.items()}
+
+    def status(self, run: str) -> Status:
+        """How a run stands, by id or name. Raises `NoSuchRun`."""
+        self._check_open()
+        return self._listing.status(self._listing.row(run))
+
+    def info(self, run: str) -> RunInfo:
+        """What is known about a run, by id or name. See `onceflow.info`."""
+        self._check_open()
+        return self._listing.info(self._listing.row(run))
+
+    def find(self, run: str) -> RunInfo:
+        """The run that somebody means who types this. See `onceflow.find`."""
+        self._check_open()
+        return self._listing.find(run)
+
+    def list_tasks(self, run: str) -> list[TaskInfo]:
+        """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
+        self._check_open()
+        return self._look(run, self._hub.describe, asking.describe, self._reading.tasks)
+
+    def list_fibers(self, run: str) -> list[FiberInfo]:
+        """The fibers of a run that have not ended, and where each stands. See `onceflow.list_fibers`."""
+        from onceflow.engine.looking.fibers import list_fibers  # slow to import, only for looking inside fibers
+
+        self._check_open()
+        return list_fibers(self._home, self._listing.row(run).id)
+
+    def deploy_check(self, module: str) -> list[FiberOutlook]:
+        """What would become of parked fibers in the code of a module as it is now. See `onceflow.deploy_check`."""
+        from onceflow.engine.looking.deploying import deploy_check  # as above
+
+        self._check_open()
+        going = [status for status in STATUSES if status not in ENDED]
+        return deploy_check(self._home, self.list_runs(status=going, limit=None), module)
+
+    def why(self, run: str, task: str | None = None) -> Why:
+        """What a run, or a task of it, waits for. See `onceflow.why`."""
+        info = self.info(run)
+        return explain(info, self.list_tasks(info.id), task)
+
+    def survey(self, run: str) -> Overview:
+        """How a run gets on, at a glance: for displays that look again and again."""
+        self._check_open()
+        return self._look(run, self._hub.survey, asking.survey, lambda id: overviews.of(self._reading.tasks(id)))
+
+    def list_runs(
+        self,
+        *,
+        status: Status | Sequence[Status] | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        before: str | None = None,
+        limit: int | None = 100,
+    ) -> list[RunInfo]:
+        """What is known about runs, newest first. See `onceflow.list_runs`."""
+        self._check_open()
+        return self._listing.list(
+            status=status, name=name, workflow=workflow, metadata=metadata, before=before, limit=limit
+        )
+
+    def changed_code(self, run: str) -> dict[str, str | None]:
+        """The tasks of a run whose code is known to be another one now than when it was recorded, each with the version
+        that it has now, or None if it is gone. Imports the modules of the tasks, as resuming the run would."""
+        self._check_open()
+        return changed_code(self._home, self._listing.row(run).id)
+
+    def version_of(self, run: str) -> str:
+        """The version of onceflow that created a run; empty if that did not record it."""
+        self._check_open()
+        with self._home.journal.load(self._listing.row(run).id) as loaded:
+            return decode_settings(loaded.settings).onceflow
+
+    def list_attempts(self, run: str) -> list[AttemptInfo]:
+        """What was measured of the attempts of a run. See `onceflow.list_attempts`."""
+        self._check_open()
+        return self._past.attempts(self._listing.row(run).id)
+
+    def estimate(self, run: str) -> Estimate | None:
+        """How long a run will go on, from what its tasks took before. See `onceflow.estimate`."""
+        self._check_open()
+        row = self._listing.row(run)
+        status = self._listing.status(row)
+        if status == "succeeded":
+            return Estimate(0.0, 0.0, 0)
+        return self._past.estimate(row, self.list_tasks(row.id)) if status in ACTIVE else None
+
+    def statistics(self, workflow: str | None = None) -> Statistics:
+        """What this engine has done, and what tasks took. See `onceflow.statistics`."""
+        self._check_open()
+        counts = self._hub.counts
+        return Statistics(
+            runs=RunCounts(len(self._hub.running), dict(counts.ended)),
+            attempts=counts.attempts(),
+            commands=counts.commands,
+            journal=self._home.journal.statistics(),
+            blobs=self._hub.blob_statistics(),
+            objects=self._hub.object_statistics(),
+            pool=self._hub.pool_statistics(),
+            tasks=self._past.tasks(workflow),
+        )
+
+    def size(self, run: str) -> int:
+        """How many bytes a run takes, by id or name: what it was given, what it has saved, and its log."""
+        self._check_open()
+        return self._listing.size(self._listing.row(run).id)
+
+    def logs(
+        self,
+        run: str,
+        task: str | None = None,
+        *,
+        attempt: str | None = None,
+        stream: LogStream | None = None,
+        level: Level | None = None,
+        since: float | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogLine]:
+        """What the tasks of a run have printed and logged. See `onceflow.logs`."""
+        self._check_open()
+        id = self._listing.row(run).id
+        wanted = lines.wanted(task, attempt, stream, level, since)
+        if tail is not None and tail < 0:
+            raise InvalidOption("tail", f"it is a number of lines, not {tail!r}", kind="setting")
+        reader = stored_logs.Reader(stored_logs.of_runs(self._home.path) / id)
+        return lines.select(reader, wanted, tail, (lambda: self._is_left(id)) if follow else None)
+
+    def _look(
+        self,
+        run: str,
+        here: Callable[[str], T | None],
+        there: Callable[[Path, str, str], T],
+        journal: Callable[[str], T],
+    ) -> T:
+        """What whoever drives the run says; what the journal has if nobody does, or does not answer."""
+        row = self._listing.row(run)
+        while (said := here(row.id)) is None and not self._attaching.can_be_driven(row):
+            if row.owner is None or row.owner == self._home.engine:
+                break
+            try:
+                return there(self._home.path, row.owner, row.id)
+            except asking.Elsewhere:
+                before, row = row, self._listing.row(row.id)
+                if row == before:
+                    break
+            except asking.NotAnswered as problem:
+                logger.info("run %s is driven by engine %s, which cannot be asked: %s", row.id, row.owner, problem)
+                break
+        return journal(row.id) if said is None else said
+
+    def _is_left(self, run: str) -> bool:
+        """Whether nobody drives the run."""
+        self._check_open()
+        row = self._home.journal.get_run(run)
+        return row is None or self._listing.status(row) in {"interrupted", *AT_REST}
