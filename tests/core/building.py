@@ -205,6 +205,10 @@ class Drive:
         attempt = self.running.pop(node)
         return self.tell(events.Ends(node, attempt, depth if failed is None else failed, depth, again))
 
+    def expire(self, node: str, depth: int) -> list[str]:
+        """The time of the graph at this depth around the node is over."""
+        return self.tell(events.Expired(node, depth))
+
     def handle(self, node: str) -> list[str]:
         """It raises, and a handler gives an outcome."""
         return self.tell(events.Finished(node, self.running.pop(node), handled=True))

@@ -79,3 +79,13 @@ def test_undos_and_what_is_made_again_for_them_ask_nobody():
     drive.admit("u")
     drive.complete("u")
     assert "undo u with output" in drive.raises("f", permanent=True)
+
+
+def test_the_turn_of_who_asks_is_over_when_the_graph_is_dropped_that_it_is_in():
+    # given a node that has its turn, and asks
+    drive = Drive(graph("e kept; end kept e"), validate=True)
+    drive.begin()
+    drive.complete("e", graph=graph("a loose,turn=0,limit=1; b loose,turn=1; z loose a b"))
+    assert "ask e/a/x" in drive.finish("e/a", graph=graph("x loose,turn=0,asks; y loose x"))
+    # when the graph is lost
+    assert drive.lose("e/a") == ["drop e/a", "start e/a"]

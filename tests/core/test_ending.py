@@ -117,3 +117,53 @@ def test_a_graph_that_waits_for_being_tried_again_does_not_open_if_the_one_aroun
     drive.ends("e/a", 1, again=True)
     drive.ends("o", 0, failed=-1)
     assert drive.elapse("e") == []
+
+
+def test_what_comes_after_a_graph_that_has_ended_sees_what_was_written_in_it():
+    # given that somebody in the graph has written something
+    drive = inside("e kept; n kept e", "w writer; a kept; c kept w a")
+    drive.finish("e/w")
+    drive.save("e/w")
+    # when the graph ends before the journal has it
+    drive.ends("e/a", 1)
+    # then whoever comes after it waits for the journal
+    assert "start! n" in drive.save("e/c")
+
+
+def test_a_graph_may_be_given_its_outcome_after_what_it_returned_was_dropped():
+    # given a graph that is not saved, whose sink was done
+    drive = Drive(graph(KEEP))
+    drive.begin()
+    drive.finish("e", graph=graph("a kept"))
+    drive.finish("e/a", graph=graph("x kept; y kept x"))
+    # when it ends, and is saved
+    drive.ends("e~2/x", 1)
+    # then its outcome is saved once
+    assert drive.save("e").count("+abandoned e/a") == 1
+
+
+def test_what_stood_aside_in_a_graph_that_has_ended_need_not_be_saved():
+    # given something that is done and stands aside
+    drive = Drive(graph("e kept; o kept; n default e o"))
+    drive.begin()
+    drive.finish("e", graph=graph("c kept,aside; s kept", sink="s"))
+    drive.save("e")
+    drive.finish("e/c")
+    # when the run ends, and its save is lost
+    drive.ends("o", 0, failed=-1)
+    drive.end("e/s")
+    # then nobody waits for it
+    assert drive.save("n")[-1] == "finish succeeded"
+
+
+def test_a_graph_may_be_returned_beside_one_that_has_ended_in_which_something_was_to_be_written():
+    # given a graph with a writer that has ended, and that may run again
+    drive = Drive(graph("u loose; e kept u; g kept u; n default e g"))
+    drive.begin()
+    drive.finish("u")
+    drive.finish("e", graph=graph("a kept; w writer a; c kept w"))
+    drive.save("e")
+    drive.ends("e/a", 1)
+    drive.save("e/c")
+    # when something else returns a graph
+    assert drive.finish("g", graph=graph("x kept; y kept x")) == ["save g", "start g/x"]

@@ -26,6 +26,7 @@ from onceflow import (
     spawn_limit,
     task,
     timeout,
+    transaction,
     wait_event,
     workflow,
 )
@@ -310,16 +311,58 @@ def lengthy(seconds: float) -> str:
 
 
 @fiber
+async def slow_to_tidy(seconds: float) -> str:
+    try:
+        await sleep(1000)
+    finally:
+        await sleep(seconds)
+        await enter.call("tidied up")
+    return "never"
+
+
+@workflow
+def dawdling() -> str:
+    return dawdle_outside.bind(3600)
+
+
+@task
+def dawdle_outside(seconds: float) -> str:
+    time.sleep(seconds)
+    return "late"
+
+
+@transaction
+def reserving() -> str:
+    return enter.options(after=[reserve.bind("room"), sleep(100)]).bind("never")
+
+
+@fiber
 async def impatient(how: str) -> str:
+    """Ten seconds for graphs that take longer."""
     try:
         async with timeout(10):
             match how:
-                case "workflow":
+                case "workflow" | "in time" | "caught":
                     await lengthy.call(5)
-                    await lengthy.call(15)
+                    if how == "workflow":
+                        await lengthy.call(15)
+                    if how == "caught":
+                        await call(lengthy.bind(6))
+                    await lengthy.call(4)
+                    return how
                 case "loop":
-                    await call(for_each(double, [await call(lengthy.bind(7))]))
-                    await call(lengthy.bind(7))
+                    await call(for_each(lengthy, [5]))
+                    await call(for_each(lengthy, [6, 7, 8]))
+                case "running":
+                    await dawdling.call()
+                case "fibers":
+                    await call(for_each(slow_to_tidy, [2]))
+                case "stubborn":
+                    await call(parallel(slow_to_tidy.bind(60), sleep(5)))
+                case "transaction":
+                    await reserving.call()
+                case "retried":
+                    await flaky.options(retry=Retry(100, delay=1, backoff=1, jitter=0)).call([])
     except TimeoutError:
         return await enter.call("too late")
     return "never"

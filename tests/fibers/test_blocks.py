@@ -65,12 +65,58 @@ def test_blocks_are_for_fibers() -> None:
         pass
 
 
-def test_a_graph_that_takes_too_long_is_not_waited_for_but_ended_after() -> None:
+@pytest.mark.parametrize("how", ["workflow", "loop", "caught"])
+def test_a_graph_that_takes_too_long_is_stopped(how: str) -> None:
     engine = MemoryEngine()
     began = engine.clock.now
-    assert engine.run(common.impatient.bind("workflow")) == "too late"
-    world.assert_holds("after 5", "too late", "after 15")
-    assert engine.clock.now - began == 20
-    world.clear()
-    assert engine.run(common.impatient.bind("loop")) == "too late"
-    world.assert_holds("after 7", "too late", "after 7")
+    assert engine.run(common.impatient.bind(how)) == "too late"
+    world.assert_holds("after 5", "too late")
+    assert engine.clock.now - began == 10
+
+
+def test_a_graph_is_stopped_whatever_crashes_when() -> None:
+    crash_everywhere(ends(lambda: common.impatient.bind("workflow"), "too late", "after 5", "too late"))
+
+
+def test_a_graph_that_is_in_time_is_not_stopped() -> None:
+    assert MemoryEngine().run(common.impatient.bind("in time")) == "in time"
+    world.assert_holds("after 5", "after 4")
+
+
+def test_what_runs_in_a_graph_that_is_stopped_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = MemoryEngine()
+    monkeypatch.setattr(time, "sleep", engine.clock.sleep)
+    began = engine.clock.now
+    assert engine.run(common.impatient.bind("running")) == "too late"
+    assert engine.clock.now - began == 10
+
+
+def test_fibers_in_a_graph_that_is_stopped_clean_up() -> None:
+    engine = MemoryEngine()
+    began = engine.clock.now
+    assert engine.run(common.impatient.bind("fibers")) == "too late"
+    assert engine.clock.now - began == 12
+    world.assert_holds("tidied up", "too late")
+
+
+def test_fibers_in_a_graph_that_is_stopped_have_half_a_minute() -> None:
+    engine = MemoryEngine()
+    began = engine.clock.now
+    assert engine.run(common.impatient.bind("stubborn")) == "too late"
+    assert engine.clock.now - began == 40
+    world.assert_holds("too late")
+
+
+def test_a_transaction_that_is_stopped_is_taken_back() -> None:
+    assert MemoryEngine().run(common.impatient.bind("transaction")) == "too late"
+    world.assert_holds("too late")
+
+
+def test_the_time_of_a_task_does_not_begin_anew_after_a_crash() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        world.clear()
+        began = engine.clock.now
+        assert engine.run(common.impatient.bind("retried")) == "too late"
+        assert engine.clock.now - began <= 12
+
+    crash_everywhere(scenario)

@@ -95,6 +95,8 @@ class Settings:
     """Seconds that one attempt may run."""
     total_timeout: float | None = None
     """Seconds from the start of the first attempt until the task must be done, with retries and delays."""
+    until: float | None = None
+    """The moment at which it must be done, with the graph that it returns, in seconds since 1970."""
     metadata: str | None = None
     """What people say about it (`values.metadata`)."""
     wait: Wait | None = None
@@ -191,6 +193,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         placement=_placement(given.get("placement", ""), name),
         timeout=_seconds(given.get("timeout"), "timeout", name),
         total_timeout=_seconds(given.get("total_timeout"), "total_timeout", name),
+        until=given.get("until"),
         metadata=metadata.encode(given["metadata"], name, kind="task") if "metadata" in given else None,
         writes=writes,
         wait=given.get("wait"),

@@ -289,7 +289,7 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         reads = [(p, mask & p.node.every_part) for p, mask in row.parents if not p.retired]
         edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in reads]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
-        saved = _is_declared_saved(row) if row is expander else row.checkpoint
+        saved = _is_declared_saved(row) if row is expander else row.checkpoint or row.writes  # also of what has ended
         add(row.node, row.id, edges, saved, takes, row in aside and row is not expander)
         if row is expander:
             first = len(nodes)

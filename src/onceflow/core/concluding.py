@@ -8,12 +8,13 @@ transactions in which something failed.
 from __future__ import annotations
 
 from onceflow.core import commands, records
-from onceflow.core.ending import Ending, with_what_is_below
+from onceflow.core.ending import with_what_is_below
+from onceflow.core.expiring import Expiring
 from onceflow.core.rows import Row
 from onceflow.core.state import end_of
 
 
-class Concluding(Ending):
+class Concluding(Expiring):
     """Says when a recovery, a closed scope or the run has come to its end."""
 
     def _conclude(self) -> bool:

@@ -25,16 +25,17 @@ from onceflow.core.rows import Row, Scope
 from onceflow.core.state import topological
 
 
-class _End:
+class End:
     """What is to become of a closed scope."""
 
-    __slots__ = ("again", "cause", "small", "undo")
+    __slots__ = ("again", "cause", "expired", "small", "undo")
 
-    def __init__(self, cause: str, small: bool, undo: list[Scope], *, again: bool) -> None:
+    def __init__(self, cause: str, small: bool, undo: list[Scope], *, again: bool, expired: bool = False) -> None:
         self.cause = cause
-        """The node whose failure it was."""
+        """The node whose failure it was, or whose graph has run out of time."""
         self.small = small
         self.again = again
+        self.expired = expired
         self.undo = undo
         """The transactions that have yet to be taken back."""
 
@@ -42,7 +43,7 @@ class _End:
 class Ending(Handling):
     """Closes scopes, and brings them to their ends."""
 
-    _endings: dict[Scope, _End] = {}
+    _endings: dict[Scope, End] = {}
     """The scopes that are closed, except those that lie in another one."""
     _pausing: dict[int, Scope] = {}
     """Attempt → the scope that is opened again when its delay is over."""
@@ -71,11 +72,13 @@ class Ending(Handling):
             scope = scope.outer
         if any(scope.is_in(other) for other in self._endings):
             return  # it, or what is around it, ends anyway
-        groups = [] if undo is None else [undo]
+        self._end_scope(scope, End(row.id, small, [] if undo is None else [undo], again=again))
+
+    def _end_scope(self, scope: Scope, end: End) -> None:
         for other in [other for other in self._endings if other.is_in(scope)]:
-            groups += self._endings.pop(other).undo
-        self._endings[scope] = _End(row.id, small, groups, again=again)
-        self._close(scope, groups)
+            end.undo += self._endings.pop(other).undo
+        self._endings[scope] = end
+        self._close(scope, [scope] if end.expired else end.undo)
 
     def _rows_in(self, scope: Scope) -> Iterator[Row]:
         return (row for row in self.rows.values() if row.scope.is_in(scope))
@@ -103,6 +106,10 @@ class Ending(Handling):
                 continue
             if any(_is_under_way(row) for row in self._rows_in(scope)):
                 continue
+            if end.expired and sink.visible:  # it was quicker
+                del self._endings[scope]
+                self._open(scope)
+                return True
             if end.undo:
                 rows = self._group_saga(end.undo)
                 groups, end.undo = end.undo, []
@@ -116,7 +123,7 @@ class Ending(Handling):
             del self._endings[scope]
             if end.again:
                 self._pause(scope)
-            elif sink.state == "done":
+            elif sink.visible:
                 self._fail_too_late(self.rows[end.cause])
             else:
                 self._give(scope, sink, end)
@@ -158,7 +165,7 @@ class Ending(Handling):
 
     # -- ended ---------------------------------------------------------------------------------------------------------
 
-    def _give(self, scope: Scope, sink: Row, end: _End) -> None:
+    def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
         sink = self._fold(scope, sink)
         sink.state = "handled"
@@ -172,7 +179,8 @@ class Ending(Handling):
         else:
             self._save_around(sink)
             assert expander.nested is not None
-            expander.nested.held.append(sink)
+            if sink not in expander.nested.held:  # it may have been done before what it returned was dropped
+                expander.nested.held.append(sink)
 
     def _fold(self, scope: Scope, sink: Row) -> Row:
         """What the journal does not know of a scope need not be kept for its end: where the sink is in a graph that is
@@ -214,6 +222,8 @@ class Ending(Handling):
         scope, sink.ends = sink.ends, None
         assert scope is not None
         self._abandon(scope, sink)
+        for consumer, _, _ in sink.consumers:
+            consumer.follows_writer = True  # what was written in the scope may be on its way
         self._make_handled(sink)
         self._become_done(sink, None, sink.small, handled=True)
 
@@ -225,7 +235,8 @@ class Ending(Handling):
             if row is sink:
                 continue
             row.checkpoint = row.forced = False
-            if row.state != "done" or (row.writes and not row.fully_saved):  # what it wrote would never count
+            is_whole = row.state == "done" and (row.fully_saved or not row.writes)  # else what it wrote never counts
+            if not is_whole or not (row.consumers or row.fully_saved):  # what stands aside would never be settled
                 abandoned.append((row, not row.visible))
         for row, _ in abandoned:
             row.state = "done"
@@ -335,7 +346,7 @@ def _has_result(scope: Scope, ends: int) -> bool:
     """Whether the scope at this depth has the result that it is to be given. Only what stands aside fails so late."""
     while scope.depth > ends and scope.outer is not None:
         scope = scope.outer
-    return scope.sink is not None and scope.sink.state == "done"
+    return scope.sink is not None and scope.sink.visible
 
 
 def _is_under_way(row: Row) -> bool:

@@ -53,6 +53,15 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
     small: bool = True
 
 
+class Expired(msgspec.Struct, frozen=True, gc=False):
+    """The time of a graph is over (2.8): that at depth `ends` around this node ends, with an outcome that the driver
+    has; `small` is about that. Late if the graph has its result, or ends anyway."""
+
+    node: str
+    ends: int
+    small: bool = True
+
+
 class Lost(msgspec.Struct, frozen=True, gc=False):
     """What one failure took at once: outputs that were in memory only, and attempts (also undos and private rebuilds)
     that will not report any more. A lost attempt has not necessarily ended: see `Ended`. An object that is lost is lost
@@ -155,6 +164,7 @@ Event = (
     Finished
     | Raised
     | Ends
+    | Expired
     | Lost
     | Ended
     | Saved

@@ -116,6 +116,7 @@ class Expanding(Starting):
         for row in expander.nested.rows:
             del self.rows[row.id]
             self._aside.pop(row, None)
+            self._end_turn(row)  # which it keeps while it asks
             for mark in (row.settling, row.quieting):
                 if mark is not None:
                     self._release_hindered(mark)

@@ -5,7 +5,7 @@ randomness: the same events give the same commands. What an event means is decid
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
     state → settling → retiring → committing → taking → turns → admitting → starting → expanding → sharing → outputs
-    → undoing → recovery → stopping → handling → ending → concluding → loading → run
+    → undoing → recovery → stopping → handling → ending → expiring → concluding → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -207,6 +207,17 @@ class Run(Loading):
         if row is not None:
             self._answered_for(row, event.failed, event.ends, event.small, event.again)
 
+    def _time_is_over(self, event: events.Expired) -> None:
+        row = self.rows.get(event.node)
+        if row is None or self.final is not None:
+            return
+        scope = row.scope
+        if not 0 < event.ends <= scope.depth:
+            raise IllegalEvent(f"{event.node!r} is not in a graph at depth {event.ends}")
+        while scope.depth > event.ends and scope.outer is not None:
+            scope = scope.outer
+        self._expire(scope, event.small)
+
     def _elapsed(self, event: events.Elapsed) -> None:
         row = self._row(event.node, event.attempt)
         if event.attempt in self._pausing and self.final is None:
@@ -396,6 +407,7 @@ _HANDLERS: dict[type[events.Event], Callable[[Run, Any], None]] = {
     events.Finished: Run._finished,
     events.Raised: Run._raised,
     events.Ends: Run._scope_ends,
+    events.Expired: Run._time_is_over,
     events.Lost: Run._lost,
     events.Ended: Run._ended,
     events.Saved: Run._saved,

@@ -48,6 +48,7 @@ def is_plain(call: Any) -> bool:
         or settings.memory
         or settings.timeout is not None
         or settings.total_timeout is not None
+        or settings.until is not None
     )
 
 

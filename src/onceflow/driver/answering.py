@@ -61,6 +61,10 @@ class Answering:
             self._given[node] = answer.parts
         driver.tell(events.Ends(node, attempt, at, ends, answer.kind == "again", _small(answer.parts)))
 
+    def give_later(self, cause: str, parts: list[bytes]) -> None:
+        """What the sink of a graph is to be done with, if this is why the graph ends."""
+        self._given[cause] = parts
+
     def give(self, node: str, attempt: int, cause: str) -> None:
         """The sink of a graph that has ended is done with what was given for the node that failed."""
         parts = self._given.pop(cause, None) or [packing.dump(None)] * self._driver.run.rows[node].node.parts

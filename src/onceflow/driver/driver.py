@@ -28,6 +28,7 @@ from onceflow.core.run import Run
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import ahead, entries
 from onceflow.driver.actors import Instance, Version
+from onceflow.driver.expiring import deadline_of
 from onceflow.driver.guards import Guards, failures_around
 from onceflow.driver.history import History
 from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
@@ -395,7 +396,7 @@ class Driver:
         if instead is not None and self.run.status == "running":
             self._note_answer(work, cancelling.failure(), True, instead)
         elif work.node in limits and not work.undo:
-            self._raise_here(work, limits.failure(work.node, work.call.settings.total_timeout), permanent=True)
+            self._raise_here(work, limits.failure(work.node, work.call.settings), permanent=True)
         else:
             self.tell(events.Ended(work.node, work.attempt))
 
@@ -787,7 +788,8 @@ class Driver:
         )
         if node.call.settings.fiber:
             cancelled = self.rare.cancelling.asked is not None
-            work = msgspec.structs.replace(work, inside=id_inside(row, ""), cancelled=cancelled)
+            inside, deadline = id_inside(row, ""), deadline_of(row)
+            work = msgspec.structs.replace(work, inside=inside, cancelled=cancelled, deadline=deadline)
         if not command.private and (guard := self._guard_of(row)) is not None:
             work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
         self._launch(work)
@@ -811,9 +813,10 @@ class Driver:
             if entry is not None:
                 self._entries.append(entry)
             return
-        timeout = work.call.settings.total_timeout
-        if timeout is not None and not work.undo and work.attempt not in self._private:
-            failure = self.rare.limits.watch(work.node, timeout)
+        settings = work.call.settings
+        limited = settings.total_timeout is not None or settings.until is not None
+        if limited and not work.undo and work.attempt not in self._private:
+            failure = self.rare.limits.watch(work.node, settings)
             if failure is not None:
                 if work.failure is None and work.guard is not None:
                     work = msgspec.structs.replace(work, failure=failure)

@@ -1,4 +1,5 @@
-"""Tasks that may take so long with all their attempts (`total_timeout`).
+"""Tasks that may take so long with all their attempts (`total_timeout`), or that must be done at some moment (`until`:
+the time of what awaits them is over then).
 
 The time runs from the first attempt on, which the journal knows for what has an effect or has failed, until the task is
 done or dropped.
@@ -6,11 +7,13 @@ done or dropped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onceflow.core import events
+from onceflow.driver.expiring import late
 from onceflow.driver.work import Host
 from onceflow.errors import TaskTimedOut
+from onceflow.storage.journal import NEVER
 from onceflow.values.failures import dump
 
 if TYPE_CHECKING:
@@ -44,17 +47,19 @@ class Limits:
         if self._since:
             self._since.pop(node, None)
 
-    def watch(self, node: str, timeout: float) -> bytes | None:
+    def watch(self, node: str, settings: Any) -> bytes | None:
         """Let a task run out of time, unless it is done before. If it has already: what counts as raised."""
         now = self._host.now()
         since = self._since.setdefault(node, now)
-        left = min(timeout, since + timeout - now)  # never longer than it says: the clock may have been set
+        left = NEVER if settings.until is None else settings.until - now
+        if (timeout := settings.total_timeout) is not None:
+            left = min(left, timeout, since + timeout - now)  # never longer than it says: the clock may have been set
         if left <= 0:
             self._expired.add(node)
         elif self._timed.get(node) != since:
             self._timed[node] = since
             self._host.later(self._driver, left, lambda: self._expire(node, since))
-        return self.failure(node, timeout) if node in self._expired else None
+        return self.failure(node, settings) if node in self._expired else None
 
     def _expire(self, node: str, since: float) -> None:
         row = self._driver.run.rows.get(node)
@@ -68,5 +73,10 @@ class Limits:
         elif row.state == "backoff":  # it is started once more, and refused
             self._driver.tell(events.Elapsed(node, row.attempt))
 
-    def failure(self, node: str, seconds: float) -> bytes:
-        return dump(TaskTimedOut(node, seconds, total=True), "the engine")
+    def failure(self, node: str, settings: Any) -> bytes:
+        total = settings.total_timeout
+        error = late(node) if total is None or self._is_late(settings) else TaskTimedOut(node, total, total=True)
+        return dump(error, "the engine")
+
+    def _is_late(self, settings: Any) -> bool:
+        return settings.until is not None and settings.until <= self._host.now()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from onceflow.driver.answering import Answering
 from onceflow.driver.cancelling import Cancelling
 from onceflow.driver.delays import Delays
+from onceflow.driver.expiring import Expiring
 from onceflow.driver.history import History
 from onceflow.driver.limits import Limits
 from onceflow.driver.outputs import Outputs
@@ -39,8 +40,8 @@ class Rare:
         mail: Sequence[MailboxEvent] = (),
     ) -> None:
         self.variables = Variables(driver, host, saving, past.variables)
-        self.waits = Waits(driver, host, past.deadlines, past.taken, mail)
         self.cancelling = Cancelling(driver, host, past.cancelling)
         self.limits = Limits(driver, host, past.since)
         self.delays = Delays(driver, host, past.due, past.delays)
         self.answering = Answering(driver, outputs, past.supplied)
+        self.waits = Waits(driver, host, past.deadlines, past.taken, mail, Expiring(driver, self.answering))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from onceflow.driver import entries
+from onceflow.driver.cancelling import TIME
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Host, Work
 from onceflow.errors import EventTimedOut
@@ -26,6 +27,7 @@ from onceflow.values.waits import NOT_YET, Wait
 if TYPE_CHECKING:
     from onceflow.driver.cancelling import Cancelling
     from onceflow.driver.driver import Driver
+    from onceflow.driver.expiring import Expiring
 
 LONGEST = 30.0
 """Seconds after which the clock is looked at again: it may have been set."""
@@ -50,9 +52,11 @@ class Waits:
         deadlines: dict[str, float],
         taken: dict[str, int],
         mail: Sequence[MailboxEvent],
+        expiring: Expiring,
     ) -> None:
         self._driver = driver
         self._host = host
+        self._expiring = expiring
         self._open: dict[int, _Open] = {}
         """Attempt → what it waits for."""
         self._deadlines = deadlines
@@ -66,6 +70,8 @@ class Waits:
         """Whether the journal has yet to learn that events are free again."""
         self._joining: set[int] = set()
         """Attempts that wait for forked fibers."""
+        self._overdue: dict[int, float] = {}
+        """Of these, those whose time is over, which end what they wait for → when it was over."""
         self._begun: set[str] = set()
         """Nodes whose waits have begun in the life of this driver."""
         self._marks: list[Request] = []
@@ -124,7 +130,9 @@ class Waits:
         if opened.wait.children and self._join(attempt):
             return
         left = opened.deadline - self._host.now()
-        if left <= 0:
+        if left <= 0 and opened.wait.stops:
+            self._stop_graph(attempt, opened)
+        elif left <= 0:
             del self._open[attempt]
             self._end(opened)
         elif opened.deadline < NEVER:
@@ -142,7 +150,23 @@ class Waits:
         if not self._joining:
             return False
         self._joining = {attempt for attempt in self._joining if attempt in self._open}
-        return any(self._join(attempt) for attempt in self._joining)
+        return any(self._join(attempt) or self._end_overdue(attempt) for attempt in self._joining)
+
+    def _stop_graph(self, attempt: int, opened: _Open) -> None:
+        """Its time is over: it goes on waiting, for the end of the graph. Fibers in that may have some time left."""
+        if attempt not in self._overdue:
+            self._overdue[attempt] = opened.deadline
+            opened.deadline += TIME
+            self._host.later(self._driver, TIME, lambda: self._look_at_clock(attempt))
+        else:
+            opened.deadline = NEVER
+        self._driver.proceed()
+
+    def _end_overdue(self, attempt: int) -> bool:
+        if attempt not in self._overdue:
+            return False
+        (child,) = self._open[attempt].wait.children
+        return self._expiring.end(child, self._host.now(), self._overdue[attempt])
 
     def _join(self, attempt: int) -> bool:
         opened = self._open[attempt]

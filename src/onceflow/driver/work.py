@@ -71,6 +71,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """For a segment of a fiber: what the ids of nodes in a graph that it returns begin with."""
     cancelled: bool = False
     """For a segment of a fiber: whether the run is to be cancelled."""
+    deadline: float | None = None
+    """For the first segment of a fiber: when the time of what is around it is over, in seconds since 1970."""
     failure: bytes | None = None
     """What it counts as having raised, though not where it runs: only the guard is asked."""
 

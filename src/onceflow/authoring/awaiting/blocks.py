@@ -61,8 +61,9 @@ class timeout:
             await charge.call("ann", 100)
 
     `TimeoutError` is raised at the await, once: what awaits in a `finally` below it goes on as ever. A task that runs
-    is stopped and counts as failed, which for one with an effect may mean that it has happened; a fiber that was called
-    in the block gets the same error at its own await. Code between two awaits is not interrupted.
+    is stopped and counts as failed, which for one with an effect may mean that it has happened; so is everything in a
+    workflow, a loop or another graph, which ends. A fiber that was called in the block gets the same error at its own
+    await; one in a graph has half a minute to clean up. Code between two awaits is not interrupted.
     """
 
     __slots__ = ("_seconds",)

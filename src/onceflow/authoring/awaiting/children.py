@@ -79,22 +79,16 @@ def joined(child: str, outcome: tuple[Any, Any]) -> Any:
 
 
 def in_time(caught: Any, state: State) -> tuple[TaskNode, str]:
-    """Waits for a node that catches errors until the deadline of the fiber, and no longer. It goes on beside the fiber
-    then. Returns the wait, and the child that it is for."""
+    """Waits for the outcome of a graph, which ends at the deadline of the fiber. Returns the wait, and the child that
+    it is for."""
     node, child = start(caught, state)
-    wait = wait_for(child, state.left)
+    wait = _waiting(_join, Wait(until=state.deadline, children=(child,), stops=True)).bind(child)
     wait._beside = (node,)
-    return wait, child
+    return cast("TaskNode", wait), child
 
 
-def leave(child: str, state: State) -> None:
-    """Nobody will join it. It is waited for at the end, but whether it fails does not matter any more."""
-    state.children.remove(child)
-    state.left_behind.append(child)
-
-
-def _end(result: Any, failure: bytes | None, children: list[tuple[str, bytes]], left_behind: list[str]) -> Any:
-    for found in [failure, *[packing.unpack(packed) for child, packed in children if child not in left_behind]]:
+def _end(result: Any, failure: bytes | None, children: list[tuple[str, bytes]]) -> Any:
+    for found in [failure, *[packing.unpack(packed) for _, packed in children]]:
         if found is not None:
             raise failures.load(found)
     return result
@@ -107,5 +101,4 @@ def ended(result: Any, error: BaseException | None, state: State) -> Any:
     """A node that gives this, or raises that, when all children have come to their ends. Raises what the first of those
     has raised that somebody could have joined."""
     failure = None if error is None else failures.dump(error, "a fiber")
-    children = [*state.children, *state.left_behind]
-    return _ended.bind(result, failure, wait_for_some(children, len(children)), state.left_behind)
+    return _ended.bind(result, failure, wait_for_some(state.children, len(state.children)))

@@ -17,7 +17,7 @@ import msgspec
 
 from onceflow.authoring.awaiting import children
 from onceflow.authoring.awaiting.recipes import Recipe, in_graph
-from onceflow.authoring.awaiting.state import State, now, state_here
+from onceflow.authoring.awaiting.state import State, limited, now
 from onceflow.authoring.fibers.describing import short
 from onceflow.authoring.fibers.ops import Op
 from onceflow.authoring.loops.building import Building
@@ -28,9 +28,6 @@ from onceflow.errors import Cancelled, EventTimedOut, InvalidOption, WrongArgume
 from onceflow.values import packing
 
 T = TypeVar("T")
-
-SHORTEST = 0.001
-"""Seconds that a task is given at the least."""
 
 
 class Awaited(Op):
@@ -84,20 +81,20 @@ class TaskCall(Awaited):
 
     def bind(self, state: State) -> Any:
         assert self.task is not None
-        task, left = self.task, state.left
+        task, deadline = self.task, state.deadline
         if state.handlers:
             task = task.options(handlers=(*task.settings.handlers, *state.in_force))
-        if left is not None and self.is_caught and isinstance(task._base.function, Building):
-            wait, self.child = children.in_time(catching(task).bind(*self.args, **self.kwargs), state)
-            return wait
-        if left is not None:
-            total = task.settings.total_timeout
-            task = task.options(total_timeout=max(left, SHORTEST) if total is None else min(total, left))
-        return (catching(task) if self.is_caught else task).bind(*self.args, **self.kwargs)
+        if deadline is not None:
+            task = limited(task, deadline)
+        bound: Any = (catching(task) if self.is_caught else task).bind(*self.args, **self.kwargs)
+        if deadline is None or not (isinstance(task._base.function, Building) or task.settings.transaction):
+            return bound
+        wait, self.child = children.in_time(bound if self.is_caught else (bound, None), state)
+        return wait
 
     def settle(self, outcome: Any) -> Any:
         if self.child is not None:
-            return _in_time(self.child, outcome)
+            return children.joined(self.child, outcome)
         return settled(outcome) if self.is_caught else outcome
 
     def spend(self) -> None:
@@ -111,15 +108,6 @@ def settled(outcome: tuple[Any, BaseException | None]) -> Any:
     if error is not None:
         raise error
     return value
-
-
-def _in_time(child: str, outcome: tuple[Any, Any]) -> Any:
-    try:
-        return children.joined(child, outcome)
-    except TimeoutError:
-        if child in state_here("timeout").children:
-            children.leave(child, state_here("timeout"))
-        raise
 
 
 class NodeCall(Awaited):
@@ -139,8 +127,8 @@ class NodeCall(Awaited):
     def bind(self, state: State) -> Any:
         node = self.node
         if not isinstance(node, TaskNode) or node._task.settings.wait is None or node._after:
-            opened = in_graph(Recipe.of(node), state.in_force)
-            if state.left is None:
+            opened = in_graph(Recipe.of(node), state)
+            if state.deadline is None:
                 return opened
             waiting, self.child = children.in_time(opened, state)
             return waiting
@@ -156,7 +144,7 @@ class NodeCall(Awaited):
 
     def settle(self, outcome: Any) -> Any:
         if self.child is not None:
-            return _in_time(self.child, outcome)
+            return children.joined(self.child, outcome)
         if not self.is_wait:
             return settled(outcome)
         if isinstance(outcome, (EventTimedOut, Cancelled)):

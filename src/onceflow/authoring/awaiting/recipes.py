@@ -7,12 +7,11 @@ task is asked to catch errors (design 2.8); and what the task returns it is give
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from onceflow.authoring.handlers import Handler
+from onceflow.authoring.awaiting.state import State, limited
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, owner_of
 from onceflow.authoring.refs import RefNode
 from onceflow.authoring.tasks import AnyTask, catching, task
@@ -123,7 +122,9 @@ def _graph(recipe: Any) -> Any:
     return recipe.node()
 
 
-def in_graph(recipe: Recipe, handlers: Sequence[Handler] = ()) -> Any:
+def in_graph(recipe: Recipe, state: State) -> Any:
     """A node that gives (what the graph of this recipe gives, None), or (None, what it raised)."""
-    opened: AnyTask[..., Any] = catching(_graph.options(handlers=handlers) if handlers else _graph)
-    return opened.bind(recipe)
+    opened: AnyTask[..., Any] = _graph.options(handlers=state.in_force) if state.handlers else _graph
+    if state.deadline is not None:
+        opened = limited(opened, state.deadline)
+    return catching(opened).bind(recipe)

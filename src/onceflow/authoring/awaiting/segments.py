@@ -59,7 +59,7 @@ class Start:
         definition = definitions.current(self.ref)
         if definition is None:
             raise FunctionNotLoaded(self.__name__, "its function", f"there is no fiber {self.ref}")
-        return _run(definition.function(*args, **kwargs), State())
+        return _run(definition.function(*args, **kwargs), State(deadlines=_deadlines_here()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Start, (self.ref,)
@@ -158,6 +158,12 @@ def _unpack(packed: bytes) -> State:
     return state
 
 
+def _deadlines_here() -> list[float | None]:
+    """That of what this segment is in, if there is one."""
+    moment = (running.get() or {}).get("deadline")
+    return [] if moment is None else [float(moment)]
+
+
 def _run(coroutine: Coroutine[Any, Any, Any], state: State) -> Any:
     before = around.set(state)
     try:
@@ -221,7 +227,7 @@ def _advance(fiber: Fiber, state: State) -> Any:
             if error is None:
                 return with_children(node, beside)
             fiber.throw(error)
-    if (state.children or state.left_behind) and (fiber.error is None or isinstance(fiber.error, Cancelled)):
+    if state.children and (fiber.error is None or isinstance(fiber.error, Cancelled)):
         return with_children(ended(fiber.result, fiber.error, state), beside)
     if fiber.error is not None:
         raise fiber.error

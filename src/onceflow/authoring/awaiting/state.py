@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from contextvars import ContextVar
+from typing import Any
 
 import msgspec
 
 from onceflow.authoring.handlers import Handler
+from onceflow.authoring.tasks import AnyTask, _with_options
 from onceflow.errors import NotInFiber
 from onceflow.values.context import link
 
@@ -32,8 +34,6 @@ class State(msgspec.Struct):
     """How many children it has had."""
     children: list[str] = []
     """Ids of the outcomes of those that it has not joined."""
-    left_behind: list[str] = []
-    """The same of those that took too long, and that nobody will join."""
     ended: list[str] = []
     """Of these, those that are known to have come to their ends."""
     hidden: list[bytes] = []
@@ -65,6 +65,11 @@ class State(msgspec.Struct):
         """What a fiber that is started in it has around it."""
         deadline = self.deadline
         return State(list(self.handlers), [] if deadline is None else [deadline], self.told)
+
+
+def limited(task: AnyTask[..., Any], deadline: float) -> AnyTask[..., Any]:
+    """The same that must be done at this moment, with the graph that it returns."""
+    return _with_options(task, {**task._given, "until": deadline})
 
 
 around: ContextVar[State | None] = ContextVar("onceflow_fiber", default=None)

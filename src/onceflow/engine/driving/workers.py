@@ -695,6 +695,8 @@ def make_job(
         context["inside"] = work.inside
     if work.cancelled:
         context["cancelled"] = 1
+    if work.deadline is not None:
+        context["deadline"] = repr(work.deadline)
     if settings.deterministic and not work.undo:
         context["deterministic"] = 1
     if settings.writes and not work.undo:

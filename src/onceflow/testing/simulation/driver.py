@@ -76,6 +76,8 @@ class Driver:
     over: commands.Finish | None = None
     closing: dict[str, None] = field(default_factory=dict)
     """Expanders of graphs that are about to end, or to be tried again; empty for the run."""
+    expiring: dict[str, str] = field(default_factory=dict)
+    """Expander → sink, of those whose time is over. If the sink gets its output meanwhile, they open again."""
     groups: set[str] = field(default_factory=set)
     """Expanders of transactions in which something failed that a handler answered for."""
     parked: list[str] = field(default_factory=list)
@@ -239,6 +241,22 @@ class Driver:
         self.deliver(events.Ends(attempt.node, attempt.number, failed, ends, again, small))
         self.raising = None
 
+    def expire(self, node: str, ends: int, small: bool) -> None:
+        """The time of a graph around this node is over."""
+        scope = self.run.rows[node].scope
+        while scope.depth > ends and scope.outer is not None:
+            scope = scope.outer
+        expander, sink = scope.expander, scope.sink
+        if sink is not None and self.rows[sink.id].version is None and not self.appended.stopping:
+            self.closing[expander] = None
+            self.expiring[expander] = sink.id
+            self.groups |= {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
+        self.deliver(events.Expired(node, ends, small))
+
+    def _is_open_transaction(self, expander: str, around: str) -> bool:
+        inside = expander == around or expander in self.structure.inside(around)
+        return inside and self.structure.nodes[expander].options.transaction
+
     def _give(self, command: commands.Give) -> None:
         """What the handler gave is there; it counts when all of it is saved."""
         self._contract({command.node})
@@ -267,6 +285,7 @@ class Driver:
                 other.current = other.handled = None
         row.handled = None
         self.closing.pop(expander, None)
+        self.expiring.pop(expander, None)
         self._take_over(row, given)
 
     def is_closed(self, node: str) -> bool:
@@ -274,8 +293,13 @@ class Driver:
         return any(
             node in self.structure.inside(expander)
             for expander in self.closing
-            if expander in self.rows or not expander
+            if (expander in self.rows and not self._was_quicker(expander)) or not expander
         )
+
+    def _was_quicker(self, expander: str) -> bool:
+        """Its time was over, but it had its result before it came to its end."""
+        sink = self.rows.get(self.expiring.get(expander, ""))
+        return sink is not None and sink.version is not None
 
     def end_undo(self, undo: Attempt, succeeded: bool) -> None:
         """The undo returns or raises."""
@@ -327,7 +351,7 @@ class Driver:
                 attempt.state = "silent" if survives(attempt) else "ended"
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
-        self.closing, self.groups = {}, set()
+        self.closing, self.expiring, self.groups = {}, {}, set()
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
         self.asking = {}
         self.structure, versions = what_a_crash_leaves(self.graph, self.durable)
@@ -677,6 +701,7 @@ class Driver:
         self.closing = {
             expander: None for expander in self.closing if not expander or expander in self.structure.graphs
         }
+        self.expiring = {expander: sink for expander, sink in self.expiring.items() if expander in self.closing}
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
 

@@ -307,6 +307,7 @@ class Simulation:
             self._answer,
             self._answer_for,
             self._answer_for,
+            self._expire,
             self._fail_save,
             self._fail_undo,
             self._lose_worker,
@@ -370,6 +371,16 @@ class Simulation:
         small = self.random.random() < 0.5
         self._remember(events.Ends(attempt.node, attempt.number, failed, ends, again, small))
         return lambda: self.driver.answer_for(attempt, failed, ends, again, small)
+
+    def _expire(self) -> Step | None:
+        """The time of a returned graph is over."""
+        nested = [row for row in self.driver.run.rows.values() if row.scope.depth and row.id in self.driver.rows]
+        if not nested or not self.handlers:
+            return None
+        row = self._pick(nested)
+        ends = 1 + self.random.randrange(row.scope.depth)
+        small = self.random.random() < 0.5
+        return lambda: self.driver.expire(row.id, ends, small)
 
     def _fail_undo(self) -> Step | None:
         running = self._running("undo")

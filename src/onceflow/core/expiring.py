@@ -1,0 +1,44 @@
+"""Graphs whose time is over (design 2.8): they end, whatever goes on in them.
+
+Nothing in the graph has failed, so nobody in it is asked. It is closed like any other that ends before its result is
+there (`ending`), and what has begun in it is ended as well: of something irrevocable nobody knows then whether it has
+happened, as after the timeout of a task. Transactions in it that have no result are taken back. If the graph gets its
+result while it is being ended, that counts, and it opens again for what stands aside in it.
+"""
+
+from __future__ import annotations
+
+from onceflow.core import commands
+from onceflow.core.ending import End, Ending, is_transaction
+from onceflow.core.rows import Scope
+
+
+class Expiring(Ending):
+    """Ends graphs from outside."""
+
+    def _expire(self, scope: Scope, small: bool) -> None:
+        sink = scope.sink
+        if self._stopping is not None or sink is None or sink.visible or sink.ends is not None:
+            return
+        if any(scope.is_in(other) and not end.again for other, end in self._endings.items()):
+            return  # it, or what is around it, ends anyway
+        self._end_scope(
+            scope, End(scope.expander, small, self._unfinished_transactions(scope), again=False, expired=True)
+        )
+        for row in self._rows_in(scope):
+            if row.state == "running":
+                self._emit(commands.Stop(row.id, row.attempt))
+
+    def _unfinished_transactions(self, scope: Scope) -> list[Scope]:
+        """The outermost ones in this graph, and the graph itself if it is one."""
+        found: dict[Scope, None] = {}
+        for row in self._rows_in(scope):
+            outermost: Scope | None = None
+            inner: Scope | None = row.scope
+            while inner is not None and inner.depth >= scope.depth:
+                if is_transaction(inner) and inner.sink is not None and not inner.sink.visible:
+                    outermost = inner
+                inner = inner.outer
+            if outermost is not None:
+                found[outermost] = None
+        return list(found)
