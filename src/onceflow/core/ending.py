@@ -179,8 +179,7 @@ class Ending(Handling):
         else:
             self._save_around(sink)
             assert expander.nested is not None
-            if sink not in expander.nested.held:  # it may have been done before what it returned was dropped
-                expander.nested.held.append(sink)
+            expander.nested.held.append(sink)
 
     def _fold(self, scope: Scope, sink: Row) -> Row:
         """What the journal does not know of a scope need not be kept for its end: where the sink is in a graph that is

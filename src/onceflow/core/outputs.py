@@ -187,7 +187,7 @@ class Outputs(Sharing):
         """The expander is saved, so the journal knows the graph."""
         self._record_expansions_in(nested)
         held, nested.held = nested.held, []
-        for row in held:
+        for row in dict.fromkeys(held):  # it may have been done before, and dropped
             if row.state == "done" and not row.doomed and not row.saving and not row.released:
                 self._ask_to_save(row)
             elif row.ends is not None and not row.saving:

@@ -104,8 +104,7 @@ class Checker:
         shape = driver.structure.shape
         if attempt.kind == "run":
             for writer in shape.names(shape.ancestors[shape.position[node]] & shape.writers):
-                version = driver.rows[writer].version
-                if writer not in driver.durable.wrote and not (version is not None and version.abandoned):
+                if writer not in driver.durable.wrote and not _is_abandoned(driver, writer):
                     raise Violation(f"{attempt!r} does not see what {writer} wrote")
         if attempt.task.options.effect == "irrevocable":
             for other in driver.of_node[node]:
@@ -429,7 +428,7 @@ class Checker:
         self._values_belong_together(driver, facts)
         for node, row in driver.rows.items():
             assert row.version is not None
-            writes = row.version.task.options.writes and not row.version.abandoned
+            writes = row.version.task.options.writes and not _is_abandoned(driver, node)
             if writes and node not in driver.durable.wrote:
                 raise Violation(f"the run has succeeded, but what {node} wrote is not committed")
             if row.version.handled:
@@ -460,6 +459,16 @@ def _finished_effects(driver: Driver) -> frozenset[str]:
         and node not in recovering
         and row.version.task.options.effect == "undoable"
         and not row.version.handled
+    )
+
+
+def _is_abandoned(driver: Driver, writer: str) -> bool:
+    """Whether it was in a graph that has ended, so that what it has not saved as a whole never counts."""
+    version = driver.rows[writer].version
+    structure = driver.structure
+    return (version is not None and version.abandoned) or any(
+        writer in structure.inside(expander) and writer not in driver.appended.wrote
+        for expander in structure.ended.values()
     )
 
 

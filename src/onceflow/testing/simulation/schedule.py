@@ -307,7 +307,6 @@ class Simulation:
             self._answer,
             self._answer_for,
             self._answer_for,
-            self._expire,
             self._fail_save,
             self._fail_undo,
             self._lose_worker,
@@ -322,6 +321,8 @@ class Simulation:
         ]
         if self._referring is not None:
             faults += [self._lose_object, self._lose_object]
+        if any(row.scope.depth for row in self.driver.run.rows.values()):
+            faults.append(self._expire)
         first = self.random.randrange(len(faults))
         for fault in faults[first:] + faults[:first]:
             step = fault()
