@@ -106,6 +106,8 @@ class Chaos:
         self.left -= 1
 
     def close(self) -> None:
+        self.engine.kill()
+        self.engine.wait()
         self.nodes.cluster.shutdown()
         self.s3.close()
         self.postgres.close()

@@ -14,7 +14,7 @@ import numpy
 import pytest
 
 import onceflow
-from onceflow import Engine, InvalidOption, TaskFailed, task
+from onceflow import Engine, InvalidOption, TaskFailed, actor, const, create, task
 from onceflow.backends.local.leash import AWAY, Leash
 from onceflow.engine import deaths
 from onceflow.testing.servers.s3 import S3Server
@@ -50,6 +50,23 @@ def anywhere() -> int:
 @task(cpus=1000)
 def compute() -> int:
     return 42
+
+
+@actor(cpus=1000, memory="1000GB")
+class Oracle:
+    @const
+    def ask(self) -> int:
+        return 42
+
+
+@task(can_rollback=True)
+def hire() -> Oracle:
+    return create(Oracle)
+
+
+@task
+def ask(oracle: Oracle) -> int:
+    return oracle.ask()
 
 
 @task(placement="0f0f")
@@ -90,6 +107,10 @@ def test_a_task_says_where_it_wants_to_be(engine: Engine) -> None:
 
 def test_more_cpus_than_there_are_count_as_all_on_a_cluster_that_was_started_here(engine: Engine) -> None:
     assert engine.run(compute.bind()) == 42
+
+
+def test_an_actor_starts_at_once_on_a_cluster_that_was_started_here(engine: Engine) -> None:
+    assert engine.run(ask.bind(hire.bind())) == 42
 
 
 @pytest.mark.parametrize(("needy", "missing"), [(observe, "1 telescope"), (stay, "the id 0f0f")])

@@ -121,7 +121,9 @@ class Agent:
             define=self._ask_definition,
             capture=self._settings.capture,
             log_level=self._settings.log_level,
-            asked_for_host=lambda wish, _: self._say(Made(wish.token, wish.name, wish.idle)),
+            asked_for_host=lambda wish, _: self._say(
+                Made(wish.token, wish.name, wish.kind, wish.cpus, wish.memory, wish.idle)
+            ),
             open_server=self._open_starter,
             relieve=self._relieve,
         )

@@ -137,10 +137,13 @@ class Crowd(msgspec.Struct, tag=10, array_like=True):
 
 
 class Made(msgspec.Struct, tag=11, array_like=True):
-    """From an agent: a job is about to make an actor."""
+    """From an agent: a job is about to make an actor of this class, which needs so much."""
 
     token: int
     name: str
+    kind: str
+    cpus: float
+    memory: int
     idle: float
 
 

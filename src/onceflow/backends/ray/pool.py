@@ -68,7 +68,7 @@ from onceflow.backends.ray.messages import (
     Wanted,
 )
 from onceflow.backends.ray.shelf import RayShelf
-from onceflow.backends.ray.singles import Singles
+from onceflow.backends.ray.singles import CPUS, MEMORY, Singles
 from onceflow.backends.ray.stations import Station, Stations
 from onceflow.data.objects import HeldRef, Object
 from onceflow.data.places import Live, Place
@@ -360,7 +360,7 @@ class RayPool:
     def _resize(self) -> None:
         """Each station has as many workers as there is work for."""
         now = time.monotonic()
-        wanted_elsewhere = self._singles.waiting
+        wanted_elsewhere = self._singles.may_fit
         for station in self._stations.values():
             most = station.cpus if self._most is None else min(station.cpus, self._most)
             size = min(most, len(station.jobs))
@@ -455,8 +455,10 @@ class RayPool:
                 case Death(pid, status):
                     self._deaths += 1
                     self._died(pid, status)
-                case Made(token, name, idle):
+                case Made(token, name, kind, cpus, memory, idle):
                     self.made_actor(token, name, idle)
+                    if self._cluster.grows and (lacking := self._singles.lacking({CPUS: cpus, MEMORY: memory})):
+                        log.warning("actor %s waits: no node of the cluster has %s", kind, lacking)
                 case Crowd(workers):
                     station.workers = workers
 

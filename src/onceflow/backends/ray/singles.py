@@ -100,6 +100,11 @@ class Singles:
         """Jobs that Ray has found no room for yet."""
         return sum(single.station is None for single in self._all.values())
 
+    @property
+    def may_fit(self) -> bool:
+        """Whether one of those would find room if others made some."""
+        return any(single.station is None and not single.exceeds for single in self._all.values())
+
     def lacks_room(self, token: int) -> bool:
         single = self._all.get(token)
         return single is not None and single.station is None
@@ -139,7 +144,10 @@ class Singles:
         """What no node has of what a job needs."""
         if self._is_nowhere(job):
             return f"the id {job.placement}"
-        needs = self._needs(job)
+        return self.lacking(self._needs(job))
+
+    def lacking(self, needs: Mapping[str, float]) -> str:
+        """What no node has of this."""
         if any(all(has.get(name, 0) >= amount for name, amount in needs.items()) for has in self._nodes.values()):
             return ""
         lacking = {name: amount for name, amount in needs.items() if not self._has_any(name, amount)}

@@ -144,7 +144,8 @@ class Stations:
         """Node → its station, dead ones excluded. Of the thread that looks after them."""
         self._alive: dict[str, dict[str, float]] = {}
         """Node → what it has. Likewise."""
-        self._grows = True
+        self.grows = True
+        """Whether nodes may join."""
         self._closing = threading.Event()
         self.store: Store | None = None
         self._keeper: Any = None
@@ -208,12 +209,12 @@ class Stations:
 
     def _look_after(self) -> None:
         try:
-            self._grows = self._connect()
+            self.grows = self._connect()
             here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
             keeper = remote(Keeper, GROUPS).options(
                 num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
             )
-            self._keeper = keeper.remote(self._settings.log_level if self._settings.capture else None)
+            self._keeper = keeper.remote(self._settings.log_level if self._settings.capture else None, self.grows)
             self._inbox.post(self._hear_actors)
             self.store = Store(self._keeper)
             while not self._closing.is_set():
@@ -229,7 +230,7 @@ class Stations:
         alive = {node["NodeID"]: node["Resources"] for node in nodes() if node["Alive"]}
         if alive != self._alive:
             self._alive = alive
-            self._inbox.post(lambda: self._looked(alive, self._grows))
+            self._inbox.post(lambda: self._looked(alive, self.grows))
         for node, resources in alive.items():
             cpus = int(resources.get("CPU", 0))
             if node not in self._all and cpus:

@@ -41,14 +41,16 @@ GROUPS = {"tell": 1, "hear": 1}
 
 
 class Keeper:
-    """A Ray actor: number → reference. It also passes on what actors print: what they log from `log_level` on, and
-    nothing at all if that is None."""
+    """A Ray actor: number → reference. It also starts actors, and passes on what they print: what they log from
+    `log_level` on, and nothing at all if that is None. If `waits`, an actor waits until Ray finds what it needs; else
+    it starts at once, as on one host."""
 
-    def __init__(self, log_level: int | None) -> None:
+    def __init__(self, log_level: int | None, waits: bool) -> None:
         self._references: dict[int, Any] = {}
         self._actors: dict[str, Any] = {}
         self._ended: set[str] = set()
         self._log_level = log_level
+        self._waits = waits
         self._printed: list[bytes] = []
         self._hushed = False
         self._said = threading.Condition()
@@ -103,7 +105,9 @@ class Keeper:
         """Starts the process of a user's actor. It belongs to the keeper, whoever wants it."""
         from onceflow.backends.ray import hosting  # it imports this module
 
-        needs: dict[str, Any] = {"num_cpus": cpus} | ({"memory": memory} if memory else {})
+        needs: dict[str, Any] = {"num_cpus": cpus if self._waits else 0}
+        if memory and self._waits:
+            needs["memory"] = memory
         kind: Any = remote(hosting.Host, hosting.GROUPS)
         me = ray.get_runtime_context().current_actor
         actor = self._actors[id] = kind.options(**needs).remote(id, me, agent[0], path, environment, self._log_level)
