@@ -133,6 +133,23 @@ def lose_an_actor(engine: Engine, nodes: Nodes, folder: Path) -> None:
         tell(tried="actor", cents=handle.result(), opened=traces(ledger))
 
 
+def lose_the_node_of_a_fiber(engine: Engine, nodes: Nodes, folder: Path) -> None:
+    """Each node has room for one task: of two fibers that are at a door, one is where it cannot go on."""
+    with opened(folder / "fibers.door") as first, opened(folder / "fibers.second") as second:
+        handles = [engine.run_async(places.wander.bind(first.path, second.path)) for _ in range(2)]
+        first.wait()
+        first.wait()
+        first.open(2)
+        second.wait()
+        gone = nodes.there.node_id
+        nodes.kill()
+        nodes.add()
+        second.open(2)
+        results = [handle.result() for handle in handles]
+        before, after = [result[0] for result in results], [result[1] for result in results]
+        tell(tried="fiber", began_there=before.count(gone), went_on_there=after.count(gone))
+
+
 def lose_the_engine(nodes: Nodes, folder: Path) -> None:
     """Another process drives a run, and is killed. Nothing of it runs any more when the next engine goes on."""
     ledger = str(folder / "engines")
@@ -181,6 +198,7 @@ def main(folder: Path) -> None:
         lose_an_output(engine, nodes, folder)
         lose_a_running_task(engine, nodes, folder)
         lose_an_actor(engine, nodes, folder)
+        lose_the_node_of_a_fiber(engine, nodes, folder)
         wait_for_a_node(engine, nodes)
         tell(tried="network", elsewhere=sockets.elsewhere([os.getpid(), *nodes.pids()]))
     lose_the_engine(nodes, folder)

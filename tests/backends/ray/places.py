@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from onceflow import Exclusive, actor, const, create, current, task
+from onceflow import Exclusive, actor, const, create, current, fiber, task
 from tests.engine.common import knock, note
 
 LARGE = 300_000
@@ -49,6 +49,15 @@ def charge(ledger: str, door: str) -> str:
     note(ledger, current().key)
     knock(door)
     return node()
+
+
+@fiber
+async def wander(first: str, second: str) -> tuple[str, str]:
+    """Where it was before it waited, and where it went on."""
+    knock(first)
+    before = node()
+    await wait_here.call(second)
+    return before, node()
 
 
 @actor(memory="300MB")
