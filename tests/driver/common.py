@@ -12,6 +12,8 @@ from onceflow.core.run import Run
 from onceflow.data.objects import Object, Shelf
 from onceflow.data.places import Place
 from onceflow.driver.driver import Driver
+from onceflow.driver.history import find_outcomes
+from onceflow.driver.outcomes import Outcome
 from onceflow.driver.work import Ahead, Work
 from onceflow.errors import OnceflowError
 from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
@@ -81,6 +83,9 @@ class FakeHost:
         from onceflow.driver.history import find_values
 
         return find_values(iter(self.entries(self.committed)), parts, self.read)
+
+    def outcomes(self) -> dict[str, Outcome]:
+        return find_outcomes(self.entries(self.committed))
 
     # What tests do
 

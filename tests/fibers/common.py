@@ -387,6 +387,28 @@ async def referring(sizes: list[int]) -> list[Any]:
 
 
 @fiber
+async def fetching(size: int) -> dict[str, Any]:
+    return {"made": await make_ref.call(size), "size": size}
+
+
+@fiber
+async def collecting(sizes: list[int]) -> list[Any]:
+    """Its children give refs."""
+    children = [await fork(fetching, size) for size in sizes]
+    children.append(await fork(make_ref, 7))
+    await enter.call("forked")
+    found = [await join(child) for child in children]
+    async with timeout(100):
+        found.append(await call(making.bind(8)))
+    return [await length.call(one["made"] if isinstance(one, dict) else one) for one in found]
+
+
+@workflow
+def making(size: int) -> Any:
+    return make_ref.bind(size)
+
+
+@fiber
 async def laden(size: int) -> list[int]:
     """Has much with it wherever it waits."""
     load = [bytes([number]) * size for number in range(3)]

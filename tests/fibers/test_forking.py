@@ -52,3 +52,8 @@ def test_children_have_children() -> None:
     effects = ["depth 2", "depth 1", "depth 1"]
     crash_everywhere(ends(lambda: common.nested_forks.bind(2), 4, *effects))
     world.clear()
+
+
+def test_refs_in_what_children_give_are_given_on_whatever_crashes_when() -> None:
+    sizes = [10, 100_000]
+    crash_everywhere(ends(lambda: common.collecting.bind(sizes), [*sizes, 7, 8], "forked"))

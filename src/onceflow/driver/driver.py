@@ -33,6 +33,7 @@ from onceflow.driver.guards import Guards, failures_around
 from onceflow.driver.history import History
 from onceflow.driver.inputs import NOTHING, Inputs, Key, Needs
 from onceflow.driver.measuring import Measurements
+from onceflow.driver.outcomes import CHILD, Outcome
 from onceflow.driver.outputs import Blob, Outputs, Part, is_small
 from onceflow.driver.rare import Rare
 from onceflow.driver.saving import Save, Saving
@@ -173,7 +174,7 @@ class Driver:
         self._outputs = outputs or Outputs()
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._saving = Saving(self, host, store, self._outputs, self._inputs, {} if past is None else past.blobs)
-        self._rare = None if past is None else Rare(self, host, self._outputs, self._saving, past, mail)
+        self._rare = None if past is None else Rare(self, host, store, self._outputs, self._saving, past, mail)
         """None as long as the run has no use for it."""
         self.raised_last = {} if past is None else past.failures
         """Node → what it raised last."""
@@ -223,7 +224,7 @@ class Driver:
     @property
     def rare(self) -> Rare:
         if self._rare is None:
-            self._rare = Rare(self, self._host, self._outputs, self._saving, History())
+            self._rare = Rare(self, self._host, self._store, self._outputs, self._saving, History())
         return self._rare
 
     # -- what the host tells -------------------------------------------------------------------------------------------
@@ -242,10 +243,10 @@ class Driver:
             if not self._busy:
                 self._work_off(())
 
-    def came(self, work: Work, parts: Sequence[Part]) -> None:
-        """What a node waits for is there."""
+    def came(self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef] = ()) -> None:
+        """What a node waits for is there. `held` are the refs in it."""
         self._in_flight[work.attempt] = work
-        self.finished(work, [*parts, NO_ERROR] if len(parts) < work.parts else parts, False)
+        self.finished(work, [*parts, NO_ERROR] if len(parts) < work.parts else parts, False, held=held)
 
     def never_came(self, work: Work, failure: bytes) -> None:
         """What a node waits for has not come in time."""
@@ -553,17 +554,16 @@ class Driver:
         self.interruption = RunInterrupted(self.id, "it waits")
         self._let_go()
 
-    def settled_output(self, node: str) -> list[Part] | None:
-        """The parts of a node's output, if they are what they will always be (design 2.2) and can be read now."""
-        row = self.run.rows.get(node)
-        if row is not None and not row.settled:
+    def is_settled(self, child: str) -> bool:
+        """Whether it has come to its end for good."""
+        row = self.run.rows.get(child)
+        return row is None or row.settled
+
+    def settled_outcome(self, child: str) -> Outcome | None:
+        """What became of a child, if that is what it will always be (design 2.2) and can be read now."""
+        if not self.is_settled(child):
             return None
-        parts = [self._inputs.resolve(node, part) for part in range(2)]
-        missing = {part for part in parts if isinstance(part, tuple)}
-        if missing and not self._is_committed:
-            return None
-        stored = self._store.values(missing) if missing else {}
-        return [stored[part] if isinstance(part, tuple) else part for part in parts]
+        return self.rare.outcomes.find(child, in_journal=self._is_committed)
 
     def look_for_mail(self) -> None:
         """There may be events in the mailbox."""
@@ -711,6 +711,8 @@ class Driver:
                     took = self._rare.waits.saved(node)
                     if took is not None:
                         self._entries.append(took)
+                if CHILD in node:
+                    self.rare.outcomes.note(record, value, blob)
                 entry = entries.saved(record, value, blob, annotations)
             case records.Wrote():
                 mark = self._submitted + 1
@@ -731,6 +733,7 @@ class Driver:
                 entry = entries.plain(record)
             case records.Dropped(nodes):
                 self.rare.waits.dropped(nodes)
+                self.rare.outcomes.dropped(nodes)
                 for node in nodes:
                     self.annotations.pop(node, None)
                     self.rare.limits.forget(node)

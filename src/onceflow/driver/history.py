@@ -12,6 +12,7 @@ from onceflow.core import records
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver import entries
+from onceflow.driver.outcomes import CHILD, Outcome, note_part
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob
 from onceflow.storage.journal import Entry
 
@@ -174,6 +175,21 @@ def find_values(found: Iterable[Entry], wanted: set[tuple[str, int]]) -> dict[tu
             if key in wanted:
                 latest[key] = _value_of(entry)
     return latest
+
+
+def find_outcomes(found: Iterable[Entry]) -> dict[str, Outcome]:
+    """What became of children, each as it was saved last."""
+    known: dict[str, Outcome] = {}
+    for entry in found:
+        if entry.kind == "saved" and CHILD in entry.node:
+            record = entries.record_of(entry, _nothing)
+            if isinstance(record, records.Saved):
+                note_part(known, record, _value_of(entry))
+    return known
+
+
+def _nothing(reference: str) -> bytes:
+    raise AssertionError("the outcome of a child is no graph")
 
 
 def _value_of(entry: Entry) -> Part:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from onceflow.data.objects import HeldRef
 from onceflow.driver import entries
 from onceflow.driver.cancelling import TIME
 from onceflow.driver.outputs import Part
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from onceflow.driver.cancelling import Cancelling
     from onceflow.driver.driver import Driver
     from onceflow.driver.expiring import Expiring
+    from onceflow.driver.outcomes import Outcomes
 
 LONGEST = 30.0
 """Seconds after which the clock is looked at again: it may have been set."""
@@ -53,10 +55,12 @@ class Waits:
         taken: dict[str, int],
         mail: Sequence[MailboxEvent],
         expiring: Expiring,
+        outcomes: Outcomes,
     ) -> None:
         self._driver = driver
         self._host = host
         self._expiring = expiring
+        self._outcomes = outcomes
         self._open: dict[int, _Open] = {}
         """Attempt → what it waits for."""
         self._deadlines = deadlines
@@ -170,23 +174,31 @@ class Waits:
 
     def _join(self, attempt: int) -> bool:
         opened = self._open[attempt]
-        parts = self._joined(opened.wait)
-        if parts is None:
+        found = self._joined(opened.wait)
+        if found is None:
             return False
         del self._open[attempt]
-        self._driver.came(opened.work, parts)
+        self._driver.came(opened.work, *found)
         return True
 
-    def _joined(self, wait: Wait) -> Sequence[Part] | None:
-        """What is waited for, if it is there."""
+    def _joined(self, wait: Wait) -> tuple[Sequence[Part], Sequence[HeldRef]] | None:
+        """What is waited for, if it is there, and the refs in it."""
         if not wait.count:
-            return self._driver.settled_output(wait.children[0])
-        ended: list[tuple[str, Part]] = []
-        for child in wait.children:
-            outcome = self._driver.settled_output(child)
-            if outcome is not None:
-                ended.append((child, outcome[1]))
-        return [packing.dump(ended)] if len(ended) >= wait.count else None
+            (child,) = wait.children
+            outcome = self._driver.settled_outcome(child)
+            if outcome is None:
+                return None
+            self._outcomes.joined(wait.children)
+            return outcome.declared(), outcome.held()
+        ended = [child for child in wait.children if self._driver.is_settled(child)]
+        if len(ended) < wait.count:
+            return None
+        found = [(child, self._driver.settled_outcome(child)) for child in ended]
+        if any(outcome is None for _, outcome in found):
+            return None
+        if wait.count == len(wait.children):
+            self._outcomes.joined(wait.children)
+        return [packing.dump([(child, outcome.declared()[1]) for child, outcome in found if outcome is not None])], ()
 
     def _look_at_clock(self, attempt: int) -> None:
         opened = self._open.get(attempt)

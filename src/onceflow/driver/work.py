@@ -15,6 +15,7 @@ from onceflow.values.variables import Updates
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
+    from onceflow.driver.outcomes import Outcome
 
 
 class GivenRefs(msgspec.Struct, frozen=True, gc=False):
@@ -158,3 +159,6 @@ class Store(Protocol):
 
     def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], Part]:
         """What the journal has of these parts (node, part), each as it was saved last."""
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """What the journal has of children."""

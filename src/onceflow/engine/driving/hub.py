@@ -24,7 +24,7 @@ from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.core.commands import Command
 from onceflow.core.run import Run, attempt_name
 from onceflow.data.objects import Object
-from onceflow.driver import history
+from onceflow.driver import history, outcomes
 from onceflow.driver.actors import Instance
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Part
@@ -627,6 +627,10 @@ class Store:
     def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], Part]:
         with self._home.journal.load(self._run) as loaded:
             return history.find_values(loaded.entries, parts)
+
+    def outcomes(self) -> dict[str, outcomes.Outcome]:
+        with self._home.journal.load(self._run) as loaded:
+            return history.find_outcomes(loaded.entries)
 
 
 def _ignore(outcome: Outcome) -> None:

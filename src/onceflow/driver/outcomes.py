@@ -1,0 +1,102 @@
+"""What became of children, forked fibers and graphs beside a fiber, until somebody joins them (design 2.11).
+
+Their rows are forgotten as soon as they are settled, and who joins them may come much later: so what the journal is
+told of them is kept here, if it is small. Otherwise, and after a crash, it is read from the journal, for all of them at
+once, because that means reading all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from onceflow.core.records import Saved
+from onceflow.core.refs import RefPart
+from onceflow.core.sharing import bits
+from onceflow.data.objects import HeldRef
+from onceflow.driver.outputs import Blob, Part
+
+if TYPE_CHECKING:
+    from onceflow.driver.work import Store
+
+CHILD = "/child-"
+"""What ids of outcomes have in them."""
+
+PARTS = 2
+"""Of an outcome: the value and the error."""
+
+LARGEST = 4096
+"""Bytes of a value that is kept."""
+
+
+class Outcome(msgspec.Struct):
+    """Of one child."""
+
+    attempt: int
+    refs: tuple[RefPart, ...] = ()
+    parts: dict[int, Part | None] = {}
+    """Those that are saved; None for what is too large to be kept."""
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.parts) == PARTS + len(self.refs)
+
+    def declared(self) -> list[Part]:
+        """Value and error."""
+        return [part for number in range(PARTS) if (part := self.parts[number]) is not None]
+
+    def held(self) -> list[HeldRef]:
+        """The refs in it, as whoever joins the child has them: what they refer to is saved already."""
+        return [
+            HeldRef(list(bits(ref.holders)), -1, self.parts[PARTS + number])  # type: ignore[arg-type]
+            for number, ref in enumerate(self.refs)
+        ]
+
+
+class Outcomes:
+    """Those of one run."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, Outcome] = {}
+
+    def note(self, record: Saved, value: bytes | None, blob: str | None) -> None:
+        """A part of one is being saved."""
+        note_part(self._known, record, Blob(blob or "") if value is None else value)
+
+    def dropped(self, nodes: Iterable[str]) -> None:
+        """They will come again."""
+        for node in nodes:
+            self._known.pop(node, None)
+
+    def joined(self, nodes: Iterable[str]) -> None:
+        """Nobody else will ask for them, most probably."""
+        self.dropped(nodes)
+
+    def find(self, node: str, *, in_journal: bool) -> Outcome | None:
+        """That of a child that has come to its end. If it is not kept, it is looked for `in_journal`."""
+        found = self._known.get(node)
+        if found is not None and found.is_whole and None not in found.parts.values():
+            return found
+        if not in_journal:
+            return None
+        if found is None or not found.is_whole:
+            self._known |= self._store.outcomes()
+            found = self._known[node]
+        missing = {(node, part) for part, value in found.parts.items() if value is None}
+        if missing:
+            found = msgspec.structs.replace(found, parts=dict(found.parts))
+            for (_, part), value in self._store.values(missing).items():
+                found.parts[part] = value
+        return found
+
+
+def note_part(known: dict[str, Outcome], record: Saved, value: Part) -> None:
+    """A part of one is saved. What was saved of another attempt counts no more."""
+    found = known.get(record.node)
+    if found is None or found.attempt != record.attempt:
+        found = known[record.node] = Outcome(record.attempt)
+    found.refs = record.refs or found.refs
+    found.parts[record.part] = None if isinstance(value, bytes) and len(value) > LARGEST else value
