@@ -250,8 +250,8 @@ class Drive:
         answer = []
         for node in nodes:
             answer += self.finish(node, graph=graph, holding=holding)
-            for name, part in [key for key in self.saves if key[0] == node]:
-                answer += self.save(_part(name, part))
+            while asked := [_part(node, part) for name, part in self.saves if name == node]:
+                answer += self.save(*asked)
         return answer
 
     def undone(self, node: str) -> list[str]:

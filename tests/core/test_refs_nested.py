@@ -3,7 +3,7 @@
 import pytest
 
 from onceflow.core import records
-from tests.core.building import Drive, graph
+from tests.core.building import Drive, graph, refs
 
 
 def begun(text, **settings):
@@ -29,9 +29,20 @@ def test_nested_nodes_read_the_refs_in_the_graph():
 
 def test_a_graph_is_saved_when_the_refs_in_it_are():
     drive = begun("e kept; z kept e")
-    assert drive.finish("e", graph=graph("n default"), holding="new") == ["save e", "save e.1"]
-    assert drive.save("e") == ["+saved e as graph with 1 refs"]
+    assert drive.finish("e", graph=graph("n default"), holding="new") == ["save e"]
+    assert drive.save("e") == ["+saved e as graph with 1 refs", "save e.1"]
     assert drive.save("e.1") == ["+saved e.1", "+begun e/n", "start! e/n"]
+
+
+def test_after_a_crash_it_is_known_of_what_is_saved_in_part_whether_it_was_a_graph():
+    """1. `e` returns a graph with a ref, of which one part is saved. 2. A crash. 3. What comes after `e` waits for the
+    graph."""
+    drive = begun("e kept,deterministic; c kept after:e; z kept e c")
+    drive.finish("e", graph=graph("n pure,saved"), holding="new")
+    _, part = list(drive.saves)[-1]
+    drive.save(f"e.{part}" if part else "e")
+    _, decided = reloaded(drive)
+    assert "start c" not in decided
 
 
 def test_the_refs_of_a_task_of_two_parts_that_returns_a_graph_come_after_both():
@@ -122,14 +133,19 @@ def test_an_output_that_is_passed_as_a_ref_is_known_after_any_crash():
     assert again.finish("m") == ["save r.1", "start w"]
 
 
-@pytest.mark.parametrize("saved", [["e.1"], ["e"]])
-def test_a_graph_that_was_saved_by_half_may_be_returned_again(saved):
+def save_only_ref(drive):
+    """As a run did that was begun when refs were not yet saved after the graph that holds them."""
+    drive.journal.append(records.Saved("e", 1, drive.run.rows["e"].attempt, refs=refs("new")))
+
+
+@pytest.mark.parametrize("save", [save_only_ref, lambda drive: drive.save("e")])
+def test_a_graph_that_was_saved_by_half_may_be_returned_again(save):
     """A ref of it is saved and not the graph, or the graph and not the ref: the task runs again, and what it returns is
     no surprise."""
     nested = graph("x pure; y pure,saved x")
     drive = begun("e pure,saved; z kept e")
     drive.finish("e", graph=nested, holding="new")
-    drive.save(*saved)
+    save(drive)
     again, answer = reloaded(drive)
     assert answer == ["start e"]
     answer = again.finish("e", graph=nested, holding="new")
@@ -141,7 +157,7 @@ def test_a_graph_of_which_only_a_ref_was_saved_may_be_another_one():
     """The journal knows that the graph is not deterministic, and that it does not know the graph."""
     drive = begun("e pure,saved; z kept e")
     assert "+expanded e" in drive.finish("e", graph=graph("x loose"), holding="new")
-    drive.save("e.1")
+    save_only_ref(drive)
     again, _ = reloaded(drive)
     assert not again.run.rows["e"].repeatable
 
@@ -178,7 +194,7 @@ def test_a_graph_that_was_saved_twice_is_one_graph_after_a_crash():
     drive.save("e")
     drive.lose("e.1")
     drive.finish("e", graph=nested, holding="new")
-    assert drive.save("e", "e.1") == ["+saved e as graph with 1 refs", "+saved e.1"]
+    assert drive.save("e", "e.1") == ["+saved e as graph with 1 refs", "save e.1", "+saved e.1"]
     again, _ = reloaded(drive)
     assert again.settled == {"e"}
     assert again.play().status == "succeeded"

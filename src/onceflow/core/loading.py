@@ -253,7 +253,8 @@ class Loading(Concluding):
 
 
 def _infer_done(order: list[Row]) -> None:
-    """A node has been done if any of it is saved, or if anything that waited for it has begun or been done."""
+    """A node has been done if any of it is saved, or if anything that waited for it has begun or been done. Who has
+    saved refs and nothing else returned no graph: that would have been saved before."""
     for row in reversed(order):
         if row.saved or any(consumer.begun or consumer.state == "done" for consumer, _, _ in row.consumers):
             row.state = "done"

@@ -8,6 +8,9 @@ from onceflow.core.refs import RefPart
 from onceflow.core.rows import Nested, Row, forget_handling
 from onceflow.core.sharing import Makers, Sharing, bits
 
+GRAPH = 1
+"""Mask of the part that is the graph, where one was returned."""
+
 
 class Outputs(Sharing):
     """Keeps `available`, `saved`, `visible` of every row and what follows for those that read it."""
@@ -156,6 +159,8 @@ class Outputs(Sharing):
             expander.nested.held.append(row)
             return
         wanted = row.every_part & row.available & ~row.saved & ~row.saving
+        if row.nested is not None and not row.saved & GRAPH:
+            wanted &= GRAPH  # before its refs: whoever finds anything of it saved knows whether it returned a graph
         row.saving |= wanted
         for part in range(wanted.bit_length()):
             if wanted >> part & 1:
@@ -173,6 +178,8 @@ class Outputs(Sharing):
         else:
             row.refs.told = True
             self._append(records.Saved(row.id, part, row.attempt, graph, row.refs.parts))
+        if graph is not None and row.saved != row.every_part:
+            self._ask_to_save(row)
         if row.saved == row.every_part:
             if nested is not None:
                 self._let_nested_begin(nested)
