@@ -16,7 +16,7 @@ from tests.engine.common import LONG, run_script
 
 SHOP = """
 from dataclasses import dataclass
-from onceflow import fiber, task, wait_event
+from onceflow import call, fiber, task, wait_event
 
 @dataclass
 class Order:
@@ -32,7 +32,7 @@ def charge(order):
 
 @fiber
 async def approved(by):
-    return await wait_event("approval", bool)
+    return await call(wait_event("approval", bool), label="approval")
 
 @fiber
 async def fulfil(item):
@@ -100,6 +100,15 @@ BEFORE = ["reserved book", True, "charged book"]
             ["reserved book", 3, "charged book"],
         ),
         ([MOVE, ('approved("ann")', 'approved("bob")')], "lost", "its expression was edited", None),
+        (
+            [
+                ("@fiber\nasync def approved", '@fiber(on_change="move")\nasync def approved'),
+                ('wait_event("approval", bool)', 'wait_event("approval", bool, timeout=3600)'),
+            ],
+            "move",
+            "approved goes on at line 19",
+            BEFORE,
+        ),
         ([("@fiber\nasync def fulfil", "@fiber(on_change='fail')\nasync def fulfil"), EXTRA], "lost", "'fail'", None),
         ([("def fulfil", "def fulfilled")], "lost", "fulfil", None),
         (
@@ -110,7 +119,19 @@ BEFORE = ["reserved book", True, "charged book"]
         ),
         ([("class Order:", "class Ordered:"), ("Order(item)", "Ordered(item)")], "lost", "no Order in shop", None),
     ],
-    ids=["comment", "pin", "move", "missing", "migrate", "edited", "fail", "renamed", "task gone", "class gone"],
+    ids=[
+        "comment",
+        "pin",
+        "move",
+        "missing",
+        "migrate",
+        "edited",
+        "labelled",
+        "fail",
+        "renamed",
+        "task gone",
+        "class gone",
+    ],
 )
 def test_what_is_said_before_is_what_happens(
     edits: list[tuple[str, str]], verdict: str, reason: str, result: object, parked: Path, tmp_path: Path
@@ -139,7 +160,7 @@ def test_the_command_says_so_and_ends_with_a_code_that_scripts_understand(parked
     ]
     # then
     assert told.returncode == data.returncode == 4
-    assert told.stdout.startswith(f"lost  order, fiber fulfil, {parked}/shop.py:19 in approved\n      ")
+    assert told.stdout.startswith(f"lost  order, fiber fulfil, {parked}/shop.py:19 in approved, label approval\n      ")
     assert "there is no fiber shop:fulfil" in told.stdout
     assert told.stderr == "onceflow: 1 of 1 parked fiber could not go on in shop.py (1 lost)\n"
     (outlook,) = json.loads(data.stdout)

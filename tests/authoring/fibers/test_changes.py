@@ -158,7 +158,7 @@ EDITS: dict[str, tuple[str, str]] = {
                 total += r
             return total
         """,
-        "lost: it is gone or its expression was edited (a label would keep it)",
+        'lost: it is gone or its expression was edited (a label would have kept it: `call(…, label="…")`)',
     ),
     "no loop": (
         """

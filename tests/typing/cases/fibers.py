@@ -63,6 +63,7 @@ async def sale(user: str) -> str:
     assert_type(await priced("tea"), int)
     assert_type(await gather(charge.call(user, 1), bill.call(user)), tuple[str, ...])
     assert_type(await call(wait_event("approved", bool)), bool)
+    assert_type(await call(charge.call(user, 100), label="charge"), str)
     await sleep(10)
     await charge.call(user)  # E: call-arg
     return await charge.call(user, "1")  # E: arg-type

@@ -11,7 +11,7 @@ and is raised in the fiber. A wait gives just its value; what else can become of
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -166,11 +166,22 @@ def _shown(node: TaskNode) -> tuple[Any, ...]:
     return tuple([value for value in node._args if value is not None and not isinstance(value, NodeHandle)])
 
 
-def call(node: T) -> Awaitable[T]:
+@overload
+def call(node: Awaitable[T], *, label: str | None = None) -> Awaitable[T]: ...
+@overload
+def call(node: T, *, label: str | None = None) -> Awaitable[T]: ...
+def call(node: Any, *, label: str | None = None) -> Any:
     """Awaits a node in a fiber: a loop, an event, a moment, any graph. `await node` is the same, but type checkers take
     a node for what it will give.
 
         pages = await call(for_each(fetch, urls))
         approved = await call(wait_event("approval", bool, timeout=86_400, default=False))
+
+    `label`, a text that stands there as such, names the place in the code: a fiber with `on_change="move"` that is
+    parked there finds it again after the expression was edited. Calls of tasks and the like may have one as well:
+
+        receipt = await call(charge.call("ann", 100), label="charge")
     """
-    return cast("Awaitable[T]", NodeCall(node))
+    op = node if isinstance(node, Awaited) else NodeCall(node)
+    op.label = label
+    return op

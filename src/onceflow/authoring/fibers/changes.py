@@ -70,7 +70,7 @@ def _judge(point: Point, old: Version, new: Version, aligned: dict[int, int]) ->
 def _why_lost(point: Point, new: Version) -> str:
     same = [other for other in new.points if _text(other) == _text(point)]
     if not same:
-        return "it is gone or its expression was edited (a label would keep it)"
+        return 'it is gone or its expression was edited (a label would have kept it: `call(…, label="…")`)'
     if all(other.shape != point.shape for other in same):
         then, now = " in ".join(point.shape[::-1]) or "nothing", " in ".join(same[0].shape[::-1]) or "nothing"
         return f"it was inside {then} and is now inside {now}"
