@@ -144,7 +144,7 @@ def test_a_file_can_be_run_and_resumed_from_where_it_was_run(tmp_path, folder):
         command = [sys.executable, "-m", "onceflow", *args]
         return subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=LONG)
 
-    done = call("run", f"{folder}/shop.py:sell", "--arg", "tea=6", "--name", "tea")
+    done = call("run", f"{folder}/shop.py:sell", "--arg", "tea=6", "--name", "tea", "--quiet")
     assert (done.stdout, done.stderr, done.returncode) == ("42\n", "", 0)
     assert call("output", "tea").stdout == "42\n"
 
