@@ -121,6 +121,13 @@ def test_what_no_node_has_is_refused_on_a_cluster_that_was_started_here(
         engine.run(needy.bind())
 
 
+def test_ray_does_not_complain_of_workers_that_have_done_their_work(
+    engine: Engine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert [engine.run(compute.bind()) for _ in range(3)] == [42, 42, 42]
+    assert "died" not in "".join(capfd.readouterr())
+
+
 def test_this_host_has_no_resources_but_cores_and_memory(tmp_path: Path) -> None:
     with Engine(tmp_path, workers=1) as engine, pytest.raises(TaskFailed, match="telescope"):
         engine.run(observe.bind())

@@ -18,7 +18,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from onceflow.backends.local.messages import (
@@ -65,6 +65,9 @@ FLUSH = 0.001
 
 FLUSH_BYTES = 32 * 1024
 
+LEAVING = 0.5
+"""Seconds that a process may take to leave."""
+
 LOOK = 2.5
 """Seconds between two looks at memory that is kept for large outputs to come."""
 
@@ -77,11 +80,12 @@ def run(
     pipes: dict[int, Stream],
     wish: Spawn,
     objects: Objects | None = None,
+    leave: Callable[[], NoReturn] | None = None,
 ) -> None:
     """Everything a worker does. Does not return. `pipes` are the reading ends of what are its descriptors 1 and 2, if
     they are captured, and the streams they belong to. Large values are in shared memory, unless `objects` says
-    otherwise."""
-    worker = _Worker(lane, side, channel, page, pipes, wish, objects or Objects())
+    otherwise. `leave` ends a process that has nothing to do, if there is more to it than that."""
+    worker = _Worker(lane, side, channel, page, pipes, wish, objects or Objects(), leave or _leave)
     if not wish.capture:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a program without a terminal may have closed them
@@ -106,7 +110,9 @@ class _Worker:
         pipes: dict[int, Stream],
         wish: Spawn,
         objects: Objects,
+        leave: Callable[[], NoReturn],
     ) -> None:
+        self._leave = leave
         self._lane: Receiver[Batch] = Receiver(lane, Batch)
         self._rest_of_lane: Receiver[Batch] = Receiver(lane, Batch)
         """The side's own receiver, to give back what the main thread has not received yet."""
@@ -141,7 +147,7 @@ class _Worker:
         while True:
             received = self._lane.receive()
             if received is None:
-                _leave()
+                self._leave()
             batch, descriptors = received
             functions.add(batch)
             objects.learn(batch, descriptors)
@@ -258,6 +264,8 @@ class _Worker:
                 continue
             received = self._side.receive()
             if received is None:
+                if not self._channel.lane:
+                    time.sleep(LEAVING)  # the main thread learns it, too
                 _leave()
             message, descriptors = received
             match message:

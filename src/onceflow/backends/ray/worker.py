@@ -9,9 +9,10 @@ import os
 import signal
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import ray
+import ray.actor
 
 from onceflow.backends.local import output, process
 from onceflow.backends.local.actors import wire
@@ -66,4 +67,12 @@ class RayWorker:
         output.take_over(writers)
         streams = dict(zip(readers, STANDARD, strict=False))
         ways = socket.socket(fileno=lane), socket.socket(fileno=side), socket.socket(fileno=channel)
-        process.run(*ways, page, streams, wish, RayObjects(Store(keeper), agent))
+        process.run(*ways, page, streams, wish, RayObjects(Store(keeper), agent), _leave)
+
+
+def _leave() -> NoReturn:
+    """Ends an actor as Ray wants it: else the program is told that a worker has died unexpectedly. Whatever keeps the
+    process from that is ended by another thread (`process.LEAVING`)."""
+    exit_actor: Any = ray.actor.exit_actor
+    exit_actor()
+    raise AssertionError("it has ended")
