@@ -36,6 +36,50 @@ def test_what_depends_on_chance_is_what_it_was_when_the_effect_began(task: str, 
     assert len({tuple(effect) for effect in effects}) == 4
 
 
+def test_classes_of_a_script_are_the_same_for_its_fibers_and_for_itself(tmp_path: Path) -> None:
+    script = """
+        from dataclasses import dataclass
+        from onceflow import TaskFailed, fiber, fork, join, run, task
+
+        @dataclass
+        class Order:
+            number: int
+
+        class Declined(Exception): ...
+
+        @task
+        def place(number):
+            return Order(number)
+
+        @task
+        def decline(order):
+            raise Declined(order) if isinstance(order, Order) else TypeError(order)
+
+        @fiber
+        async def shop(order):
+            assert isinstance(order, Order)
+            placed = await place.call(order.number + 1)
+            assert isinstance(placed, Order)
+            return [order, placed, await join(await fork(pass_on, Order(3)))]
+
+        @fiber
+        async def pass_on(order):
+            return await place.call(order.number)
+
+        @fiber
+        async def refused(order):
+            await decline.call(order)
+
+        if __name__ == "__main__":
+            assert run(shop.bind(Order(1))) == [Order(1), Order(2), Order(3)]
+            try:
+                run(refused.bind(Order(1)))
+            except TaskFailed as error:
+                print(isinstance(error.__cause__, Declined), error.__cause__.args == (Order(1),))
+    """
+    assert run_script(tmp_path, script) == "True True\n"
+
+
 def test_a_fiber_of_a_script_goes_on_in_its_workers(tmp_path: Path) -> None:
     script = """
         from onceflow import fiber, run, task

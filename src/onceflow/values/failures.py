@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from onceflow.errors import ExceptionLost
-from onceflow.values import masking, packing
+from onceflow.values import masking, packing, scripts
 
 _LONGEST = 50
 """Exceptions of a chain that travel. A loop that handles errors can make chains without end."""
@@ -151,7 +151,7 @@ def _stand_in(error: BaseException) -> ExceptionLost:
 
 def _unpickled(link: _Link) -> BaseException:
     try:
-        error = pickle.loads(link.pickled)
+        error = scripts.loads(link.pickled)
     except Exception as problem:  # a class that this process does not have
         return ExceptionLost("an exception", f"it cannot be loaded here: {type(problem).__name__}: {problem}")
     assert isinstance(error, BaseException)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-from onceflow.values import snapshot
+from onceflow.values import scripts, snapshot
 from onceflow.values.buffers import Buffer
 from onceflow.values.functions import is_named
 from onceflow.values.refs import Ref
@@ -119,7 +119,7 @@ def unpack(packed: bytes | memoryview, refs: Sequence[Any] = (), *, ours: bool =
     """The value. `refs[n]` goes where the n-th ref was. What is built upon buffers is not copied, and keeps
     `packed` alive. `ours`: nobody else reads this memory, and what is built upon it may be changed."""
     if packed[0] != MAGIC[0]:
-        return snapshot.load(bytes(packed), refs) if refs else pickle.loads(packed)
+        return snapshot.load(bytes(packed), refs) if refs else scripts.loads(packed)
     view = memoryview(bytearray(packed) if ours and isinstance(packed, bytes) else packed)
     _, count, pickled = _HEAD.unpack_from(view)
     sizes = struct.unpack_from(f"<{count}Q", view, _HEAD.size)
@@ -134,7 +134,7 @@ def unpack(packed: bytes | memoryview, refs: Sequence[Any] = (), *, ours: bool =
         place += size
     if refs:
         return snapshot.load(bytes(view[start:end]), refs, buffers)
-    return pickle.loads(view[start:end], buffers=buffers)
+    return scripts.loads(view[start:end], buffers)
 
 
 def dump(value: object) -> bytes:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from types import FunctionType
 from typing import Any
 
+from onceflow.values import scripts
 from onceflow.values.handles import Handle
 
 LARGE = 64 * 1024
@@ -142,7 +143,7 @@ def _quickly(value: object) -> Snapshot | None:
     return Snapshot(file.chunks[0], tuple(pickler.handles), tuple(buffers))
 
 
-class _Loader(pickle.Unpickler):
+class _Loader(scripts.Unpickler):
     def __init__(self, payload: bytes, values: Sequence[Any], buffers: Sequence[Any]) -> None:
         super().__init__(io.BytesIO(payload), buffers=buffers)
         self._fill = values.__getitem__

@@ -11,7 +11,8 @@ from typing import Any
 
 import cloudpickle
 
-from onceflow.values import snapshot
+from onceflow.values import scripts, snapshot
+from onceflow.values.functions import is_named
 from onceflow.values.handles import Handle
 
 
@@ -26,6 +27,8 @@ class _Thorough(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has n
             return snapshot.set_aside(self.handles, value)
         if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
             raise pickle.PicklingError("an open file belongs to this process")  # cloudpickle would ship its content
+        if scripts.by_name.get() and isinstance(value, type) and value.__module__ == "__main__" and is_named(value):
+            return scripts.find, (scripts.name, value.__qualname__)
         return super().reducer_override(value)
 
     def persistent_id(self, value: Any) -> Any:

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator,
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from onceflow.authoring.awaiting.segments import FiberTask, fiber_task
-from onceflow.authoring.fibers import decorating
+from onceflow.authoring.fibers import decorating, sources
 from onceflow.authoring.fibers.definitions import Migrate, OnChange
 from onceflow.authoring.handlers import Handler
+from onceflow.values import scripts
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -125,6 +126,8 @@ def fiber(
 
 def _make(function: Any, how: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
     made: Any = decorating.fiber(**how)(function)
+    if made.__module__ == "__main__":
+        scripts.name = sources.main_name()
     if inspect.iscoroutinefunction(made):
         first = fiber_task(decorating.version_of(made).ref, made, **given)
         made.task, made.bind, made.call, made.options = first, first.bind, first.call, first.options

@@ -24,7 +24,7 @@ from onceflow.authoring.fibers.running import Fiber
 from onceflow.authoring.tasks import Task, _with_options, catching
 from onceflow.core.graph import Node
 from onceflow.errors import Cancelled, FunctionNotLoaded, NotPersistable
-from onceflow.values import masking, packing, snapshot
+from onceflow.values import masking, packing, scripts, snapshot
 from onceflow.values.context import current, running
 
 NAME = "segment"
@@ -92,6 +92,15 @@ class FiberTask(Task[..., Any]):
         definition = definitions.current(self.ref)
         assert definition is not None
         return definition.function
+
+    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
+        if scripts.name is None:
+            return super().bind(*args, **kwargs)
+        before = scripts.by_name.set(True)
+        try:
+            return super().bind(*args, **kwargs)
+        finally:
+            scripts.by_name.reset(before)
 
     def call(self, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         return FiberCall(self, args, kwargs)
