@@ -443,7 +443,7 @@ class Driver:
                 self.closing.pop(record.node, None)
             case records.Undone():
                 row = self.rows[record.node]
-                if row.handled is not None and not self.appended.stopping:
+                if row.handled is not None and not self.appended.stopping and not self.is_closed(record.node):
                     self._take_over(row, row.handled)
                 row.handled = None
             case records.Dropped():
