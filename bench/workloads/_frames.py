@@ -3,7 +3,7 @@
 Spark and a Java machine are in an environment of their own, `bench/.venvs/spark`, which is made when it is first needed
 (`bench/spark.txt`).
 
-    python -m bench.workloads._frames <rows> <consumers> <threads>
+    python -m bench.workloads._frames <rows> <consumers>
 
 is the same with Spark alone. It prints what the consumers found.
 """
@@ -11,13 +11,16 @@ is the same with Spark alone. It prints what the consumers found.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import venvs
 from onceflow import Exclusive, actor, const, create, task
@@ -31,6 +34,8 @@ ROWS = 4_000_000
 
 MEMORY = "1g"
 """Of the Java machine."""
+
+OURS, NATIVE, THREADED = "shared through an actor", "Spark alone", "Spark alone, a thread each"
 
 SHARE = 0.05
 """Of the rows, that a consumer looks at."""
@@ -65,6 +70,7 @@ def open_session() -> Any:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     return session
 
 
@@ -78,6 +84,11 @@ def generate(session: Any, rows: int) -> Any:
 
 def sample(frame: Any, seed: int) -> float:
     return float(frame.sample(SHARE, seed).selectExpr("sum(c0 + c7) AS total").first()["total"])
+
+
+def sample_all(frame: Any, consumers: int, threads: int) -> list[float]:
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(partial(sample, frame), range(consumers)))
 
 
 @actor(memory="1GB")
@@ -96,6 +107,14 @@ class Frame:
     @const
     def sample(self, seed: int) -> float:
         return sample(self._frame, seed)
+
+    @const
+    def sample_alone(self, consumers: int, threads: int) -> tuple[float, list[float]]:
+        """What Spark by itself does for so many consumers, one after the other or in threads: the seconds that it takes
+        here, and what they find."""
+        began = time.perf_counter()
+        found = sample_all(self._frame, consumers, threads)
+        return time.perf_counter() - began, found
 
     def _checkpoint(self) -> int:
         """How it was made, not what is in it."""
@@ -117,35 +136,62 @@ def clean(frame: Exclusive[Frame], rows: int) -> Frame:
     return frame
 
 
-@task(can_rollback=True)
-def consume(frame: Frame, seed: int) -> float:
+class Taken(NamedTuple):
+    """Who took how long for how many consumers, and what these found."""
+
+    who: str
+    consumers: int
+    seconds: float
+    found: list[float]
+
+
+class Steps(NamedTuple):
+    taken: list[Taken]
+    ended: float
+    """When the last of them was over."""
+
+
+@task(can_rollback=True, threads=True)
+def consume(frame: Frame, seed: int, _: Steps) -> float:
+    """Waits for Spark, and does nothing else: so all consumers share a process."""
     return frame.sample(seed)
 
 
 @task
-def gather(*found: float) -> list[float]:
-    return list(found)
+def gather(before: Steps, consumers: int, *found: float) -> Steps:
+    """What tasks took is all that has passed since the step before."""
+    taken = Taken(OURS, consumers, time.time() - before.ended, list(found))
+    return Steps([*before.taken, taken], time.time())
 
 
-def graph(rows: int, consumers: int) -> Any:
-    """So many consumers of one frame."""
+@task
+def consume_alone(frame: Frame, who: str, consumers: int, threads: int, before: Steps) -> Steps:
+    seconds, found = frame.sample_alone(consumers, threads)
+    return Steps([*before.taken, Taken(who, consumers, seconds, found)], time.time())
+
+
+def graph(rows: int, stages: Sequence[int]) -> Any:
+    """One frame, and for each stage so many consumers: by Spark alone, and as tasks. One after the other."""
     frame = clean.bind(load.bind(), rows)
-    return gather.bind(*[consume.bind(frame, seed) for seed in range(consumers)])
+    steps: Any = Steps([], 0.0)
+    for consumers in stages:
+        steps = consume_alone.bind(frame, NATIVE, consumers, 1, steps)
+        steps = gather.bind(steps, consumers, *[consume.bind(frame, seed, steps) for seed in range(consumers)])
+        steps = consume_alone.bind(frame, THREADED, consumers, consumers, steps)
+    return steps
 
 
-def natively(rows: int, consumers: int, threads: int) -> list[float]:
-    """The same with Spark alone, in a process of its own: one consumer after the other, or in so many threads."""
-    command = [sys.executable, "-m", __name__, str(rows), str(consumers), str(threads)]
+def natively(rows: int, consumers: int) -> list[float]:
+    """The same in a process that has nothing but Spark."""
+    command = [sys.executable, "-m", __name__, str(rows), str(consumers)]
     process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
     return json.loads(process.stdout)
 
 
-def main(rows: int, consumers: int, threads: int) -> None:
+def main(rows: int, consumers: int) -> None:
     provide()
     session = open_session()
-    frame = generate(session, rows)
-    with ThreadPoolExecutor(threads) as pool:
-        print(json.dumps(list(pool.map(partial(sample, frame), range(consumers)))))
+    print(json.dumps(sample_all(generate(session, rows), consumers, 1)))
     session.stop()
 
 

@@ -13,11 +13,12 @@ ROWS = 200_000
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("consumers", [1, 8])
 def test_consumers_of_a_frame_in_an_actor_find_what_they_would_find_in_it_themselves(
-    ray_cluster: str, tmp_path: Path, consumers: int
+    ray_cluster: str, tmp_path: Path
 ) -> None:
     _frames.provide()
     with Engine(tmp_path, backend=ray_cluster, workers=1) as engine:
-        shared = engine.run(_frames.graph(ROWS, consumers))
-    assert shared == _frames.natively(ROWS, consumers, 1)
+        steps = engine.run(_frames.graph(ROWS, (1, 8)))
+    found = _frames.natively(ROWS, 8)
+    assert [taken.found for taken in steps.taken] == [found[: taken.consumers] for taken in steps.taken]
+    assert {(taken.who, taken.consumers) for taken in steps.taken} >= {(_frames.OURS, 1), (_frames.OURS, 8)}

@@ -1,7 +1,8 @@
 """The process of a user's actor: a Ray actor that makes or restores it, and calls its methods, one at a time.
 
 Ray calls each group of methods here in a thread of its own: `begin` makes the actor, `watch` never returns, so that who
-called it learns when the actor is no more, and all else is done in the order in which it was sent.
+called it learns when the actor is no more, `greet` answers who comes while others are served, and all else is done in
+the order in which it was sent.
 
 What an attempt says carries its *session*. When an attempt comes that has the actor for itself, all other sessions are
 over: they are of attempts that do not count any more.
@@ -27,7 +28,7 @@ from onceflow.values import actors, context, failures, packing, sealing
 from onceflow.values.actors import ActorStatistics, Kind
 from onceflow.values.functions import Main
 
-GROUPS = {"begin": 1, "watch": 1}
+GROUPS = {"begin": 1, "watch": 1, "greet": 1}
 
 Failure = bytes
 """What was raised (`values.failures`)."""
@@ -111,6 +112,7 @@ class Host:
         """Does not return."""
         threading.Event().wait()
 
+    @ray.method(concurrency_group="greet")
     def greet(self, session: str, holder: str, exclusive: bool, token: int) -> Kind | Failure:
         self._there.wait()
         if exclusive:
@@ -133,7 +135,7 @@ class Host:
                     raise InvalidRef(f"actor {self._id} belongs to another attempt by now")
                 kind = self._known_kind()
                 if not caller.exclusive and not kind.methods[method]:
-                    others = [other.holder for id, other in self._sessions.items() if id != session]
+                    others = [other.holder for id, other in list(self._sessions.items()) if id != session]
                     raise actors.refuse(kind, method, caller.holder, others)
                 return stored(packing.pack(getattr(self._actor, method)(*args, **kwargs)))
             except BaseException as error:
@@ -161,7 +163,7 @@ class Host:
         self._outlet.flush()
 
     def look(self) -> ActorStatistics:
-        holders = tuple([session.holder for session in self._sessions.values()])
+        holders = tuple([session.holder for session in list(self._sessions.values())])
         kind = "" if self._kind is None else self._kind.name
         return ActorStatistics(kind, os.getpid(), self._calls, self._busy, time.time() - self._since, holders)
 
