@@ -167,3 +167,22 @@ def test_a_graph_may_be_returned_beside_one_that_has_ended_in_which_something_wa
     drive.save("e/c")
     # when something else returns a graph
     assert drive.finish("g", graph=graph("x kept; y kept x")) == ["save g", "start g/x"]
+
+
+def test_an_outcome_that_is_about_to_be_dropped_has_ended_nothing_after_a_crash():
+    # given a run that a handler ended, that was cancelled before its outcome was saved, and whose undo waits for a person
+    drive = Drive(graph("u undoable; b kept; z kept u b"))
+    drive.begin()
+    drive.complete("u")
+    drive.ends("b", 0, failed=-1)
+    drive.cancel(undo=True)
+    assert "+recovering u z" in drive.save("z")
+    while "park u" not in drive.undo_fails("u"):
+        drive.elapse("u")
+    # when it is resumed
+    again = drive.reload()
+    again.begin()
+    again.tell(events.Resume())
+    # then it goes on as if nobody had ended it
+    assert "start b" in again.undone("u")
+    assert again.play().status == "succeeded"

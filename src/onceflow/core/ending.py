@@ -314,7 +314,7 @@ class Ending(Handling):
         """Which of the scopes have ended? An outcome counts as a whole, or not at all."""
         for node, attempt, expander in self._abandonments:
             sink = self.rows.get(node)
-            if sink is None or sink.attempt != attempt or not sink.saved:
+            if sink is None or sink.attempt != attempt or not sink.saved or sink.doomed:
                 continue
             if not sink.fully_saved:
                 sink.saved = sink.attempt = 0

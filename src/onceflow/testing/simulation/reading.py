@@ -114,7 +114,8 @@ class Reading:
         return {
             sink: expander
             for sink, (attempt, expander) in self.abandoning.items()
-            if (parts := self.saved.get(sink))
+            if sink not in self.recovering
+            and (parts := self.saved.get(sink))
             and all(version.number == attempt for version in parts.values())
             and len(parts) == next(iter(parts.values())).task.parts
         }
