@@ -170,7 +170,7 @@ def test_a_graph_may_be_returned_beside_one_that_has_ended_in_which_something_wa
 
 
 def test_an_outcome_that_is_about_to_be_dropped_has_ended_nothing_after_a_crash():
-    # given a run that a handler ended, that was cancelled before its outcome was saved, and whose undo waits for a person
+    # given a run that a handler ended, that was cancelled before that was saved, and whose undo waits for a person
     drive = Drive(graph("u undoable; b kept; z kept u b"))
     drive.begin()
     drive.complete("u")
