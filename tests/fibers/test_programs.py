@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from onceflow.testing import MemoryEngine
-from tests.engine.common import run_script, started
+from tests.engine.common import start_script, started
 from tests.fibers import programs
 
 FEW, MANY = 20, 1_000
@@ -21,6 +21,9 @@ CRASHES = 4
 """Lives of each program in which it crashes, at one to three moments."""
 
 KILLED, OFTEN = 2, 1_000
+
+PATIENCE = 300.0
+"""Seconds for a program: in some, fibers whose time is over are given half a minute to clean up, more than once."""
 
 
 def simulate(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +67,13 @@ def test_so_do_many(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 SCRIPT = """
-    import json, os, sys
-    from onceflow import run_async, send_event
+    import contextlib, json, os, sys
+    from onceflow import EventRefused, run_async, send_event
     import program
     handle = run_async(program.main.bind(os.getcwd(), "m"), name="program")
-    for number in range(3):
-        send_event("program", "number", number, id=str(number))
+    with contextlib.suppress(EventRefused):  # it has ended, with all that it needed
+        for number in range(3):
+            send_event("program", "number", number, id=str(number))
     print("here", flush=True)
     print(json.dumps(handle.result()))
 """
@@ -85,8 +89,10 @@ def chaos(seed: int, folder: Path) -> None:
             if process.stdout.readline() == "here\n":
                 time.sleep(chance.random() * 0.3)
             process.kill()
-    output = run_script(folder, SCRIPT).splitlines()[-1]
-    programs.judge(folder, json.loads(output))
+    process = start_script(folder, SCRIPT)
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    programs.judge(folder, json.loads(output.splitlines()[-1]))
 
 
 @pytest.mark.parametrize("seed", range(KILLED))
