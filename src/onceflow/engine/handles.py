@@ -258,8 +258,18 @@ class Completion:
 
     def follow(self, other: Completion) -> None:
         """Come out as another one does, and tell of its events."""
-        other.feeds += self.feeds
+        other.listen(*self.feeds)
         other.when_done(lambda: self.end(other.ending, other.error))
+
+    def listen(self, *feeds: Listening) -> None:
+        """Tell them of its events from now on."""
+        with self._lock:
+            self.feeds += feeds
+
+    def ignore(self, feed: Listening) -> None:
+        """Tell it no more."""
+        with self._lock:
+            self.feeds = tuple(other for other in self.feeds if other is not feed)
 
     def tell(
         self, kind: Kind, task: str = "", attempt: str = "", detail: str = "", progress: Progress | None = None

@@ -487,14 +487,14 @@ class Hub(ABC):
         driven = self._active.get(run)
         if driven is None:
             return False
-        driven[1].feeds += (listener,)
+        driven[1].listen(listener)
         driven[1].when_done(ended)
         return True
 
     def remove_listener(self, run: str, listener: Listening) -> None:
         driven = self._active.get(run)
         if driven is not None:
-            driven[1].feeds = tuple(feed for feed in driven[1].feeds if feed is not listener)
+            driven[1].ignore(listener)
 
     # -- what drivers ask for (driver.work.Host) -----------------------------------------------------------------------
 
