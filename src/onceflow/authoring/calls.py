@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from onceflow.authoring.guarding import NOTHING, Guard, guard_of, in_force_inside
 from onceflow.authoring.options import Settings
 from onceflow.authoring.retries import Retry
@@ -30,23 +32,17 @@ class Undo:
         return rollback(**self._task.rollback_arguments(tuple(args), kwargs, output=output, key=key))
 
 
-class Call:
+class Call(msgspec.Struct, eq=False):
     """`core.graph.Node.call` of the graphs that are built here. Can be pickled; tasks of modules go by their name, with
     the version that their code had then."""
 
-    __slots__ = ("_recorded", "task", "template")
+    task: AnyTask[..., Any]
+    template: Template
+    _recorded: str = ""
+    """The version that was stored, if it was."""
 
-    def __init__(self, task: AnyTask[..., Any], template: Template, version: str = "") -> None:
-        """`version` is the one that was stored, if it was."""
-        self.task = task
-        self.template = template
-        self._recorded = version
-
-    def __getstate__(self) -> tuple[AnyTask[..., Any], Template, str]:
-        return self.task, self.template, self.version
-
-    def __setstate__(self, state: tuple[AnyTask[..., Any], Template, str]) -> None:
-        self.task, self.template, self._recorded = state
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Call, (self.task, self.template, self.version)
 
     @property
     def version(self) -> str:

@@ -34,7 +34,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many items it stands for. For people who look at a loop."""
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class Node(msgspec.Struct, frozen=True):
     """One task of a graph. There is one edge per parent: its mask unites all that the node reads of that parent."""
 
     id: str

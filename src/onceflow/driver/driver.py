@@ -97,7 +97,8 @@ class _Held(msgspec.Struct, gc=False):
 
 class Driver:
     """Drives one run in one epoch. `opening` are the requests that go before everything else in its first batch; `past`
-    is what the journal has of a run that exists, and `outputs`, `carried` and `mail` what was loaded with it."""
+    is what the journal has of a run that exists, and `outputs`, `carried` and `mail` what was loaded with it. `woken`:
+    the run was parked, by the same host."""
 
     __slots__ = (
         "_admitted",
@@ -123,6 +124,7 @@ class Driver:
         "_saving",
         "_store",
         "_submitted",
+        "_woken",
         "_written",
         "annotations",
         "changes",
@@ -152,6 +154,7 @@ class Driver:
         outputs: Outputs | None = None,
         carried: dict[str, dict[Key, bytes]] | None = None,
         mail: Sequence[MailboxEvent] = (),
+        woken: bool = False,
         metadata: str | None = None,
         status: str = "running",
     ) -> None:
@@ -171,6 +174,7 @@ class Driver:
         self._host = host
         self._store = store
         self._opening: Sequence[Request] = opening
+        self._woken = woken
         self._outputs = outputs or Outputs()
         self._inputs = Inputs(self._outputs, store, run.rows, carried)
         self._saving = Saving(self, host, store, self._outputs, self._inputs, {} if past is None else past.blobs)
@@ -234,7 +238,7 @@ class Driver:
         self.waits_outside = False
         self._work_off(self.run.begin() if decided is None else decided)
         if self._rare is not None:
-            self._rare.cancelling.begin()
+            self._rare.begin()
 
     def tell(self, event: events.Event) -> None:
         """Take notice of an event."""
@@ -290,7 +294,7 @@ class Driver:
             self.tell(events.Undone(node, attempt))
             return
         if self._rare is not None:
-            self._rare.limits.forget(node)
+            self._rare.finished(node)
         graph: Graph | None = None
         if is_graph:
             assert isinstance(parts[0], bytes)
@@ -343,7 +347,7 @@ class Driver:
         """What was started has raised. `answer` is what a handler says shall become of it."""
         if self.over:
             return
-        if answer is None and work.call.settings.fiber and self.rare.cancelling.asked is not None:
+        if answer is None and work.call.settings.fiber and self._is_cancelling:
             self.rare.cancelling.end()
             self.ended(work)
         elif self._take(work):
@@ -436,15 +440,13 @@ class Driver:
             return
         self._committed += 1
         if self._rare is not None:
-            self._rare.variables.became_durable(self._committed)
-            if not self.over:
-                self.rare.waits.became_durable(self._is_committed)
+            self._rare.became_durable(self._committed)
         if not self.over:
             self._work_off(())
 
     def saved(self, save: Save) -> None:
         """The bytes of this part are where they must be."""
-        if self._rare is None or not self._rare.variables.holds_back(save):
+        if self._rare is None or not self._rare.holds_back(save):
             self.tell(events.Saved(*save))
         elif not self._busy:
             self._work_off(())
@@ -503,14 +505,23 @@ class Driver:
             self._work_off(())
 
     @property
+    def is_patient(self) -> bool:
+        """Whether nothing waits until its first batch is durable, and there will be more for it."""
+        return self._woken and bool(self._opening and self._in_flight) and not self._held
+
+    @property
     def is_opening(self) -> bool:
         """Whether its first batch is not yet durable: perhaps the run is not its to drive."""
         return self._committed == 0
 
     @property
-    def _is_committed(self) -> bool:
+    def is_committed(self) -> bool:
         """Whether everything that was appended is durable."""
         return self._committed == self._submitted and not self._entries and not self._opening
+
+    @property
+    def _is_cancelling(self) -> bool:
+        return self._rare is not None and self._rare.is_cancelling
 
     @property
     def over(self) -> bool:
@@ -533,18 +544,18 @@ class Driver:
             case "running" | "stopping":
                 if self._rare is None or self._in_flight or self._held:
                     return "running"
-                return "waiting" if self._rare.delays or self._rare.waits else "running"
+                return "waiting" if self._rare.has_delays or self._rare.has_waits else "running"
             case status:
                 return status
 
     @property
     def due(self) -> float | None:
         """When the run goes on, unless an event comes first, if it need not be in memory until then."""
-        if self._rare is None or not self._rare.waits or self._drained is not None or self._pausing:
+        if self._rare is None or not self._rare.has_waits or self._drained is not None or self._pausing:
             return None
-        if self._in_flight or self._held or self._rare.delays or self._saving.under_way or self._events or self._asking:
+        if self._in_flight or self._held or self._saving.under_way or self._events or self._asking:
             return None
-        if self.run.status != "running":
+        if self._rare.has_delays or self.run.status != "running":
             return None
         due = self._rare.waits.due
         return due if self.limit is None else min(due, self.limit)
@@ -563,7 +574,7 @@ class Driver:
         """What became of a child, if that is what it will always be (design 2.2) and can be read now."""
         if not self.is_settled(child):
             return None
-        return self.rare.outcomes.find(child, in_journal=self._is_committed)
+        return self.rare.outcomes.find(child, in_journal=self.is_committed)
 
     def look_for_mail(self) -> None:
         """There may be events in the mailbox."""
@@ -583,7 +594,7 @@ class Driver:
         if self._entries:
             requests.append(AppendEntries(self.id, self.run.epoch, self._entries))
             if self._rare is not None:
-                requests += self._rare.waits.marks()
+                requests += self._rare.marks()
         if (status, due) != self._written:
             requests.append(SetStatus(self.id, self.run.epoch, status, due))
             self._written = (status, due)
@@ -627,8 +638,7 @@ class Driver:
             while self._events:
                 for command in self.run.handle(self._events.popleft()):
                     self._obey(command)
-            rare = self._rare
-            if rare and (rare.variables.go_on() or rare.waits.look_for_children() or rare.cancelling.look()):
+            if self._rare is not None and self._rare.look():
                 continue
             if not self._held or self._held[0].mark > self._committed:
                 break
@@ -641,16 +651,16 @@ class Driver:
         if self._latest is not None:
             self._foresee(self._latest)
             self._latest = None
-        if self._parked is not None and not (self._in_flight or self.rare.delays or self._held or self._entries):
+        if self._parked is not None and not (self._in_flight or self.rare.has_delays or self._held or self._entries):
             failure = self.raised_last.get(self._parked)
             self._end(Ending("paused", failed=(self._parked,), failure=failure))
         elif self._entries or self._opening or (self.status, self.due) != self._written:
             self._host.wake(self)
-        elif self._rests and self._is_committed:
+        elif self._rests and self.is_committed:
             self._end(Ending("paused"))
-        elif self._drained is not None and self._is_committed and not (self._in_flight or self._saving.under_way):
+        elif self._drained is not None and self.is_committed and not (self._in_flight or self._saving.under_way):
             self.interrupt(self._drained)
-        elif self.due is not None and self._is_committed:
+        elif self.due is not None and self.is_committed:
             self._host.park(self, self.due)
 
     def _obey(self, command: commands.Command) -> None:
@@ -707,8 +717,7 @@ class Driver:
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 value, blob = self._saving.record(Save(node, part, attempt))
                 if self._rare is not None:
-                    self._rare.answering.saved(node)
-                    took = self._rare.waits.saved(node)
+                    took = self._rare.saved(node)
                     if took is not None:
                         self._entries.append(took)
                 if CHILD in node:
@@ -790,9 +799,8 @@ class Driver:
             keep=row.checkpoint or command.private,
         )
         if node.call.settings.fiber:
-            cancelled = self.rare.cancelling.asked is not None
             inside, deadline = id_inside(row, ""), deadline_of(row)
-            work = msgspec.structs.replace(work, inside=inside, cancelled=cancelled, deadline=deadline)
+            work = msgspec.structs.replace(work, inside=inside, cancelled=self._is_cancelling, deadline=deadline)
         if not command.private and (guard := self._guard_of(row)) is not None:
             work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
         self._launch(work)
@@ -808,7 +816,7 @@ class Driver:
     def _launch(self, work: Work) -> None:
         if self._drained is not None or self._pausing:
             return
-        if self._rare is not None and work.attempt not in self._private and self._rare.answering.supply(work):
+        if self._rare is not None and work.attempt not in self._private and self._rare.supply(work):
             return
         wait = work.call.settings.wait
         if wait is not None and not work.undo and work.failure is None:
@@ -877,7 +885,7 @@ class Driver:
                 return
 
     def _save(self, save: Save) -> None:
-        if self._inputs.only_in_journal(save.node, save.part) and not self._is_committed:
+        if self._inputs.only_in_journal(save.node, save.part) and not self.is_committed:
             self._hold(commands.Save(*save))  # perhaps the journal has yet to learn of it
         else:
             self._saving.save(save)

@@ -28,8 +28,6 @@ from onceflow.values.waits import NOT_YET, Wait
 if TYPE_CHECKING:
     from onceflow.driver.cancelling import Cancelling
     from onceflow.driver.driver import Driver
-    from onceflow.driver.expiring import Expiring
-    from onceflow.driver.outcomes import Outcomes
 
 LONGEST = 30.0
 """Seconds after which the clock is looked at again: it may have been set."""
@@ -54,13 +52,9 @@ class Waits:
         deadlines: dict[str, float],
         taken: dict[str, int],
         mail: Sequence[MailboxEvent],
-        expiring: Expiring,
-        outcomes: Outcomes,
     ) -> None:
         self._driver = driver
         self._host = host
-        self._expiring = expiring
-        self._outcomes = outcomes
         self._open: dict[int, _Open] = {}
         """Attempt → what it waits for."""
         self._deadlines = deadlines
@@ -68,15 +62,15 @@ class Waits:
         """Node → the number of the event that is its saved output."""
         self._picked: dict[str, int] = {}
         """The same of those whose save is on its way."""
-        self._gone = set(self._taken.values())
+        self._gone = dict.fromkeys(taken.values())
         """The numbers of all of these. The journal may not know of it yet."""
         self._returning = False
         """Whether the journal has yet to learn that events are free again."""
-        self._joining: set[int] = set()
+        self._joining: dict[int, None] = {}
         """Attempts that wait for forked fibers."""
         self._overdue: dict[int, float] = {}
         """Of these, those whose time is over, which end what they wait for → when it was over."""
-        self._begun: set[str] = set()
+        self._begun: dict[str, None] = {}
         """Nodes whose waits have begun in the life of this driver."""
         self._marks: list[Request] = []
         self._mail = mail
@@ -96,15 +90,15 @@ class Waits:
         """Wait for something. Returns what has to be written down."""
         entry: Entry | None = None
         deadline = self._deadlines.get(work.node)
-        self._gone.discard(self._picked.pop(work.node, 0))
+        self._gone.pop(self._picked.pop(work.node, 0), None)
         if deadline is None or work.node in self._begun:  # what began before has been dropped
             deadline = self._deadline(wait)
             self._deadlines[work.node] = deadline
             entry = entries.waits(work.node, deadline, wait.key)
-        self._begun.add(work.node)
+        self._begun[work.node] = None
         self._open[work.attempt] = _Open(work, wait, deadline)
         if wait.children:
-            self._joining.add(work.attempt)
+            self._joining[work.attempt] = None
         self._look(work.attempt)
         return entry
 
@@ -128,7 +122,7 @@ class Waits:
             if event is not None:
                 del self._open[attempt]
                 self._picked[opened.work.node] = event.number
-                self._gone.add(event.number)
+                self._gone[event.number] = None
                 self._driver.came(opened.work, [event.payload])
                 return
         if opened.wait.children and self._join(attempt):
@@ -153,7 +147,7 @@ class Waits:
         """Forked fibers may have come to their ends. Whether one was waited for."""
         if not self._joining:
             return False
-        self._joining = {attempt for attempt in self._joining if attempt in self._open}
+        self._joining = {attempt: None for attempt in self._joining if attempt in self._open}
         return any(self._join(attempt) or self._end_overdue(attempt) for attempt in self._joining)
 
     def _stop_graph(self, attempt: int, opened: _Open) -> None:
@@ -170,7 +164,7 @@ class Waits:
         if attempt not in self._overdue:
             return False
         (child,) = self._open[attempt].wait.children
-        return self._expiring.end(child, self._host.now(), self._overdue[attempt])
+        return self._driver.rare.expiring.end(child, self._host.now(), self._overdue[attempt])
 
     def _join(self, attempt: int) -> bool:
         opened = self._open[attempt]
@@ -188,7 +182,7 @@ class Waits:
             outcome = self._driver.settled_outcome(child)
             if outcome is None:
                 return None
-            self._outcomes.joined(wait.children)
+            self._driver.rare.outcomes.joined(wait.children)
             return outcome.declared(), outcome.held()
         ended = [child for child in wait.children if self._driver.is_settled(child)]
         if len(ended) < wait.count:
@@ -197,7 +191,7 @@ class Waits:
         if any(outcome is None for _, outcome in found):
             return None
         if wait.count == len(wait.children):
-            self._outcomes.joined(wait.children)
+            self._driver.rare.outcomes.joined(wait.children)
         return [packing.dump([(child, outcome.declared()[1]) for child, outcome in found if outcome is not None])], ()
 
     def _look_at_clock(self, attempt: int) -> None:
@@ -245,14 +239,15 @@ class Waits:
             self._deadlines.pop(node, None)
         numbers = [self._taken.pop(node) for node in nodes if node in self._taken]
         if numbers:
-            self._gone.difference_update(numbers)
+            for number in numbers:
+                self._gone.pop(number, None)
             self._returning = True
             self._marks.append(MarkEvents(self._driver.id, self._driver.run.epoch, returned=tuple(numbers)))
 
-    def became_durable(self, everything: bool) -> None:
-        """Something is in the journal, or everything."""
-        if self._returning:
-            self._returning = not everything
+    def became_durable(self) -> None:
+        """Something is in the journal."""
+        if self._returning and not self._driver.over:
+            self._returning = not self._driver.is_committed
             self.look()
 
     def marks(self) -> list[Request]:

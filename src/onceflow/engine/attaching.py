@@ -40,7 +40,7 @@ from onceflow.engine.submission import Settings, Submission, decode_settings
 from onceflow.engine.talking.following import Following
 from onceflow.engine.waiting import looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, TaskNotFound
-from onceflow.storage.journal import Claim, Loaded, MailboxEvent, RunRow, Short
+from onceflow.storage.journal import Claim, Loaded, RunRow, Short
 from onceflow.storage.places import Place
 from onceflow.values import sealing
 
@@ -301,8 +301,7 @@ class Attaching:
         if left is not None and goes_on and not past.resumed and row.status != "pending":
             left -= self._hub.now() - row.created
 
-        mail = () if short is None else short.mail
-        return functools.partial(self._make, row, run, store, past, outputs, carried, mail, decided, settings, left)
+        return functools.partial(self._make, row, run, store, past, outputs, carried, short, decided, settings, left)
 
     def _make(
         self,
@@ -312,7 +311,7 @@ class Attaching:
         past: History,
         outputs: Outputs,
         carried: dict[str, dict[Key, bytes]],
-        mail: Sequence[MailboxEvent],
+        short: Short | None,
         decided: Sequence[commands.Command],
         settings: Settings,
         left: float | None,
@@ -327,7 +326,8 @@ class Attaching:
             past=past,
             outputs=outputs,
             carried=carried,
-            mail=mail,
+            mail=() if short is None else short.mail,
+            woken=short is not None,
             metadata=row.metadata,
             status=row.status,
         )

@@ -10,6 +10,8 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from onceflow.values import snapshot
 
 Slot = tuple[int, int | None]
@@ -19,40 +21,21 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
 
 
-class Template:
+class Template(msgspec.Struct, eq=False):
     """The arguments of one node. Either plain (`args` and `kwargs`) or pickled (`payload` of both)."""
 
-    __slots__ = ("_pickled", "args", "buffers", "by_ref", "holes", "kwargs", "payload", "slots")
-
-    def __init__(
-        self,
-        slots: tuple[Slot, ...] = (),
-        *,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-        holes: tuple[tuple[int | str, int], ...] = (),
-        payload: bytes | None = None,
-        buffers: tuple[pickle.PickleBuffer, ...] = (),
-        by_ref: tuple[int, ...] = (),
-    ) -> None:
-        self.slots = slots
-        self.by_ref = by_ref
-        """The numbers of those slots that get a ref to the value instead of the value."""
-        self.args = args
-        self.kwargs = kwargs
-        self.holes = holes
-        """(position or keyword, number of the slot whose value goes there). Where a slot has no hole, the payload has
-        placeholders for it."""
-        self.payload = payload
-        self._pickled: bytes | None = None
-        self.buffers = buffers
-        """Large buffers of the payload. Nodes of one graph that were given the same memory have the same object
-        here."""
-
-    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
-        self.by_ref = ()  # what was pickled before there were refs does not have it
-        for name, value in state[1].items():
-            setattr(self, name, value)
+    slots: tuple[Slot, ...] = ()
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] | None = None
+    holes: tuple[tuple[int | str, int], ...] = ()
+    """(position or keyword, number of the slot whose value goes there). Where a slot has no hole, the payload has
+    placeholders for it."""
+    payload: bytes | None = None
+    buffers: tuple[pickle.PickleBuffer, ...] = ()
+    """Large buffers of the payload. Nodes of one graph that were given the same memory have the same object here."""
+    by_ref: tuple[int, ...] = ()
+    """The numbers of those slots that get a ref to the value instead of the value."""
+    _pickled: bytes | None = None
 
     def fill(self, values: Sequence[Any], buffers: Sequence[Any] | None = None) -> Arguments:
         """Fresh arguments with `values[n]` in slot n. `buffers` replace the template's own, in their order."""

@@ -64,7 +64,10 @@ from onceflow.storage.places import Place
 from onceflow.values import failures
 from onceflow.values.variables import Updates
 
-MOST_WAITING = 1000
+PATIENCE = 0.25
+"""Seconds for which the journal need not know that a run was woken, if nothing waits for that."""
+
+MOST_WAITING = 256
 """Attempts that wait for a worker or run when whoever submits many runs has to wait. Until there are half as many."""
 
 logger = logging.getLogger(__name__)
@@ -117,6 +120,8 @@ class Hub(ABC):
         self._answers: deque[tuple[Driver, Sequence[Request], Outcome]] = deque()
         self._dirty: dict[Driver, None] = {}
         """Drivers that have something for the journal."""
+        self._patient: dict[Driver, None] = {}
+        """Those that may have more for it soon."""
         self._timed_out: dict[Driver, float] = {}
         """Drivers of runs that have run out of time → how many seconds they had."""
         self._claimed: set[Driver] = set()
@@ -300,6 +305,17 @@ class Hub(ABC):
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, {}
         for driver in dirty:
+            if driver.is_patient:
+                if not self._patient:
+                    self._loop.later(PATIENCE, self._flush_patient)
+                self._patient[driver] = None
+            else:
+                self._patient.pop(driver, None)
+                self._tell(driver, driver.flush)
+
+    def _flush_patient(self) -> None:
+        patient, self._patient = self._patient, {}
+        for driver in patient:
             self._tell(driver, driver.flush)
 
     def _tell(self, driver: Driver, what: Callable[[], None]) -> None:
@@ -591,6 +607,7 @@ class Hub(ABC):
         completion = self._completions.pop(driver)
         del self._active[driver.id]
         self._dirty.pop(driver, None)
+        self._patient.pop(driver, None)
         self._counted.pop(driver, None)
         self._doorman.forget(driver)
         self._claimed.discard(driver)

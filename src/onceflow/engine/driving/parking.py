@@ -28,7 +28,7 @@ SOON = 1.0
 LONGEST = 30.0
 """Seconds after which the clock is looked at again: it may have been set."""
 
-AT_ONCE = 256
+AT_ONCE = 128
 """Runs that are loaded before those are driven that came first."""
 
 logger = logging.getLogger(__name__)
