@@ -49,16 +49,18 @@ def test_a_task_that_runs_sees_what_another_one_has_committed(engine: Engine, do
         return [*seen, flag.get()]
 
     @task(writes=[flag])
-    def stop() -> None:
+    def stop(path: str) -> None:
+        pass_door(path)
         flag.set(True)
 
     @task
     def both(seen: list[bool], stopped: None) -> list[bool]:
         return seen
 
-    handle = engine.run_async(both.bind(work.bind(door.path), stop.bind()))
+    handle = engine.run_async(both.bind(work.bind(door.path), stop.bind(door.path)))
     door.wait()
-    door.open()
+    door.wait()
+    door.open(2)
     assert handle.result() == [False, True]
 
 

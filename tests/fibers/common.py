@@ -310,6 +310,11 @@ def lengthy(seconds: float) -> str:
     return enter.options(after=[sleep(seconds)]).bind(f"after {seconds}")
 
 
+@task(can_rollback=True)
+def lengthened(seconds: float) -> Any:
+    return enter.options(after=[sleep(seconds)]).bind(f"after {seconds}")
+
+
 @fiber
 async def slow_to_tidy(seconds: float) -> str:
     try:
@@ -353,6 +358,9 @@ async def impatient(how: str) -> str:
                 case "loop":
                     await call(for_each(lengthy, [5]))
                     await call(for_each(lengthy, [6, 7, 8]))
+                case "task":
+                    await lengthened.call(5)
+                    await lengthened.call(15)
                 case "running":
                     await dawdling.call()
                 case "fibers":

@@ -65,7 +65,7 @@ def test_blocks_are_for_fibers() -> None:
         pass
 
 
-@pytest.mark.parametrize("how", ["workflow", "loop", "caught"])
+@pytest.mark.parametrize("how", ["workflow", "loop", "task", "caught"])
 def test_a_graph_that_takes_too_long_is_stopped(how: str) -> None:
     engine = MemoryEngine()
     began = engine.clock.now
@@ -74,8 +74,9 @@ def test_a_graph_that_takes_too_long_is_stopped(how: str) -> None:
     assert engine.clock.now - began == 10
 
 
-def test_a_graph_is_stopped_whatever_crashes_when() -> None:
-    crash_everywhere(ends(lambda: common.impatient.bind("workflow"), "too late", "after 5", "too late"))
+@pytest.mark.parametrize("how", ["workflow", "task"])
+def test_a_graph_is_stopped_whatever_crashes_when(how: str) -> None:
+    crash_everywhere(ends(lambda: common.impatient.bind(how), "too late", "after 5", "too late"))
 
 
 def test_a_graph_that_is_in_time_is_not_stopped() -> None:

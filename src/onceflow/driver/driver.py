@@ -322,6 +322,8 @@ class Driver:
                     self.annotations.pop(node, None)
         small = is_small(parts[0]) if len(parts) == 1 else all(map(is_small, parts))
         self.tell(events.Finished(node, attempt, graph, small, refs))
+        if graph is not None and work.call.settings.until is not None and not self.over:
+            self.rare.returned_graph(node, work.call.settings.until)
 
     def _with_refs(
         self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef]
@@ -557,7 +559,7 @@ class Driver:
             return None
         if self._rare.has_delays or self.run.status != "running":
             return None
-        due = self._rare.waits.due
+        due = self._rare.due
         return due if self.limit is None else min(due, self.limit)
 
     def rest(self) -> None:

@@ -1,8 +1,8 @@
-"""Graphs for which a fiber waits no longer than the time of its block (design 2.11): they end when that is over.
+"""Graphs whose time is over (design 2.8): what a fiber awaits in a block must be done at some moment, also a graph.
 
-The fiber waits for the outcome of the graph, which stands aside, and the wait knows the moment. When it has come, the
-graph is ended as the law says (2.8), with an error for its outcome, and the fiber gets that as it gets every other.
-Fibers in the graph have the same deadline, and are told by themselves; so they are given time to clean up first.
+The task that has returned the graph knows the moment (`until`). When it has come, the graph is ended as the law says,
+with an error for its outcome, and the fiber gets that as it gets every other. Fibers in the graph have the same
+deadline, and are told by themselves; so they are given time to clean up first.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from onceflow.core import events
 from onceflow.core.rows import Row, Scope
 from onceflow.driver.answering import Answering
 from onceflow.driver.cancelling import TIME
+from onceflow.driver.work import Host
+from onceflow.storage.journal import NEVER
 from onceflow.values import packing
 from onceflow.values.failures import dump
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
+
+LONGEST = 30.0
+"""Seconds after which the clock is looked at again: it may have been set."""
 
 NOTHING = packing.dump(None)
 
@@ -26,40 +31,71 @@ NOTHING = packing.dump(None)
 class Expiring:
     """Of one driver."""
 
-    def __init__(self, driver: Driver, answering: Answering) -> None:
+    def __init__(self, driver: Driver, host: Host, answering: Answering) -> None:
         self._driver = driver
+        self._host = host
         self._answering = answering
+        self._moments: dict[str, float] = {}
+        """Node that has returned a graph → when the time of that is over."""
         self._told: dict[str, Scope] = {}
-        """Child → the graph of which core was told."""
+        """The same → the graph of which core was told."""
 
-    def end(self, child: str, now: float, deadline: float) -> bool:
-        """The time of the graph whose outcome this is was over at the deadline. Whether core was told just now."""
-        row = self._driver.run.rows.get(child)
-        scope = None if row is None else _graph_of(row)
-        if scope is None or self._told.get(child) is scope or self._driver.run.status != "running":
+    def watch(self, node: str, moment: float) -> None:
+        """The graph that it returned, or is about to return, ends then."""
+        rows = self._driver.run.rows
+        self._moments = {other: when for other, when in self._moments.items() if other in rows}
+        self._told = {other: scope for other, scope in self._told.items() if other in rows}
+        self._moments[node] = moment
+        self._set_timer(node)
+
+    @property
+    def due(self) -> float:
+        """The next moment at which one ends."""
+        return min([self._due(node) for node in self._moments if self._graph_of(node) is not None], default=NEVER)
+
+    def look(self) -> bool:
+        """Ends those whose time is over. Whether there was one."""
+        return any(self._end(node) for node in self._moments)
+
+    def _due(self, node: str) -> float:
+        moment = self._moments[node]
+        return moment if self._host.now() < moment else moment + TIME
+
+    def _set_timer(self, node: str) -> None:
+        left = max(0.0, self._due(node) - self._host.now())
+        self._host.later(self._driver, min(left, LONGEST), lambda: self._look_at_clock(node))
+
+    def _look_at_clock(self, node: str) -> None:
+        if node in self._moments:
+            self._driver.proceed()
+            if self._graph_of(node) is not None and self._host.now() < self._moments[node] + TIME:
+                self._set_timer(node)
+
+    def _graph_of(self, node: str) -> Scope | None:
+        """The graph that it has returned, if that has no result and core was not told."""
+        row = self._driver.run.rows.get(node)
+        if row is None or row.nested is None:
+            return None
+        scope = row.nested.rows[0].scope
+        sink = scope.sink
+        return None if sink is None or sink.visible or self._told.get(node) is scope else scope
+
+    def _end(self, node: str) -> bool:
+        now, moment = self._host.now(), self._moments[node]
+        scope = self._graph_of(node)
+        if now < moment or scope is None or scope.sink is None or self._driver.run.status != "running":
             return False
-        if now < deadline + TIME and any(_is_going_on(row) for row in self._rows_in(scope)):
+        if now < moment + TIME and any(map(_is_going_on, self._rows_in(scope))):
             return False
-        assert row is not None
-        self._told[child] = scope
-        error = late(scope.expander)
-        self._driver.raised_last[scope.expander] = dump(error, "the engine")
-        self._answering.give_later(scope.expander, [NOTHING, packing.dump(error)])
-        self._driver.tell(events.Expired(row.parents[0][0].id, scope.depth))
+        self._told[node] = scope
+        error = late(node)
+        self._driver.raised_last[node] = dump(error, "the engine")
+        self._answering.give_later(node, [NOTHING, packing.dump(error)])
+        self._driver.tell(events.Expired(scope.sink.id, scope.depth))
         return True
 
     def _rows_in(self, scope: Scope) -> Iterator[Row]:
         return (row for row in self._driver.run.rows.values() if row.scope.is_in(scope))
-
-
-def _graph_of(child: Row) -> Scope | None:
-    """The graph whose result a child reads, if it is there. (Until then the task that returns it has a limit.)"""
-    scope = child.parents[0][0].scope
-    if scope.depth <= child.scope.depth:
-        return None
-    while scope.outer is not None and scope.depth > child.scope.depth + 1:
-        scope = scope.outer
-    return scope
 
 
 def _is_going_on(row: Row) -> bool:

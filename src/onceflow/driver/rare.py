@@ -22,7 +22,7 @@ from onceflow.driver.saving import Save, Saving
 from onceflow.driver.variables import Variables
 from onceflow.driver.waiting import Waits
 from onceflow.driver.work import Host, Store, Work
-from onceflow.storage.journal import Entry, MailboxEvent, Request
+from onceflow.storage.journal import NEVER, Entry, MailboxEvent, Request
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
@@ -96,7 +96,7 @@ class Rare:
     @property
     def expiring(self) -> Expiring:
         if self._expiring is None:
-            self._expiring = Expiring(self._driver, self.answering)
+            self._expiring = Expiring(self._driver, self._host, self.answering)
         return self._expiring
 
     @property
@@ -144,6 +144,9 @@ class Rare:
 
     def begin(self) -> None:
         """The run goes on."""
+        for row in self._driver.run.rows.values():
+            if row.nested is not None and row.node.call is not None:
+                self.returned_graph(row.id, row.node.call.settings.until)
         if self.is_cancelling:
             self.cancelling.begin()
 
@@ -154,6 +157,17 @@ class Rare:
     def finished(self, node: str) -> None:
         """It has returned."""
         self._past.since.pop(node, None)
+
+    def returned_graph(self, node: str, until: float | None) -> None:
+        """It has returned a graph, which must be done at this moment, if there is one."""
+        if until is not None:
+            self.expiring.watch(node, until)
+
+    @property
+    def due(self) -> float:
+        """The next moment at which something is over."""
+        due = NEVER if self._waits is None else self._waits.due
+        return due if self._expiring is None else min(due, self._expiring.due)
 
     def saved(self, node: str) -> Entry | None:
         """A part of its output is being saved. What has to be written down with that."""
@@ -169,6 +183,7 @@ class Rare:
         return (
             (self._variables is not None and self._variables.go_on())
             or (self._waits is not None and self._waits.look_for_children())
+            or (self._expiring is not None and self._expiring.look())
             or (self.is_cancelling and self.cancelling.look())
         )
 

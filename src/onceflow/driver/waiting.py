@@ -16,7 +16,6 @@ import msgspec
 
 from onceflow.data.objects import HeldRef
 from onceflow.driver import entries
-from onceflow.driver.cancelling import TIME
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Host, Work
 from onceflow.errors import EventTimedOut
@@ -68,8 +67,6 @@ class Waits:
         """Whether the journal has yet to learn that events are free again."""
         self._joining: dict[int, None] = {}
         """Attempts that wait for forked fibers."""
-        self._overdue: dict[int, float] = {}
-        """Of these, those whose time is over, which end what they wait for → when it was over."""
         self._begun: dict[str, None] = {}
         """Nodes whose waits have begun in the life of this driver."""
         self._marks: list[Request] = []
@@ -128,9 +125,7 @@ class Waits:
         if opened.wait.children and self._join(attempt):
             return
         left = opened.deadline - self._host.now()
-        if left <= 0 and opened.wait.stops:
-            self._stop_graph(attempt, opened)
-        elif left <= 0:
+        if left <= 0:
             del self._open[attempt]
             self._end(opened)
         elif opened.deadline < NEVER:
@@ -148,23 +143,7 @@ class Waits:
         if not self._joining:
             return False
         self._joining = {attempt: None for attempt in self._joining if attempt in self._open}
-        return any(self._join(attempt) or self._end_overdue(attempt) for attempt in self._joining)
-
-    def _stop_graph(self, attempt: int, opened: _Open) -> None:
-        """Its time is over: it goes on waiting, for the end of the graph. Fibers in that may have some time left."""
-        if attempt not in self._overdue:
-            self._overdue[attempt] = opened.deadline
-            opened.deadline += TIME
-            self._host.later(self._driver, TIME, lambda: self._look_at_clock(attempt))
-        else:
-            opened.deadline = NEVER
-        self._driver.proceed()
-
-    def _end_overdue(self, attempt: int) -> bool:
-        if attempt not in self._overdue:
-            return False
-        (child,) = self._open[attempt].wait.children
-        return self._driver.rare.expiring.end(child, self._host.now(), self._overdue[attempt])
+        return any(self._join(attempt) for attempt in self._joining)
 
     def _join(self, attempt: int) -> bool:
         opened = self._open[attempt]

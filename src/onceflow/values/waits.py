@@ -27,8 +27,6 @@ class Wait(msgspec.Struct, frozen=True):
     """Ids of nodes of the run, each the outcome of a fiber that was forked, in two parts. Waited for are the parts of
     the only one; or, with `count`, so many of them, and given are those that are there."""
     count: int = 0
-    stops: bool = False
-    """Whether what is waited for is a graph that ends when the time is over; that is waited for as well."""
 
     def within(self, seconds: float) -> Wait:
         """The same, but over after so many seconds at the latest: an event that has not come by then never came."""

@@ -78,15 +78,6 @@ def joined(child: str, outcome: tuple[Any, Any]) -> Any:
     return value
 
 
-def in_time(caught: Any, state: State) -> tuple[TaskNode, str]:
-    """Waits for the outcome of a graph, which ends at the deadline of the fiber. Returns the wait, and the child that
-    it is for."""
-    node, child = start(caught, state)
-    wait = _waiting(_join, Wait(until=state.deadline, children=(child,), stops=True)).bind(child)
-    wait._beside = (node,)
-    return cast("TaskNode", wait), child
-
-
 def _end(result: Any, failure: bytes | None, children: list[tuple[str, bytes]]) -> Any:
     for found in [failure, *[packing.unpack(packed) for _, packed in children]]:
         if found is not None:

@@ -15,12 +15,10 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from onceflow.authoring.awaiting import children
 from onceflow.authoring.awaiting.recipes import Recipe, in_graph
 from onceflow.authoring.awaiting.state import State, limited, now
 from onceflow.authoring.fibers.describing import short
 from onceflow.authoring.fibers.ops import Op
-from onceflow.authoring.loops.building import Building
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
 from onceflow.authoring.tasks import AnyTask, catching
 from onceflow.authoring.waiting import waiting_task
@@ -76,8 +74,6 @@ class TaskCall(Awaited):
         self.task: AnyTask[..., Any] | None = task
         self.is_caught = task.settings.catch == 0
         """Whether errors are to be raised; otherwise the user has asked for them as values."""
-        self.child: str | None = None
-        """What it goes on as, if it is a graph and the fiber will not wait for ever."""
 
     def bind(self, state: State) -> Any:
         assert self.task is not None
@@ -86,15 +82,9 @@ class TaskCall(Awaited):
             task = task.options(handlers=(*task.settings.handlers, *state.in_force))
         if deadline is not None:
             task = limited(task, deadline)
-        bound: Any = (catching(task) if self.is_caught else task).bind(*self.args, **self.kwargs)
-        if deadline is None or not (isinstance(task._base.function, Building) or task.settings.transaction):
-            return bound
-        wait, self.child = children.in_time(bound if self.is_caught else (bound, None), state)
-        return wait
+        return (catching(task) if self.is_caught else task).bind(*self.args, **self.kwargs)
 
     def settle(self, outcome: Any) -> Any:
-        if self.child is not None:
-            return children.joined(self.child, outcome)
         return settled(outcome) if self.is_caught else outcome
 
     def spend(self) -> None:
@@ -117,8 +107,6 @@ class NodeCall(Awaited):
         self.node: TaskNode | PartNode | None = as_handle(node, "await")
         owner = owner_of(self.node)
         super().__init__(owner._task.name, *_shown(owner))
-        self.child: str | None = None
-        """What it goes on as, if it is a graph and the fiber will not wait for ever."""
         self.is_wait = False
         """Whether it is nothing but a wait: its outcome is a value, or one of the errors that waits know."""
         self.is_cut_short = False
@@ -127,11 +115,7 @@ class NodeCall(Awaited):
     def bind(self, state: State) -> Any:
         node = self.node
         if not isinstance(node, TaskNode) or node._task.settings.wait is None or node._after:
-            opened = in_graph(Recipe.of(node), state)
-            if state.deadline is None:
-                return opened
-            waiting, self.child = children.in_time(opened, state)
-            return waiting
+            return in_graph(Recipe.of(node), state)
         wait, left = node._task.settings.wait, state.left
         if left is not None and wait.ends_in(now()) > left:
             self.is_cut_short = wait.key is None
@@ -143,8 +127,6 @@ class NodeCall(Awaited):
         return TaskNode(waiting_task(wait), node._args, node._kwargs, node._snapshot, ())
 
     def settle(self, outcome: Any) -> Any:
-        if self.child is not None:
-            return children.joined(self.child, outcome)
         if not self.is_wait:
             return settled(outcome)
         if isinstance(outcome, (EventTimedOut, Cancelled)):

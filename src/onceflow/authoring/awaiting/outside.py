@@ -40,7 +40,7 @@ def load_graph(node: str, value: bytes) -> Graph:
 
 
 def graph_reader(value: bytes) -> Reader:
-    return Reader(value, lambda module: module.startswith(_OURS) or module == "msgspec._utils")
+    return Reader(value, lambda module: module.startswith(_OURS))
 
 
 def is_segment(node: Node) -> bool:
