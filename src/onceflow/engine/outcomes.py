@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onceflow.driver.driver import Ending
 from onceflow.driver.outputs import Blob, Part
+from onceflow.driver.state import Ending
 from onceflow.errors import OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
 from onceflow.values import actors, failures, packing
 from onceflow.values.refs import Ref, ValueRef, is_own, restore

@@ -11,9 +11,9 @@ from onceflow.core import events
 from onceflow.core.graph import Node
 from onceflow.core.run import Run
 from onceflow.driver import entries
-from onceflow.driver.driver import Ending
-from onceflow.driver.driver import Status as DriverStatus
 from onceflow.driver.history import History, find_values
+from onceflow.driver.state import Ending
+from onceflow.driver.state import Status as DriverStatus
 from onceflow.engine.looking import reasons
 from onceflow.engine.looking.describing import TaskInfo, TaskState, describe, outline
 from onceflow.engine.statuses import AT_REST

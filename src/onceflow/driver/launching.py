@@ -1,0 +1,131 @@
+"""Attempts and undos on their way to whoever carries them out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from onceflow.core import commands, events
+from onceflow.core.expanding import id_inside
+from onceflow.core.rows import Row
+from onceflow.driver import ahead
+from onceflow.driver.batching import Batching
+from onceflow.driver.expiring import deadline_of
+from onceflow.driver.guards import Guards, failures_around
+from onceflow.driver.inputs import Needs
+from onceflow.driver.work import Work
+
+
+class Launching(Batching):
+    """Starts and stops them."""
+
+    __slots__ = ()
+
+    def is_under_way(self, attempt: int) -> bool:
+        """Whether an attempt was started and has not been answered."""
+        return attempt in self._in_flight
+
+    def _start(self, command: commands.Start, needs: Needs) -> None:
+        row = self.run.rows[command.node]
+        node, key = row.node, self._key(row)
+        read = self._inputs.read(needs)
+        work = Work(
+            row.id,
+            node.task,
+            command.attempt,
+            node.call,
+            read.parts,
+            node.parts,
+            key,
+            read.spans,
+            read.refs,
+            failures=row.failures,
+            again=row.visible,
+            keep=row.checkpoint or command.private,
+        )
+        if node.call.settings.fiber:
+            inside, deadline = id_inside(row, ""), deadline_of(row)
+            work = msgspec.structs.replace(work, inside=inside, cancelled=self._is_cancelling, deadline=deadline)
+        if not command.private and (guard := self._guard_of(row)) is not None:
+            work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
+        self._launch(work)
+        if row.effect == "none" and row.consumers:
+            self._latest = work
+
+    def _undo(self, command: commands.Undo, needs: Needs) -> None:
+        row = self.run.rows[command.node]
+        parts, spans, refs, has_output = self._inputs.read(needs)
+        node, key = row.node, self._key(row)
+        self._launch(Work(row.id, node.task, command.attempt, node.call, parts, 1, key, spans, refs, True, has_output))
+
+    def _launch(self, work: Work) -> None:
+        if self._drained is not None or self._pausing:
+            return
+        if self._rare is not None and work.attempt not in self._private and self._rare.supply(work):
+            return
+        wait = work.call.settings.wait
+        if wait is not None and not work.undo and work.failure is None:
+            entry = self.rare.waits.begin(work, wait)
+            if entry is not None:
+                self._entries.append(entry)
+            return
+        settings = work.call.settings
+        limited = settings.total_timeout is not None or settings.until is not None
+        if limited and not work.undo and work.attempt not in self._private:
+            failure = self.rare.limits.watch(work.node, settings)
+            if failure is not None:
+                if work.failure is None and work.guard is not None:
+                    work = msgspec.structs.replace(work, failure=failure)
+                elif work.failure is None:
+                    self.raised_last[work.node] = failure
+                    self._events.append(events.Raised(work.node, work.attempt, permanent=True))
+                    return
+        self._in_flight[work.attempt] = work
+        self._admitted.pop(work.attempt, None)
+        self._host.start(self._whole, work)
+
+    def _return_unused(self) -> None:
+        """Of what was admitted, all that waits to be started is held."""
+        held = {held.command.attempt for held in self._held if isinstance(held.command, commands.Start)}
+        for attempt in self._admitted.keys() - held:
+            del self._admitted[attempt]
+            self._host.unused(self._whole, attempt)
+
+    def _guard_of(self, row: Row) -> Any:
+        """None if no handler has a say about the row."""
+        if row.scope.outer is None and not row.node.call.guarded:
+            return None
+        if self._guards is None:
+            self._guards = Guards()
+        return self._guards.of(row)
+
+    def _foresee(self, work: Work) -> None:
+        """Not after a worker died: who is to blame shows best if they run one by one."""
+        alone = len(self._in_flight) == 1 and work.attempt in self._in_flight and not self._held
+        if not alone or self._deaths or work.attempt in self._private or not ahead.is_plain(work.call):
+            return
+        if found := ahead.foresee(self.run.rows[work.node], work.attempt, self._inputs, self._key, self._guard_of):
+            self._host.foresee(self._whole, work, found)
+
+    def _key(self, row: Row) -> str:
+        return f"{self.id}/{row.id}/{self.run.undos.get(row.id, 0)}"
+
+    def stop(self, attempt: int) -> bool:
+        """Whether that is under way, and is being stopped."""
+        if attempt not in self._in_flight:
+            return False
+        self._host.stop(self._whole, attempt)
+        return True
+
+    def _stop(self, node: str, attempt: int) -> None:
+        if self.stop(attempt):
+            return
+        if self.rare.waits.stop(attempt):
+            self._events.append(events.Ended(node, attempt))
+            return
+        for held in self._held:
+            if isinstance(held.command, (commands.Start, commands.Undo)) and held.command.attempt == attempt:
+                self._held.remove(held)
+                self._events.append(events.Ended(node, attempt))
+                return
