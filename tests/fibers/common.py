@@ -72,6 +72,18 @@ def flaky(numbers: list[int]) -> int:
     raise ConnectionError("try again")
 
 
+@task.pure
+def quadruple(number: int) -> Any:
+    return double.bind(double.bind(number))
+
+
+@fiber
+async def unfolding(number: int) -> list[str]:
+    """What pure tasks give that return graphs, or are given one."""
+    async with timeout(3600):
+        return [repr(await quadruple.call(number)), repr(await double.call(double.bind(number)))]
+
+
 @fiber
 async def order(customer: str, amounts: list[int]) -> dict[str, Any]:
     """Uses everything that is different each time between its awaits."""

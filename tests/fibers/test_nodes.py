@@ -67,6 +67,11 @@ def test_what_a_real_engine_does_is_the_same(engine: Engine) -> None:
     assert engine.run(common.caring.bind()) == ["retried", "nothing", "nothing"]
 
 
+def test_a_fiber_that_awaits_a_pure_task_gets_the_value_of_its_graph(engine: Engine) -> None:
+    for one in (MemoryEngine(), engine):
+        assert one.run(common.unfolding.bind(3)) == ["12", "12"]
+
+
 def test_a_parked_fiber_cleans_up_when_its_run_is_cancelled(engine: Engine) -> None:
     handle = engine.run_async(common.tidying.bind(), name="tidying")
     until(lambda: engine.status("tidying") == "waiting")

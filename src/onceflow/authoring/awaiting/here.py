@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from onceflow.authoring.arguments import UNCHANGING
 from onceflow.authoring.awaiting.ops import Awaited, TaskCall
+from onceflow.authoring.nodes import PartNode, TaskNode
 from onceflow.authoring.options import Settings
 from onceflow.values import snapshot
 from onceflow.values.context import link, running
@@ -27,6 +28,9 @@ LONG_ENOUGH = 0.05
 
 LONG = 0.02
 """Seconds. A task that takes longer is left to the engine the next time."""
+
+_PLAIN = UNCHANGING - {TaskNode, PartNode}
+"""Types whose values need not be copied. A node stands for a graph, which the engine carries out."""
 
 _long: WeakSet[AnyTask[..., Any]] = WeakSet()
 _plain: WeakKeyDictionary[AnyTask[..., Any], bool] = WeakKeyDictionary()
@@ -62,7 +66,7 @@ def carry_out(op: Awaited) -> Any:
     context = running.get()
     assert context is not None
     args, kwargs = op.args, op.kwargs
-    if kwargs or not all(type(value) in UNCHANGING for value in args):
+    if kwargs or not all(type(value) in _PLAIN for value in args):
         args, kwargs = _copied((args, kwargs))
     before = running.set({**context, "task": f"{context['task']}/{op.name}"})
     began = perf_counter()
@@ -72,7 +76,7 @@ def carry_out(op: Awaited) -> Any:
         running.reset(before)
         if perf_counter() - began > LONG:
             _long.add(op.task)
-    return value if type(value) in UNCHANGING else _copied(value)
+    return value if type(value) in _PLAIN else _copied(value)
 
 
 def _copied(value: Any) -> Any:
