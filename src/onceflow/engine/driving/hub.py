@@ -31,7 +31,8 @@ from onceflow.driver.outputs import Part
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine import deaths
 from onceflow.engine.cancelling import CANCEL, Cancelling
-from onceflow.engine.driving import workers
+from onceflow.engine.driving import crew
+from onceflow.engine.driving.errands import Kept, Replied
 from onceflow.engine.driving.insight import Insight, Progress
 from onceflow.engine.driving.loop import Posting
 from onceflow.engine.handles import Completion, Kind, Latch, Listening
@@ -100,7 +101,7 @@ class Hub(ABC):
         self._random = random.Random()
         self._forget()
         self._waiting_for_room: list[Latch] = []
-        self._workers: workers.Crew | None = None
+        self._workers: crew.Crew | None = None
         self._closed: OnceflowError | None = None
         """Why nothing can be submitted any more."""
         self.counts = Counts()
@@ -149,7 +150,7 @@ class Hub(ABC):
         """A loop that calls `_turn` and `_ended`."""
 
     @abstractmethod
-    def _open_workers(self) -> workers.Crew:
+    def _open_workers(self) -> crew.Crew:
         """Workers that tell `_answered`."""
 
     # -- from any thread -----------------------------------------------------------------------------------------------
@@ -380,7 +381,7 @@ class Hub(ABC):
         completion = self._completions.get(driver)
         if completion is not None and completion.feeds:
             _tell_report(completion, work, report)
-        self._tell(driver, lambda: workers.deliver(driver, work, report))
+        self._tell(driver, lambda: crew.deliver(driver, work, report))
 
     def _lost_actor(self, actor: Instance) -> None:
         for driver, _ in list(self._active.values()):
@@ -539,10 +540,10 @@ class Hub(ABC):
             self._workers.stop(driver, attempt)
 
     @abstractmethod
-    def checkpoint(self, driver: Driver, node: str, live: bytes, then: workers.Kept) -> None: ...
+    def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None: ...
 
     @abstractmethod
-    def update(self, driver: Driver, updates: Updates, then: workers.Replied) -> None: ...
+    def update(self, driver: Driver, updates: Updates, then: Replied) -> None: ...
 
     def mailbox(self, driver: Driver, key: str) -> list[MailboxEvent]:
         return self._home.journal.mailbox(driver.id, key)

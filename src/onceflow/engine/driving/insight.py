@@ -9,7 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
-    from onceflow.engine.driving.workers import Crew
+    from onceflow.engine.driving.crew import Crew
     from onceflow.engine.queues.doorman import Doorman
 
 

@@ -18,12 +18,13 @@ from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
 from onceflow.engine import deaths
 from onceflow.engine.driving.cluster import Cluster
+from onceflow.engine.driving.errands import Kept, Replied
 from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.hub import Hub, Redirected, interrupted
 from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
 from onceflow.engine.driving.parking import SOON, Parking
-from onceflow.engine.driving.workers import Kept, Replied, Workers
+from onceflow.engine.driving.workers import Workers
 from onceflow.engine.handles import Completion
 from onceflow.engine.logs.lines import level_number
 from onceflow.engine.logs.printing import Printing
@@ -132,10 +133,12 @@ class LocalHub(Hub):
             patience=self._settings.object_patience,
         )
         if self._directory.blobs.any_far:
-            self._processes.fetching = Fetching(
-                self._directory.blobs.is_near,
-                self._keeping.load,
-                lambda driver, work: self._tell(driver, lambda: self._start_fetched(driver, work)),
+            self._processes.fetch_with(
+                Fetching(
+                    self._directory.blobs.is_near,
+                    self._keeping.load,
+                    lambda driver, work: self._tell(driver, lambda: self._start_fetched(driver, work)),
+                )
             )
         return self._processes
 
@@ -272,11 +275,12 @@ class LocalHub(Hub):
 
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:
         assert self._processes is not None
-        self._processes.checkpoint(node, live, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
+        errands = self._processes.errands
+        errands.checkpoint(node, live, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
 
     def update(self, driver: Driver, updates: Updates, then: Replied) -> None:
         assert self._processes is not None
-        self._processes.update(updates, lambda parts, failure: self._tell(driver, lambda: then(parts, failure)))
+        self._processes.errands.update(updates, lambda parts, failure: self._tell(driver, lambda: then(parts, failure)))
 
     def changed_variables(self, driver: Driver) -> None:
         if self._processes is not None:

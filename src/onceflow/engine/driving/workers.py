@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import pickle
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO
 
 import msgspec
 
-from onceflow.authoring.building import WorkflowGraph
-from onceflow.authoring.calls import Call
-from onceflow.backends.local import refs
 from onceflow.backends.local.actors.instances import Instances
-from onceflow.backends.local.messages import ActorIn, Job, RefIn
+from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.publishing import Then
 from onceflow.backends.local.reports import (
@@ -35,16 +29,17 @@ from onceflow.backends.local.reports import (
 from onceflow.backends.pools import AnyInstances, AnyPool, Told
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
-from onceflow.data.places import Live, Place
-from onceflow.driver import measuring
-from onceflow.driver.actors import Instance, Version
+from onceflow.data.places import Live
+from onceflow.driver.actors import Instance
 from onceflow.driver.driver import Driver
-from onceflow.driver.outputs import Blob, Part
-from onceflow.driver.work import Ahead, GivenRefs, Work
+from onceflow.driver.outputs import Part
+from onceflow.driver.work import Ahead, Work
 from onceflow.engine.driving.cluster import Cluster
+from onceflow.engine.driving.errands import Errands
 from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.foresight import Foresight
 from onceflow.engine.driving.insight import Look, Progress
+from onceflow.engine.driving.jobs import JobMaker, Lost
 from onceflow.engine.driving.loop import Loop
 from onceflow.engine.logs import recording
 from onceflow.engine.logs.printing import Printing
@@ -56,21 +51,8 @@ from onceflow.errors import (
     TaskTimedOut,
     UnpicklableArgument,
     UnpicklableTask,
-    WorkerDied,
 )
-from onceflow.values import failures, functions, variables
-from onceflow.values.actors import ActorOptions, options_in
-from onceflow.values.answers import THE_TASK
-from onceflow.values.buffers import Buffer, flat
-from onceflow.values.templates import Template
-from onceflow.values.variables import Updates
-
-RECENT = 0.1
-"""Seconds for which the file of a function's module is taken to be unchanged. To look at it for each of many short runs
-would cost more than to run them."""
-
-YOUNG = 16
-"""Attempts of a run that come first: for them, parts of loops of other runs make room."""
+from onceflow.values import failures
 
 ANSWERED = 1000
 """Jobs on a cluster that are remembered for what comes late of them."""
@@ -80,53 +62,7 @@ SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5
 timeout."""
 
 Answer = Callable[[Driver, Work, Report], None]
-Kept = Callable[[bytes | Object | None, bytes | None], None]
-"""Is told the kept form of a ref (`values.refs`), or what it raised. Nothing, if what it refers to is gone."""
-
-Replied = Callable[[Sequence[bytes | Object], bytes | None], None]
-"""Is told the parts of what somebody returned who was sent on an errand, or what that one raised."""
-
 TellProgress = Callable[[Driver, Work, Progress], None]
-
-
-class Crew(Protocol):
-    """Whoever carries out attempts."""
-
-    def start(self, driver: Driver, work: Work) -> None: ...
-
-    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
-        """These are likely to be started behind what was just started. It need not care."""
-
-    def stop(self, driver: Driver, attempt: int) -> None: ...
-
-    def look(self, driver: Driver, attempt: int) -> Look | None:
-        """At an attempt that was started and has not been answered."""
-
-    def running(self, driver: Driver) -> list[Work]:
-        """What is carried out now of this driver's."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing has been started that has not been answered."""
-
-    @property
-    def backlog(self) -> int:
-        """How many have been started and not answered. From any thread."""
-
-    def has_jobs_of(self, run: str) -> bool:
-        """Whether something of this run has yet to end. From any thread."""
-
-    def forget(self, driver: Driver, then: Callable[[], None]) -> None:
-        """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
-
-    def turn(self) -> float | None:
-        """Called in every turn of the loop. Says when it wants to be called again at the latest."""
-
-    def close(self) -> None: ...
-
-
-class _Lost(Exception):
-    """What a job is to read is no more."""
 
 
 class Workers:
@@ -172,22 +108,10 @@ class Workers:
         self._jobs: dict[int, tuple[Driver, Work]] = {}
         self._by_attempt: dict[tuple[Driver, int], int] = {}
         self._foresight = Foresight()
+        self._maker = JobMaker(open_blob, on_cluster=cluster is not None)
         self._ran_ahead: set[int] = set()
         """Tokens of jobs that ran ahead and were asked for."""
-        self._shipped: dict[Driver, dict[Any, str]] = {}
-        """For each driver, the hashes of the functions it has shipped: once a run is often enough."""
-        self._recent: dict[Any, str] = {}
-        """Functions of modules that were shipped by any driver since `_recent_since`, and their hashes."""
-        self._recent_since = 0.0
-        self._open_blob = open_blob
-        self._buffers: dict[Driver, dict[int, Object]] = {}
-        """For each driver the large buffers of its graph's arguments, by their ids."""
-        self._errands: dict[int, tuple[Job, Replied]] = {}
-        """Jobs that are no attempts, by their tokens, and who wants to know what becomes of them."""
-        self._opened: dict[int, list[Object]] = {}
-        """Token → blobs that were opened for the job."""
-        self.fetching: Fetching | None = None
-        """Attempts that wait for blobs, if not all of these are files."""
+        self._fetching: Fetching | None = None
         told: Told = {
             "selector": loop.selector,
             "report": self._reported,
@@ -210,9 +134,15 @@ class Workers:
             pool = self._pool = Pool(
                 folder, size, asked_for_host=lambda wish, listener: instances.make(wish, listener), **told
             )
-            instances = self._actors = Instances(pool, self._tokens.__next__, self._ship_function, lost_actor)
+            instances = self._actors = Instances(pool, self._tokens.__next__, self._maker.ship, lost_actor)
         else:
             self._pool, self._actors = cluster.open(folder, size, lost_actor, told)
+        self._maker.pool, self._maker.actors = self._pool, self._actors
+        self.errands = Errands(self._pool, self._tokens, self._maker.ship)
+
+    def fetch_with(self, fetching: Fetching) -> None:
+        """Not all blobs are files: attempts wait until what they read is here."""
+        self._fetching = self._maker.fetching = fetching
 
     def start(self, driver: Driver, work: Work) -> None:
         ahead = self._foresight.take(driver, work)
@@ -221,17 +151,17 @@ class Workers:
             self._by_attempt[driver, work.attempt] = ahead
             self._ran_ahead.add(ahead)
             return
-        if self.fetching is not None and self.fetching.holds_back(driver, work):
+        if self._fetching is not None and self._fetching.holds_back(driver, work):
             return
         token = next(self._tokens)
         self._jobs[token] = (driver, work)
         self._by_attempt[driver, work.attempt] = token
         try:
-            job = self._job(token, driver, work)
+            job = self._maker.job(token, driver, work)
         except StorageError:
             self._take(token)
             raise
-        except _Lost:
+        except Lost:
             self._loop.post(lambda: self._reported(Ended(token, started=False)))
             return
         except Exception as error:
@@ -265,37 +195,6 @@ class Workers:
             ):
                 self._pool.stop(token)
 
-    def checkpoint(self, node: str, live: bytes, then: Kept) -> None:
-        """Have a ref of a user's tell what has to be saved of it."""
-
-        def told(parts: Sequence[bytes | Object], failure: bytes | None) -> None:
-            then(parts[0] or None if parts else None, failure)
-
-        self._send_on_errand(refs.keep, live, f"the save of a ref of {node}", 1, told)
-
-    def update(self, updates: Updates, then: Replied) -> None:
-        """Have functions of users say what becomes of task variables."""
-        encoded = msgspec.msgpack.encode(updates)
-        self._send_on_errand(variables.apply, encoded, "an update of variables", updates.parts, then)
-
-    def _send_on_errand(self, function: Any, argument: bytes, title: str, parts: int, then: Replied) -> None:
-        token = next(self._tokens)
-        job = Job(token, self._ship_function(function), title, pickle.dumps(((argument,), {})), parts=parts)
-        self._errands[token] = (job, then)
-        self._pool.start(job)
-
-    def _came_back(self, token: int, report: Report) -> None:
-        job, then = self._errands.pop(token)
-        match report:
-            case Finished():
-                then(report.parts, None)
-            case Raised(_, failure):
-                then((), failure)
-            case _:  # its worker died, which is nobody's fault
-                job.token = next(self._tokens)
-                self._errands[job.token] = (job, then)
-                self._pool.start(job)
-
     def _variable(self, token: int, name: str, tell: Callable[[bytes | None], None]) -> None:
         """Tells what is committed there in the run of a job."""
         found = self._jobs.get(token) or self._foresight.whose(token)
@@ -324,13 +223,13 @@ class Workers:
         if leader is None:  # it waits for what it reads
             return
         before = leader
-        if not self._pool.is_short(self._ship(driver, work.call, undo=False)):
+        if not self._pool.is_short(self._maker.function_of(driver, work.call, undo=False)):
             return
         jobs: list[Job] = []
         for foreseen in ahead:
             token = next(self._tokens)
             try:
-                job = self._job(token, driver, foreseen.work)
+                job = self._maker.job(token, driver, foreseen.work)
             except Exception:  # whoever asks for it is told
                 break
             if not self._pool.is_short(job.function) or Live in map(type, job.inputs):
@@ -367,14 +266,14 @@ class Workers:
         if token is not None:
             self._ran_ahead.discard(token)
             self._pool.stop(token)
-        elif self.fetching is not None and (work := self.fetching.stop(driver, attempt)) is not None:
+        elif self._fetching is not None and (work := self._fetching.stop(driver, attempt)) is not None:
             self._loop.post(lambda: self._pass_on(driver, work, Ended(0, started=False)))
 
     def look(self, driver: Driver, attempt: int) -> Look | None:
         """At an attempt that was started and has not been answered."""
         token = self._by_attempt.get((driver, attempt))
         if token is None:
-            is_fetched = self.fetching is not None and self.fetching.has(driver, attempt)
+            is_fetched = self._fetching is not None and self._fetching.has(driver, attempt)
             return Look(needs="saved values to be read") if is_fetched else None
         started = self._pool.started(token)
         if started is not None:
@@ -391,24 +290,23 @@ class Workers:
     @property
     def idle(self) -> bool:
         """Whether nothing has been started that has not been answered."""
-        return not self._jobs and not self.fetching
+        return not self._jobs and not self._fetching
 
     @property
     def backlog(self) -> int:
-        return len(self._jobs) + len(self.fetching or ())
+        return len(self._jobs) + len(self._fetching or ())
 
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""
         return (
             any(driver.id == run for driver, _ in list(self._jobs.values()))
             or self._foresight.has_jobs_of(run)
-            or (self.fetching is not None and self.fetching.has_any_of(run))
+            or (self._fetching is not None and self._fetching.has_any_of(run))
         )
 
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
-        self._shipped.pop(driver, None)
-        self._buffers.pop(driver, None)
+        self._maker.forget(driver)
         self._stop_ahead(driver)
         self._foresight.when_free(driver, then)
 
@@ -442,118 +340,6 @@ class Workers:
         self._pool.close()
         self._foresight.close()
 
-    def _job(self, token: int, driver: Driver, work: Work) -> Job:
-        resources = work.call.settings.resources
-        if resources and not self._is_cluster:
-            raise InvalidOption(work.task, f"this host does not count {resources[0][0]!r}; a Ray cluster does")
-        inputs = [part if isinstance(part, bytes) else self._place(token, part) for part in _values(work)]
-        buffers = self._find_buffers(driver, work.call.template) if work.call.template.buffers else ()
-        guard = "" if work.guard is None else self._ship_guard(driver, work)
-        job = make_job(token, self._ship(driver, work.call, work.undo), driver, work, inputs, buffers, guard)
-        if work.refs is not None:
-            contents = [
-                part if isinstance(part, bytes) else b"" if isinstance(part, Version) else self._place(token, part)
-                for part in work.refs.contents
-            ]
-            give_refs(job, work.refs, contents, self._give_actors(token, work.refs))
-        return job
-
-    def _give_actors(self, token: int, given: GivenRefs) -> dict[int, ActorIn]:
-        """Those that a job is given, each where it lives. What does not live is restored."""
-        found: dict[int, ActorIn] = {}
-        for place, use in given.actors.items():
-            version = given.contents[place]
-            assert isinstance(version, Version)
-            instance = self._actors.use(token, version, lambda version=version: self._frozen(token, version))  # type: ignore[misc]
-            found[place] = ActorIn(instance.id, use == "take")
-        return found
-
-    def _frozen(self, token: int, version: Version) -> tuple[bytes | Place | Live, ActorOptions, object]:
-        """What an actor is restored from, the options of its class, and what has to be held meanwhile."""
-        snapshot = version.snapshot
-        if snapshot is None:
-            raise _Lost
-        if isinstance(snapshot, bytes):
-            return snapshot, options_in(snapshot), None
-        place = self._place(token, snapshot)
-        found = self._opened[token][-1] if isinstance(snapshot, Blob) else snapshot
-        return place, options_in(found.map()), found
-
-    def _find_buffers(self, driver: Driver, template: Template) -> list[bytes | Place]:
-        """Where the large buffers of arguments are: they were stored when the run was submitted. Those of a graph that
-        a task returned are sent along."""
-        graph = driver.run.graph
-        opened = self._buffers.get(driver)
-        if opened is None:
-            opened = self._buffers[driver] = {}
-            if isinstance(graph, WorkflowGraph):
-                for buffer, reference in zip(graph.buffers, graph.references, strict=True):
-                    opened[id(buffer)] = self._open_buffer(buffer, reference)
-        places = [opened.get(id(buffer)) for buffer in template.buffers]
-        return [
-            bytes(buffer) if found is None or found.place is None else found.place
-            for buffer, found in zip(template.buffers, places, strict=True)
-        ]
-
-    def _open_buffer(self, buffer: Buffer, reference: str) -> Object:
-        if self.fetching is None or self.fetching.is_near(reference):
-            return self._open(reference)
-        from onceflow.data import memory  # seldom needed here
-
-        content = flat(buffer)  # it is here: that of a run which goes on was read with its graph
-        return self._pool.shelf.add_memory(
-            memory.filled("onceflow buffer", content.nbytes, partial(_copy, content)), content.nbytes
-        )
-
-    def _open(self, reference: str) -> Object:
-        with self._open_blob(reference) as file:
-            return self._pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
-
-    def _place(self, token: int, part: Object | Blob) -> Place | Live:
-        """Where a worker finds an input of this job."""
-        if isinstance(part, Blob):
-            part = self._open(part.reference)
-            self._opened.setdefault(token, []).append(part)
-        if part.lost:
-            raise _Lost
-        part.used = time.monotonic()
-        return part.where
-
-    def _ship(self, driver: Driver, call: Call, undo: bool) -> str:
-        known = self._shipped.setdefault(driver, {})
-        key = (call.task, undo)
-        hash = known.get(key)
-        if hash is None:
-            try:
-                hash = known[key] = self._ship_function(call.undo if undo else call.function)
-            except Exception as error:
-                raise UnpicklableTask(call.task.name, f"{type(error).__name__}: {error}") from error
-        return hash
-
-    def _ship_guard(self, driver: Driver, work: Work) -> str:
-        known = self._shipped.setdefault(driver, {})
-        hash = known.get((work.guard, False))
-        if hash is None:
-            try:
-                hash = known[work.guard, False] = self._ship_function(work.guard)
-            except Exception as error:
-                raise UnpicklableTask(work.task, f"its handlers: {type(error).__name__}: {error}") from error
-        return hash
-
-    def _ship_function(self, function: Any) -> str:
-        now = time.monotonic()
-        if now - self._recent_since > RECENT:
-            self._recent.clear()
-            self._recent_since = now
-        hash = self._recent.get(function)
-        if hash is None:
-            shipped = functions.ship(function)
-            self._pool.ship(shipped)
-            hash = shipped.hash
-            if not shipped.payload:  # what goes by value may change without a trace in the file system
-                self._recent[function] = hash
-        return hash
-
     def _reported(self, report: Report) -> None:
         if type(report) is Finished and report.token in self._jobs:  # as most are
             self._pass_on_asked(report)
@@ -563,8 +349,8 @@ class Workers:
                 for token in tokens:
                     if self._actors.is_host(token):
                         self._actors.host_ended(token)
-                    elif token in self._errands:
-                        self._came_back(token, report)
+                    elif token in self.errands:
+                        self.errands.came_back(token, report)
                     elif token in self._jobs:
                         driver, work = self._take(token)
                         self._pass_on(driver, work, Died((token,), worker, status))
@@ -573,8 +359,8 @@ class Workers:
                         self._ended_unasked(token)
             case _ if self._actors.is_host(report.token):
                 self._actors.host_ended(report.token)
-            case _ if report.token in self._errands:
-                self._came_back(report.token, report)
+            case _ if report.token in self.errands:
+                self.errands.came_back(report.token, report)
             case _ if report.token not in self._jobs:
                 self._ended_unasked(report.token)
             case Ended(token, False) if token in self._ran_ahead:
@@ -614,7 +400,7 @@ class Workers:
                 driver.lost_actor(ref.actor)
 
     def _ended_unasked(self, token: int) -> None:
-        self._opened.pop(token, None)
+        self._maker.ended(token)
         if self._printing is not None:
             self._printing.end(token)
         self._foresight.ended(token)
@@ -651,8 +437,7 @@ class Workers:
         self._timed_out.pop(token, None)
         self._ran_ahead.discard(token)
         self._told.discard(token)
-        if self._opened:
-            self._opened.pop(token, None)
+        self._maker.ended(token)
         if self._printing is not None and self._printing.rests:
             self._printing.end(token)
         driver, work = self._jobs.pop(token)
@@ -662,126 +447,6 @@ class Workers:
             if len(self._answered) > ANSWERED:
                 del self._answered[next(iter(self._answered))]
         return driver, work
-
-
-def make_job(
-    token: int,
-    function: str,
-    driver: Driver,
-    work: Work,
-    inputs: Sequence[bytes | Place | Live],
-    buffers: Sequence[bytes | Place] | None = None,
-    guard: str = "",
-) -> Job:
-    """An attempt as a job. `function` is the hash under which its function was shipped; `inputs` are where those of the
-    work are found, and `buffers` where those of its arguments, if they are not sent along; `guard` is the hash of what
-    is asked if it raises, if anything is."""
-    call: Call = work.call
-    template = call.template
-    settings = call.settings
-    context: dict[str, str | int] = {
-        "run": driver.id,
-        "task": work.node,
-        "attempt": attempt_name(work.attempt),
-        "key": work.key,
-    }
-    if driver.metadata is not None:
-        context["metadata"] = driver.metadata
-    if work.failures:
-        context["failures"] = work.failures
-    if work.again:
-        context["again"] = 1
-    if work.inside:
-        context["inside"] = work.inside
-    if work.cancelled:
-        context["cancelled"] = 1
-    if work.deadline is not None:
-        context["deadline"] = repr(work.deadline)
-    if settings.deterministic and not work.undo:
-        context["deterministic"] = 1
-    if settings.writes and not work.undo:
-        context["writes"] = variables.SEPARATOR.join(settings.writes)
-    job = Job(
-        token,
-        function,
-        work.node,
-        template.pickled(),
-        list(inputs),
-        list(template.holes),
-        [bytes(buffer) for buffer in template.buffers] if buffers is None else list(buffers),
-        work.parts,
-        call.is_async_undo if work.undo else call.is_async,
-        settings.threads and not work.undo,
-        context,
-        undo=work.undo,
-        has_output=work.has_output,
-        retried=None if work.undo else call.retried,
-        cpus=None if work.undo else settings.cpus,
-        memory=0 if work.undo else settings.memory,
-        priority=driver.priority + settings.priority,
-        spans=list(work.spans),
-        keep=work.keep,
-    )
-    if not work.undo and (settings.resources or settings.placement):
-        job.resources, job.placement = dict(settings.resources), settings.placement
-    if driver.finished_attempts < YOUNG:
-        job.young = True
-    if guard:
-        job.guard = guard
-        job.failed = dict(work.failed)
-        job.last = work.failed[THE_TASK] >= settings.retry.count
-        if work.failure is not None:
-            job.failure = work.failure
-            job.is_async = job.threads = False
-    if settings.catch and not work.undo:
-        job.catch = settings.catch
-    return job
-
-
-def give_refs(
-    job: Job, given: GivenRefs, contents: Sequence[bytes | Place | Live], actors: Mapping[int, ActorIn]
-) -> None:
-    """`contents` are where those of the refs are found, and `actors` those that are actors, by their places."""
-    job.refs = [
-        RefIn(id, content, given.inner.get(place, []), actors.get(place))
-        for place, (id, content) in enumerate(zip(given.ids, contents, strict=True))
-    ]
-    job.tables = given.tables
-
-
-def deliver(driver: Driver, work: Work, report: Report) -> None:
-    """Tell a driver what became of its work."""
-    match report:
-        case Finished(_, parts, started, ended, worker, graph, annotations, held, writes):
-            size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])
-            driver.measurements.add(work, measuring.FINISHED, started, ended, worker, size)
-            driver.finished(work, parts, graph, annotations, held, writes)
-        case MetLost(_, lost, started, ended, worker):
-            driver.measurements.add(work, measuring.LOST, started, ended, worker, 0)
-            driver.met_lost(work, lost)
-        case Raised(_, failure, permanent, started, ended, worker, answer):
-            driver.measurements.add(work, measuring.RAISED, started, ended, worker, 0)
-            if report.here:
-                driver.raised_here(work, failure)
-            else:
-                driver.raised(work, failure, permanent, answer)
-        case Died(_, worker, status):
-            driver.measurements.add(work, measuring.LOST, 0.0, 0.0, worker, 0)
-            driver.died(work, failures.dump(WorkerDied(work.node, status), "the engine"))
-        case Ended():
-            driver.measurements.add(work, measuring.STOPPED, 0.0, 0.0, 0, 0)
-            driver.ended(work)
-
-
-def _copy(content: memoryview, target: memoryview) -> None:
-    target[:] = content
-
-
-def _values(work: Work) -> Iterable[bytes | Object | Blob]:
-    """Its inputs. An actor is never one by itself."""
-    for part in work.inputs:
-        assert not isinstance(part, Version)
-        yield part
 
 
 def _read_by(work: Work) -> Iterable[Part]:

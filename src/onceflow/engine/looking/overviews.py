@@ -12,8 +12,8 @@ import msgspec
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
 from onceflow.driver.driver import Driver
+from onceflow.engine.driving.crew import Crew
 from onceflow.engine.driving.insight import Insight
-from onceflow.engine.driving.workers import Crew
 from onceflow.engine.looking import describing
 from onceflow.engine.looking.describing import TaskInfo, TaskState
 from onceflow.engine.queues.doorman import Doorman

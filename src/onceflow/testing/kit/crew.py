@@ -27,7 +27,7 @@ from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, GivenRefs, Work
 from onceflow.engine.default import use
 from onceflow.engine.driving.insight import Look, Progress
-from onceflow.engine.driving.workers import give_refs, make_job
+from onceflow.engine.driving.jobs import give_refs, make_job
 from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
 from onceflow.testing.kit.actors import Cast, KitActors
 from onceflow.testing.kit.clock import Clock
@@ -110,7 +110,7 @@ _link = _Link()
 
 
 class Crew:
-    """Implements `engine.workers.Crew`."""
+    """Implements `engine.driving.crew.Crew`."""
 
     def __init__(self, stage: Stage, clock: Clock, faults: Faults, record: Record) -> None:
         self._stage = stage

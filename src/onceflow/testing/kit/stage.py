@@ -29,9 +29,9 @@ from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Work
 from onceflow.engine.cancelling import Cancelling
+from onceflow.engine.driving.errands import Kept, Replied
 from onceflow.engine.driving.hub import Hub
 from onceflow.engine.driving.insight import Progress
-from onceflow.engine.driving.workers import Kept, Replied
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
 from onceflow.errors import RefLost, StorageFull

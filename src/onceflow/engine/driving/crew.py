@@ -1,0 +1,74 @@
+"""Whoever carries out attempts, and how drivers learn what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
+from onceflow.driver import measuring
+from onceflow.driver.driver import Driver
+from onceflow.driver.work import Ahead, Work
+from onceflow.engine.driving.insight import Look
+from onceflow.errors import WorkerDied
+from onceflow.values import failures
+
+
+class Crew(Protocol):
+    """Whoever carries out attempts."""
+
+    def start(self, driver: Driver, work: Work) -> None: ...
+
+    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
+        """These are likely to be started behind what was just started. It need not care."""
+
+    def stop(self, driver: Driver, attempt: int) -> None: ...
+
+    def look(self, driver: Driver, attempt: int) -> Look | None:
+        """At an attempt that was started and has not been answered."""
+
+    def running(self, driver: Driver) -> list[Work]:
+        """What is carried out now of this driver's."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has been started that has not been answered."""
+
+    @property
+    def backlog(self) -> int:
+        """How many have been started and not answered. From any thread."""
+
+    def has_jobs_of(self, run: str) -> bool:
+        """Whether something of this run has yet to end. From any thread."""
+
+    def forget(self, driver: Driver, then: Callable[[], None]) -> None:
+        """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
+
+    def turn(self) -> float | None:
+        """Called in every turn of the loop. Says when it wants to be called again at the latest."""
+
+    def close(self) -> None: ...
+
+
+def deliver(driver: Driver, work: Work, report: Report) -> None:
+    """Tell a driver what became of its work."""
+    match report:
+        case Finished(_, parts, started, ended, worker, graph, annotations, held, writes):
+            size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])
+            driver.measurements.add(work, measuring.FINISHED, started, ended, worker, size)
+            driver.finished(work, parts, graph, annotations, held, writes)
+        case MetLost(_, lost, started, ended, worker):
+            driver.measurements.add(work, measuring.LOST, started, ended, worker, 0)
+            driver.met_lost(work, lost)
+        case Raised(_, failure, permanent, started, ended, worker, answer):
+            driver.measurements.add(work, measuring.RAISED, started, ended, worker, 0)
+            if report.here:
+                driver.raised_here(work, failure)
+            else:
+                driver.raised(work, failure, permanent, answer)
+        case Died(_, worker, status):
+            driver.measurements.add(work, measuring.LOST, 0.0, 0.0, worker, 0)
+            driver.died(work, failures.dump(WorkerDied(work.node, status), "the engine"))
+        case Ended():
+            driver.measurements.add(work, measuring.STOPPED, 0.0, 0.0, 0, 0)
+            driver.ended(work)

@@ -1,0 +1,69 @@
+"""Errands: what workers do for an engine that is no attempt of a task, because user code has to run for it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from onceflow.backends.local import refs
+from onceflow.backends.local.messages import Job
+from onceflow.backends.local.reports import Finished, Raised, Report
+from onceflow.backends.pools import AnyPool
+from onceflow.data.objects import Object
+from onceflow.values import variables
+from onceflow.values.variables import Updates
+
+Kept = Callable[[bytes | Object | None, bytes | None], None]
+"""Is told the kept form of a ref (`values.refs`), or what it raised. Nothing, if what it refers to is gone."""
+
+Replied = Callable[[Sequence[bytes | Object], bytes | None], None]
+"""Is told the parts of what somebody returned who was sent on an errand, or what that one raised."""
+
+
+class Errands:
+    """Those of one pool. `tokens` are those of its jobs, and `ship` makes a function known to it."""
+
+    def __init__(self, pool: AnyPool, tokens: Iterator[int], ship: Callable[[Any], str]) -> None:
+        self._pool = pool
+        self._tokens = tokens
+        self._ship = ship
+        self._under_way: dict[int, tuple[Job, Replied]] = {}
+        """By their tokens, and who wants to know what becomes of them."""
+
+    def __contains__(self, token: int) -> bool:
+        return token in self._under_way
+
+    def checkpoint(self, node: str, live: bytes, then: Kept) -> None:
+        """Have a ref of a user's tell what has to be saved of it."""
+
+        def told(parts: Sequence[bytes | Object], failure: bytes | None) -> None:
+            then(parts[0] or None if parts else None, failure)
+
+        self._send(refs.keep, live, f"the save of a ref of {node}", 1, told)
+
+    def update(self, updates: Updates, then: Replied) -> None:
+        """Have functions of users say what becomes of task variables."""
+        encoded = msgspec.msgpack.encode(updates)
+        self._send(variables.apply, encoded, "an update of variables", updates.parts, then)
+
+    def _send(self, function: Any, argument: bytes, title: str, parts: int, then: Replied) -> None:
+        token = next(self._tokens)
+        job = Job(token, self._ship(function), title, pickle.dumps(((argument,), {})), parts=parts)
+        self._under_way[token] = (job, then)
+        self._pool.start(job)
+
+    def came_back(self, token: int, report: Report) -> None:
+        """What became of one."""
+        job, then = self._under_way.pop(token)
+        match report:
+            case Finished():
+                then(report.parts, None)
+            case Raised(_, failure):
+                then((), failure)
+            case _:  # its worker died, which is nobody's fault
+                job.token = next(self._tokens)
+                self._under_way[job.token] = (job, then)
+                self._pool.start(job)
