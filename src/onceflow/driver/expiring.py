@@ -82,8 +82,10 @@ class Expiring:
 
     def _end(self, node: str) -> bool:
         now, moment = self._host.now(), self._moments[node]
+        if now < moment or self._driver.run.status != "running":
+            return False
         scope = self._graph_of(node)
-        if now < moment or scope is None or scope.sink is None or self._driver.run.status != "running":
+        if scope is None or scope.sink is None:
             return False
         if now < moment + TIME and any(map(_is_going_on, self._rows_in(scope))):
             return False
