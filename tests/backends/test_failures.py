@@ -25,6 +25,14 @@ class Odd(Exception):
         self.lock = threading.Lock()
 
 
+class Refused(Exception):
+    """Its constructor takes what its `args` hold for something else."""
+
+    def __init__(self, who: str) -> None:
+        super().__init__(f"{who} said no")
+        self.who = who
+
+
 def test_type_arguments_and_attributes_arrive() -> None:
     error = ValueError("no", 3)
     error.hint = "try again"  # type: ignore[attr-defined]
@@ -43,6 +51,13 @@ def test_an_exception_whose_constructor_takes_something_else_keeps_its_type() ->
     assert copy.code == 7
     assert str(copy) == "no (7)"
     assert not hasattr(copy, "lock")
+
+
+def test_an_exception_whose_constructor_makes_another_text_keeps_its_own() -> None:
+    copy = travelled(travelled(Refused("ann")))
+
+    assert isinstance(copy, Refused)
+    assert (str(copy), copy.who) == ("ann said no", "ann")
 
 
 def test_an_error_of_the_operating_system_keeps_its_number_and_file() -> None:
