@@ -355,8 +355,9 @@ def renew(stored: bytes, graphs: Iterable[Graph]) -> None:
     """Gives graphs that tasks have returned the code that exists now. They were pickled in a worker, with the tasks of
     a script by value; if the present process runs that script (`stored` is the run's graph, which tells), the script's
     own tasks take their place."""
-    definition = _open(stored)
-    for graph in graphs:
+    known = _known.get(stored)
+    definition = _open(stored) if known is None else known.definition
+    for graph in graphs if definition.main else ():
         for node in graph.nodes:
             old = node.call.task
             module, qualname = getattr(old, "__module__", ""), getattr(old, "__qualname__", "")
