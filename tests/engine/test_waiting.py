@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from onceflow import (
     task,
     wait_event,
 )
+from onceflow.driver.driver import Driver
 from onceflow.engine.driving.local import LocalHub
-from tests.engine.common import kill, run_script, started, until
+from onceflow.storage.journal import Request
+from tests.engine.common import LONG, Door, kill, pass_door, run_script, started, until
 
 
 @task(can_rollback=True)
@@ -46,6 +49,35 @@ def test_a_run_that_only_waits_is_in_nobodys_memory_until_an_event_comes(engine:
     engine.send_event("parked", "number", 21)
     assert handle.result() == 42
     assert parked(engine) == 0
+
+
+def test_a_run_that_was_woken_is_claimed_with_what_it_has_done(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = engine.run_async(double.bind(wait_event("number", int)), name="quick")
+    until(lambda: parked(engine) == 1)
+    batches: list[list[str]] = []
+    hub = engine._hub
+    commit = hub.commit
+
+    def listen(driver: Driver, requests: Sequence[Request]) -> None:
+        batches.append([type(request).__name__ for request in requests])
+        commit(driver, requests)
+
+    monkeypatch.setattr(hub, "commit", listen)
+    monkeypatch.setattr("onceflow.engine.driving.hub.PATIENCE", LONG)
+    engine.send_event("quick", "number", 21)
+    assert handle.result() == 42
+    assert batches == [["Claim", "AppendEntries", "MarkEvents", "SetStatus"]]
+
+
+def test_a_run_that_was_woken_and_takes_longer_is_claimed_before_its_end(engine: Engine, door: Door) -> None:
+    passing = pass_door.options(can_rollback=True)
+    handle = engine.run_async(passing.bind(door.path, wait_event("go", str)), name="slow")
+    until(lambda: parked(engine) == 1)
+    engine.send_event("slow", "go", "gone")
+    door.wait()
+    until(lambda: engine._home.journal.find_name("slow").status == "running")
+    door.open()
+    assert handle.result() == "gone"
 
 
 def test_an_event_may_come_before_the_wait(engine: Engine) -> None:
