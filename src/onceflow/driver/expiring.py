@@ -14,6 +14,7 @@ from onceflow.core import events
 from onceflow.core.rows import Row, Scope
 from onceflow.driver.answering import Answering
 from onceflow.driver.cancelling import TIME
+from onceflow.driver.waiting import LONGEST
 from onceflow.driver.work import Host
 from onceflow.storage.journal import NEVER
 from onceflow.values import packing
@@ -21,9 +22,6 @@ from onceflow.values.failures import dump
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
-
-LONGEST = 30.0
-"""Seconds after which the clock is looked at again: it may have been set."""
 
 NOTHING = packing.dump(None)
 
