@@ -11,10 +11,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, settings
 
 from onceflow.testing.servers.postgres import PostgresServer
 from onceflow.testing.servers.s3 import S3Server
+
+# Processes that tests start keep nothing that they have compiled: the modules that tests write and change have the same
+# size and the same second as before, which is all that Python looks at. pytest keeps what it has made of tests, and of
+# Hypothesis, whoever forbids it: each pytest that a test starts would make it again.
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+sys.dont_write_bytecode = False
+
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 
@@ -33,11 +40,6 @@ settings.load_profile("onceflow")
 
 # Ray looks at it when it is imported: nothing of a cluster is reached elsewhere than on the loopback address.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-
-# Processes that tests start keep nothing that they have compiled: the modules that tests write and change have the same
-# size and the same second as before, which is all that Python looks at. pytest keeps the tests, whoever forbids it.
-os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-sys.dont_write_bytecode = False
 
 # A shell without job control lets what it starts with `&` ignore Ctrl-C, and so would whatever tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

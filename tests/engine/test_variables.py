@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, InvalidVariable, RunPaused, Variable, task
+from onceflow import Engine, InvalidVariable, Retry, RunPaused, Variable, task
 from tests.engine.common import Door, pass_door
 
 done = Variable("done", 0)
@@ -99,7 +99,7 @@ def test_an_undo_may_read_and_not_write(engine: Engine) -> None:
         assert done.get() == 0
         done.set(1)
 
-    @task(rollback=take_back)
+    @task(rollback=take_back, retry=Retry(0, delay=0.001))
     def book() -> str:
         return "room"
 
