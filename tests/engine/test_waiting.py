@@ -131,6 +131,33 @@ def test_a_parked_run_can_be_cancelled_and_takes_no_more_events(engine: Engine) 
         engine.send_event("no more", "number", 1)
 
 
+@pytest.mark.parametrize(("verb", "status"), [("cancel", "cancelled"), ("pause", "paused")])
+def test_whoever_is_elsewhere_cancels_or_pauses_a_parked_run(
+    engine: Engine, home: Path, verb: str, status: str
+) -> None:
+    engine.run_async(double.bind(wait_event("number", int)), name=f"{verb} it")
+    until(lambda: parked(engine) == 1)
+    with Engine(home, workers=1) as other:
+        assert getattr(other, verb)(f"{verb} it") == status
+
+
+def test_whoever_waits_for_a_run_is_the_same_however_often_it_is_woken(engine: Engine) -> None:
+    first, second = wait_event("first", int), wait_event("second", int)
+    handle = engine.run_async(double.options(after=[first, second]).bind(wait_event("third", int)), name="often")
+    hub = engine._hub
+    assert isinstance(hub, LocalHub)
+    waiting = []
+    for epoch, key in enumerate(["first", "second", "third"], 1):
+        until(lambda epoch=epoch: handle.id in hub.parking and engine._home.journal.find_name("often").epoch == epoch)
+        _, completion = hub.parking._parked[handle.id]
+        assert completion is not None
+        waiting.append(completion())
+        engine.send_event("often", key, 4)
+    assert handle.result() == 8
+    assert waiting[0] is not None
+    assert len(set(waiting)) == 1
+
+
 def test_an_event_comes_from_another_process(engine: Engine, tmp_path: Path, home: Path) -> None:
     handle = engine.run_async(double.bind(wait_event("number", int)), name="other process")
     until(lambda: parked(engine) == 1)

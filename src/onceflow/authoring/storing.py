@@ -368,6 +368,11 @@ def renew(stored: bytes, graphs: Iterable[Graph]) -> None:
                     node.call.task = new
 
 
+def is_of_script(stored: bytes) -> bool:
+    """Whether it has tasks that belong to somebody's `__main__`."""
+    return bool(_open(stored).main)
+
+
 def _open(stored: bytes) -> _Definition:
     try:
         version, body = _envelope.decode(stored)

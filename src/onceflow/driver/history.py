@@ -82,6 +82,13 @@ class History:
                 history.supplied[entry.node] = entries.parts_in(entry)
         return history
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the run has not come to rest, and nobody has given anything to it, wants to cancel it, or has written
+        to its variables."""
+        at_rest = self.finished is not None or self.parked is not None
+        return not (at_rest or self.cancelling is not None or self.supplied or self.variables)
+
     def graphs(self) -> list[Graph]:
         """Those that tasks have returned."""
         return [r.graph for r in self.records if isinstance(r, records.Saved) and r.graph is not None]

@@ -206,6 +206,11 @@ class DriverState:
         return self._committed == self._submitted and not self._entries and not self._opening
 
     @property
+    def was_woken(self) -> bool:
+        """Whether the run was parked before, by the same host."""
+        return self._woken
+
+    @property
     def is_patient(self) -> bool:
         """Whether nothing waits until its first batch is durable, and there will be more for it."""
         return self._woken and bool(self._opening and self._in_flight) and not self._held

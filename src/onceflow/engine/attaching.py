@@ -32,8 +32,10 @@ from onceflow.driver.history import History, load_values
 from onceflow.driver.inputs import Key
 from onceflow.driver.outputs import Outputs
 from onceflow.engine import codeless, deaths
-from onceflow.engine.driving.hub import Adopted, Hub, Redirected, Store
-from onceflow.engine.handles import Completion
+from onceflow.engine.driving.hub import Adopted, Hub, Store
+from onceflow.engine.driving.local import LocalHub
+from onceflow.engine.driving.parking import Waking
+from onceflow.engine.handles import Completion, Redirected
 from onceflow.engine.looking.reading import Reading
 from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED
 from onceflow.engine.submission import Settings, Submission, decode_settings
@@ -137,61 +139,71 @@ class Attaching:
         if row.status not in AT_REST and row.owner is not None and row.owner != self._home.engine:
             deaths.wait_for_workers(self._home.path, row.owner)
 
-    def wake(self, runs: Sequence[tuple[str, Completion | None]]) -> None:
-        """Goes on with runs that were parked here. The completion of each, if somebody waits, tells how it comes out.
-        Does not wait until that is durable, but until the workers are not too far behind, and those are driven that
-        were woken before: what only waits takes memory, and the garbage collector's time."""
-        self._hub.wait_for_room()
-        short = self._home.journal.load_short([run for run, _ in runs], FEW_ENTRIES - 1)
-        woken = [self._wake(run, completion, short.get(run)) for run, completion in runs]
-        adopted = [one for one in woken if one is not None]
-        self._hub.adopt(*adopted)
+    def wake(self, hub: LocalHub, runs: Sequence[Waking]) -> None:
+        """Goes on with runs that were parked by this hub, or has workers do that. The completion of each, if somebody
+        waits, tells how it comes out. Does not wait until that is durable, but until the workers are not too far
+        behind, and those are driven that were woken before: what only waits takes memory, and the garbage collector's
+        time."""
+        hub.wait_for_room()
+        short = self._home.journal.load_short([run for run, _, _ in runs], FEW_ENTRIES - 1)
+        delegated: list[Short] = []
+        adopted: list[tuple[Callable[[Hub], Adopted], Completion]] = []
+        for run, completion, here in runs:
+            found = short.get(run)
+            alone = completion is None and not here and found is not None and self._is_parked(found.run)
+            if alone and found is not None and hub.may_delegate(found):
+                delegated.append(found)
+            elif (one := self._wake(run, completion, found)) is not None:
+                adopted.append(one)
+            else:
+                hub.not_driven(run)
+        if delegated:
+            hub.delegate(delegated)
+        if adopted:
+            hub.adopt(*adopted)
         for driven in self._woken_before:
             driven.wait_until_accepted()
         self._woken_before = [driven for _, driven in adopted]
+
+    def _is_parked(self, row: RunRow) -> bool:
+        """Whether nobody else has driven meanwhile what was parked here."""
+        return row.due is not None and row.owner == self._home.engine
 
     def _wake(
         self, run: str, completion: Completion | None, short: Short | None
     ) -> tuple[Callable[[Hub], Adopted], Completion] | None:
         """None if somebody else has driven it meanwhile."""
         row = self._home.journal.get_run(run) if short is None else short.run
-        if row is None or row.due is None or row.owner != self._home.engine:
+        if row is None or not self._is_parked(row):
             if completion is not None:
-                self._wait_aside(run, completion)
+                self._wait_aside(completion)
             return None
-        driven = self._hub.expect(row.id, row.name, () if completion is None else completion.feeds)
         try:
             make = self._load(row, None, None, short)
         except OnceflowError as error:
             if completion is None:
                 logger.warning("run %s waits, and cannot be woken: %s", run, error)
             elif isinstance(error, Redirected):
-                self._wait_aside(run, completion)
+                self._wait_aside(completion)
             else:
                 completion.end(None, error)
             return None
-        if completion is not None:
-            waiting = completion
+        if completion is None:
+            completion = self._hub.expect(row.id, row.name)
+        else:
+            completion.elsewhere = self._wait_aside
+        return make, completion
 
-            def pass_on() -> None:
-                if isinstance(driven.error, Redirected):
-                    self._wait_aside(run, waiting)
-                else:
-                    waiting.end(driven.ending, driven.error)
-
-            driven.when_done(pass_on)
-        return make, driven
-
-    def _wait_aside(self, run: str, completion: Completion) -> None:
+    def _wait_aside(self, completion: Completion) -> None:
         """Somebody else has driven a run that was parked here: whoever waits for it waits for that."""
 
         def wait() -> None:
             try:
-                self.wait_for(run, completion)
+                self.wait_for(completion.run, completion)
             except OnceflowError as error:
                 completion.end(None, error)
 
-        threading.Thread(target=wait, name=f"onceflow wait {run}", daemon=True).start()
+        threading.Thread(target=wait, name=f"onceflow wait {completion.run}", daemon=True).start()
 
     def adopt_parked(self, owner: str) -> None:
         """Runs that only wait, which a dead engine has left, are woken here from now on. They are not loaded: there may

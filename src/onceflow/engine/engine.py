@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import threading
@@ -16,9 +17,9 @@ from onceflow.engine.attaching import MOST_RUNS, Attaching
 from onceflow.engine.cancelling import GRACE, Cancelling, cancel
 from onceflow.engine.display.displaying import Displaying
 from onceflow.engine.driving.collecting import Collecting
-from onceflow.engine.driving.hub import Hub, Redirected
+from onceflow.engine.driving.hub import Hub
 from onceflow.engine.driving.local import LocalHub
-from onceflow.engine.handles import Completion, Feed, RunHandle
+from onceflow.engine.handles import Completion, Feed, Redirected, RunHandle
 from onceflow.engine.limiting import Limiting, limit
 from onceflow.engine.logs.lines import Level
 from onceflow.engine.looking.engines import EngineInfo, list_engines
@@ -173,7 +174,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         self._attaching = Attaching(self._home, self._hub, self._reading)
         self._mail = Mail(self._home, self._hub)
         if isinstance(hub, LocalHub):
-            hub.parking.load = self._attaching.wake
+            hub.parking.load = functools.partial(self._attaching.wake, hub)
         self._listing = Listing(self._home, self._attaching)
         self._lock = threading.Lock()
         self._closed = False

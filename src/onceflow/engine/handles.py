@@ -173,6 +173,10 @@ class Latch(msgspec.Struct, gc=False):
         return None if self.opened else self._lock
 
 
+class Redirected(OnceflowError):
+    """The run that was to be created or claimed turned out to be somebody else's: look again. Never seen by users."""
+
+
 class Completion:
     """How one run comes out, for whoever waits for it. Thread-safe."""
 
@@ -182,6 +186,7 @@ class Completion:
         "_callbacks",
         "_done",
         "_lock",
+        "elsewhere",
         "ending",
         "error",
         "feeds",
@@ -204,6 +209,8 @@ class Completion:
         self._callbacks: tuple[Callable[[], None], ...] = ()
         self.followed = False
         """Whether somebody depends on it who does not hold it."""
+        self.elsewhere: Callable[[Completion], None] | None = None
+        """What is done, instead of coming out, if the run turns out to be somebody else's."""
 
     def accept(self) -> None:
         """The run is durable."""
@@ -212,6 +219,9 @@ class Completion:
                 self._accepted.open()
 
     def end(self, ending: Ending | None, error: OnceflowError | None = None) -> None:
+        if self.elsewhere is not None and isinstance(error, Redirected):
+            self.elsewhere(self)
+            return
         with self._lock:
             if self._done.opened:
                 return

@@ -22,8 +22,8 @@ import time
 from collections.abc import Callable
 
 from onceflow.engine.attaching import Attaching
-from onceflow.engine.driving.hub import Hub, Redirected
-from onceflow.engine.handles import Completion
+from onceflow.engine.driving.hub import Hub
+from onceflow.engine.handles import Completion, Redirected
 from onceflow.engine.statuses import ACTIVE
 from onceflow.engine.submission import decode_settings
 from onceflow.errors import NoSuchRun, OnceflowError, RunInterrupted, StorageError

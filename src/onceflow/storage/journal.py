@@ -55,7 +55,7 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     event can help. None for all others."""
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One record of a run. A small value stands beside it, a large one is a blob of that reference."""
 
     kind: str
@@ -81,13 +81,13 @@ class CreateRun(msgspec.Struct, frozen=True, gc=False):
     metadata: str | None = None
 
 
-class AppendEntries(msgspec.Struct, frozen=True, gc=False):
+class AppendEntries(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
     run: str
     epoch: int
-    entries: Sequence[Entry]
+    entries: list[Entry]
 
 
-class SetStatus(msgspec.Struct, frozen=True, gc=False):
+class SetStatus(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
     run: str
     epoch: int
     status: str
@@ -95,7 +95,7 @@ class SetStatus(msgspec.Struct, frozen=True, gc=False):
     """As `RunRow.due`."""
 
 
-class Claim(msgspec.Struct, frozen=True, gc=False):
+class Claim(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
     """Makes `owner` the driver of the run, in epoch `expected_epoch + 1`. Answered by `Fenced` if somebody else was
     quicker."""
 
@@ -136,7 +136,7 @@ class SendEvent(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
 
 
-class MarkEvents(msgspec.Struct, frozen=True, gc=False):
+class MarkEvents(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
     """These events of a run are taken, or free again: they have kept their places."""
 
     run: str
@@ -290,7 +290,7 @@ class StandingRow(msgspec.Struct, frozen=True, gc=False):
     state: bytes
 
 
-class MailboxEvent(msgspec.Struct, frozen=True, gc=False):
+class MailboxEvent(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """An event that was sent to a run."""
 
     number: int

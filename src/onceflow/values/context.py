@@ -21,6 +21,9 @@ running: ContextVar[Mapping[str, Any] | None] = ContextVar("onceflow_running", d
 job_token: ContextVar[int] = ContextVar("onceflow_token", default=0)
 """The number that whatever runs the job knows it by; 0 outside of tasks."""
 
+ALONE = "alone"
+"""Stands in the context of what nobody else knows of yet (`backends.local.delegation`)."""
+
 
 annotated: dict[int, str] = {}
 """Job → what it has told about itself so far (`metadata`). Whatever runs jobs takes it when they end."""

@@ -24,6 +24,11 @@ _kept: OrderedDict[str, tuple[Fiber, int]] = OrderedDict()
 _lock = threading.Lock()
 
 
+def token_of(run: str, task: str, attempt: str) -> str:
+    """By what a fiber is known that an attempt has paused."""
+    return f"{run}/{task}/{attempt}"
+
+
 def keep(token: str, fiber: Fiber, size: int) -> None:
     """It is paused here, and its snapshot has so many bytes."""
     here = link()
@@ -55,3 +60,10 @@ def take(token: str) -> Fiber | None:
     with _lock:
         found = _kept.pop(token, None)
     return None if found is None else found[0]
+
+
+def drop(token: str) -> None:
+    """The attempt that paused it does not count."""
+    fiber = take(token)
+    if fiber is not None:
+        forget(fiber)

@@ -280,7 +280,7 @@ def _hand_over(fiber: Fiber, op: Awaited, state: State) -> tuple[Any, Exception 
     except Exception as error:
         return None, error
     attempt = current()
-    token = f"{attempt.run}/{attempt.task}/{attempt.attempt}"
+    token = live.token_of(attempt.run, attempt.task, attempt.attempt)
     state.hidden = masking.occurring(continuation.snapshot)
     packed = packing.dump(state) if state != EMPTY else b""
     segment = _cleanup if state.told else resume

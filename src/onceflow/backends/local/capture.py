@@ -99,12 +99,11 @@ class Capture:
                 events.append(Progressed(token, done, total, masking.mask(note)))
             case Hidden(texts):
                 masking.learn(texts)
-            case Output(token, stream, data, at, level, logger, raw):
-                if raw:
-                    self._add(events, token, stream, data)
-                else:
-                    events += self.finish(token)
-                    events.append(Printed(token, stream, data.decode(errors="replace"), at, level, logger))
+            case Output(token, stream, data) if message.raw:
+                self._add(events, token, stream, data)
+            case Output(token):
+                events += self.finish(token)
+                events.append(printed(message))
 
     def _add(self, events: list[Event], token: int, stream: Stream, data: bytes) -> None:
         whose, rest = self.rests.get(stream, (token, b""))
@@ -123,6 +122,12 @@ class Capture:
     def _flush(self, stream: Stream, events: list[Event]) -> None:
         token, rest = self.rests.pop(stream)
         events.append(Printed(token, stream, masking.mask_bytes(rest).decode(errors="replace"), time.time()))
+
+
+def printed(output: Output) -> Printed:
+    """What a worker has told, as others know it."""
+    text = output.data.decode(errors="replace")
+    return Printed(output.token, output.stream, text, output.time, output.level, output.logger)
 
 
 def merged(events: list[Printed]) -> list[Printed]:

@@ -38,6 +38,19 @@ CHUNK = 64 * 1024
 """Bytes of text in a message at most, and of a line that is kept back until it is complete. A pipe holds as much."""
 
 
+holding: dict[int, list[Output]] = {}
+"""Number under which something is printed of which it is not yet known whose it is → that."""
+
+
+def release(token: int) -> list[Output]:
+    """What was held back under this number, with the rest of a line. Nothing more is."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        sink = getattr(stream, "buffer", None)
+        if isinstance(sink, Sink):
+            sink.end(token)
+    return holding.pop(token)
+
+
 class Channel:
     """Sends messages, from any thread. `sent` is the place in the shared page where they are counted."""
 
@@ -66,6 +79,10 @@ class Channel:
     def send(self, message: Output | Progress) -> None:
         """Waits until the pool has room for it."""
         if self.is_copy:
+            return
+        if holding and (held := holding.get(message.token)) is not None:
+            if isinstance(message, Output):
+                held.append(message)
             return
         with self._lock:
             if message.token == self.lane:

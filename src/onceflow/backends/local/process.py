@@ -54,6 +54,7 @@ from onceflow.backends.local.running import Functions, feed, large, skipped, wit
 from onceflow.backends.local.sharing import Shared
 from onceflow.backends.local.stopping import MainThread
 from onceflow.backends.local.variables import CHANGES, Variables
+from onceflow.errors import InvalidRef
 from onceflow.values import context, masking, sealing
 from onceflow.values.actors import options_of
 from onceflow.values.functions import Main
@@ -215,13 +216,18 @@ class _Worker:
 
     def variable(self, token: int, name: str) -> bytes | None:
         """As `Link` has it."""
+        if context.ALONE in (context.running.get() or ()):  # it has none, or it would be elsewhere
+            return None
         return self._variables.read(token, name, self._mark[CHANGES])
 
     def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """As `Link` has it."""
         token = context.job_token.get()
+        running = context.running.get() or {}
+        if context.ALONE in running:  # nobody could tell whose it is
+            context.note_lost(token)
+            raise InvalidRef("an actor cannot be made by what may have to run again elsewhere")
         if token not in actors:
-            running = context.running.get() or {}
             job = Job(token, "", str(running.get("task", "")), b"", context=dict(running))
             actors[token] = self._objects.open_actors(job)
         return actors[token].create(kind, args, kwargs)

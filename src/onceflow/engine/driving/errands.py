@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from onceflow.backends.local import refs
+from onceflow.backends.local import delegation, refs
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Finished, Raised, Report
 from onceflow.backends.pools import AnyPool
@@ -22,6 +22,9 @@ Kept = Callable[[bytes | Object | None, bytes | None], None]
 Replied = Callable[[Sequence[bytes | Object], bytes | None], None]
 """Is told the parts of what somebody returned who was sent on an errand, or what that one raised."""
 
+Reported = Callable[[delegation.Report | None], None]
+"""Is told what became of a delegation, if that is known."""
+
 
 class Errands:
     """Those of one pool. `tokens` are those of its jobs, and `ship` makes a function known to it."""
@@ -32,9 +35,16 @@ class Errands:
         self._ship = ship
         self._under_way: dict[int, tuple[Job, Replied]] = {}
         """By their tokens, and who wants to know what becomes of them."""
+        self._delegated: dict[int, tuple[int, Reported]] = {}
+        """The same of delegations: of how many runs."""
 
     def __contains__(self, token: int) -> bool:
-        return token in self._under_way
+        return token in self._under_way or token in self._delegated
+
+    @property
+    def delegated(self) -> int:
+        """How many runs workers have. From any thread."""
+        return sum([count for count, _ in list(self._delegated.values())])
 
     def checkpoint(self, node: str, live: bytes, then: Kept) -> None:
         """Have a ref of a user's tell what has to be saved of it."""
@@ -49,14 +59,31 @@ class Errands:
         encoded = msgspec.msgpack.encode(updates)
         self._send(variables.apply, encoded, "an update of variables", updates.parts, then)
 
+    def delegate(self, runs: delegation.Delegation, then: Reported) -> int:
+        """Have somebody go on with runs. Returns a number for `give_up`."""
+        job = self._job(delegation.drive, delegation.encode(runs), f"{len(runs.runs)} runs that were woken", 1)
+        self._delegated[job.token] = (len(runs.runs), then)
+        self._pool.start(job)
+        return job.token
+
+    def give_up(self, token: int) -> None:
+        """Whoever has these runs shall not go on with them, if that is still so."""
+        if token in self._delegated:
+            self._pool.stop(token)
+
+    def _job(self, function: Any, argument: bytes, title: str, parts: int) -> Job:
+        return Job(next(self._tokens), self._ship(function), title, pickle.dumps(((argument,), {})), parts=parts)
+
     def _send(self, function: Any, argument: bytes, title: str, parts: int, then: Replied) -> None:
-        token = next(self._tokens)
-        job = Job(token, self._ship(function), title, pickle.dumps(((argument,), {})), parts=parts)
-        self._under_way[token] = (job, then)
+        job = self._job(function, argument, title, parts)
+        self._under_way[job.token] = (job, then)
         self._pool.start(job)
 
     def came_back(self, token: int, report: Report) -> None:
         """What became of one."""
+        if token in self._delegated:
+            self._delegated_came_back(token, report)
+            return
         job, then = self._under_way.pop(token)
         match report:
             case Finished():
@@ -67,3 +94,11 @@ class Errands:
                 job.token = next(self._tokens)
                 self._under_way[job.token] = (job, then)
                 self._pool.start(job)
+
+    def _delegated_came_back(self, token: int, report: Report) -> None:
+        _, then = self._delegated.pop(token)
+        match report:
+            case Finished(_, [bytes() as encoded]):
+                then(delegation.decode_report(encoded))
+            case _:  # perhaps it was the fault of one of them
+                then(None)

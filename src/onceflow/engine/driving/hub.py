@@ -35,7 +35,7 @@ from onceflow.engine.driving import crew
 from onceflow.engine.driving.errands import Kept, Replied
 from onceflow.engine.driving.insight import Insight, Progress
 from onceflow.engine.driving.loop import Posting
-from onceflow.engine.handles import Completion, Kind, Latch, Listening
+from onceflow.engine.handles import Completion, Kind, Latch, Listening, Redirected
 from onceflow.engine.limiting import LIMIT, Limiting
 from onceflow.engine.looking import describing, overviews
 from onceflow.engine.looking.describing import TaskInfo
@@ -74,10 +74,6 @@ MOST_WAITING = 256
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class Redirected(OnceflowError):
-    """The run that was to be created or claimed turned out to be somebody else's: look again. Never seen by users."""
 
 
 class Adopted(NamedTuple):
@@ -414,20 +410,20 @@ class Hub(ABC):
             logger.error("commands cannot be read: %s", error)
             return
         for command in found:
-            self._wake(command.run)
+            self._wake(command.run, here=True)
             if command.run in self._active:
                 self._carry_out(command)
                 self.counts.commands += 1
                 self._home.journal.submit([ForgetCommands(command.run, (command.number,))], _ignore)
 
     def _carry_out(self, command: journal.Command) -> None:
-        epoch = self._active[command.run][0].run.epoch
+        driver = self._active[command.run][0]
         if command.kind == CANCEL:
             how = msgspec.msgpack.decode(command.body, type=Cancelling)
-            if how.epoch in (None, epoch):
+            if how.epoch is None or _is_meant(driver, how.epoch):
                 self._cancel(command.run, how)
         elif command.kind == PAUSE:
-            if msgspec.msgpack.decode(command.body) == epoch:
+            if _is_meant(driver, msgspec.msgpack.decode(command.body)):
                 self._with_driver(command.run, Driver.pause)
         elif command.kind == LIMIT:
             self._with_driver(command.run, msgspec.msgpack.decode(command.body, type=Limiting).carry_out)
@@ -592,8 +588,8 @@ class Hub(ABC):
             self._with_driver(run, Driver.look_for_mail)
 
     @abstractmethod
-    def _wake(self, run: str) -> None:
-        """Have a run driven again that is parked here."""
+    def _wake(self, run: str, *, here: bool = False) -> None:
+        """Have a run driven again that is parked here. With `here`, by nobody else."""
 
     @abstractmethod
     def is_parked(self, run: str) -> bool:
@@ -649,6 +645,12 @@ class Store:
     def outcomes(self) -> dict[str, outcomes.Outcome]:
         with self._home.journal.load(self._run) as loaded:
             return history.find_outcomes(loaded.entries)
+
+
+def _is_meant(driver: Driver, epoch: int) -> bool:
+    """Whether a command is that somebody left when its run had this epoch. A run that was parked is woken for it, which
+    is another epoch and the same life: what was left for an earlier life is forgotten by then."""
+    return epoch == driver.run.epoch or driver.was_woken
 
 
 def _ignore(outcome: Outcome) -> None:

@@ -10,22 +10,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onceflow.backends.local import capacity
+from onceflow.backends.local import capacity, capture
+from onceflow.backends.local.delegation import Driven
 from onceflow.backends.local.leash import Leash
 from onceflow.backends.local.reports import Statistics as PoolStatistics
+from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
 from onceflow.engine import deaths
 from onceflow.engine.driving.cluster import Cluster
+from onceflow.engine.driving.delegating import Delegating
 from onceflow.engine.driving.errands import Kept, Replied
 from onceflow.engine.driving.fetching import Fetching
-from onceflow.engine.driving.hub import Hub, Redirected, interrupted
+from onceflow.engine.driving.hub import Hub, interrupted
 from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
 from onceflow.engine.driving.parking import SOON, Parking
 from onceflow.engine.driving.workers import Workers
-from onceflow.engine.handles import Completion
+from onceflow.engine.handles import Completion, Redirected
 from onceflow.engine.logs.lines import level_number
 from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
@@ -37,7 +40,7 @@ from onceflow.storage import logs
 from onceflow.storage.blobs import Author
 from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.home import Home
-from onceflow.storage.journal import NEVER, Claim, Command, Failed, Outcome, Request, RunRow, SetStatus, commit
+from onceflow.storage.journal import NEVER, Claim, Command, Failed, Outcome, Request, RunRow, SetStatus, Short, commit
 from onceflow.values import sealing
 from onceflow.values.variables import Updates
 
@@ -98,6 +101,9 @@ class LocalHub(Hub):
         self._threaded = Loop(f"onceflow engine {self._directory.path}", turn=self._turn, ended=self._ended)
         self._threaded.selector.register(self._directory.bell, selectors.EVENT_READ, self._heard_bell)
         self.parking = Parking(self._threaded, self.now)
+        self._delegating = Delegating(
+            self._home.engine, self._home.journal, self._threaded, self.parking, self._accept_driven, self._fail
+        )
         self._newest_mail = 0
         """The number of the newest event that was seen."""
         self._answering = Answering(self._directory.listener, self._threaded, self)
@@ -221,8 +227,47 @@ class LocalHub(Hub):
             self._workers.forget(driver, _nothing)
         self.parking.park(driver.id, due, completion)
 
-    def _wake(self, run: str) -> None:
-        self.parking.wake(run)
+    def _wake(self, run: str, *, here: bool = False) -> None:
+        self.parking.wake(run, here=here)
+
+    def may_delegate(self, short: Short) -> bool:
+        """Whether workers may go on with a run that was woken. From any thread."""
+        is_free = self._settings.backend == "local" and self._max_running is None
+        return is_free and self._delegating.suits(short)
+
+    def delegate(self, runs: Sequence[Short]) -> None:
+        """Have workers go on with runs that were woken. From any thread."""
+
+        def send() -> None:
+            if self._processes is not None and self._closed is None:
+                self._delegating.send(runs, self._processes.errands)
+
+        self._post(send)
+
+    def not_driven(self, run: str) -> None:
+        """A run was woken, and is not driven here after all. From any thread."""
+        self._threaded.post(lambda: self.parking.forget(run))
+
+    def is_busy_with(self, run: str) -> bool:
+        return super().is_busy_with(run) or run in self._delegating
+
+    def _accept_driven(self, driven: Driven) -> None:
+        self.counts.delegate(len(driven.attempts))
+        self._recording.tell("run delegated", driven.run, detail=driven.status)
+        if self._printing is not None and driven.printed:
+            node, attempt = driven.attempts[-1]
+            for output in driven.printed:
+                self._printing.add(capture.printed(output), driven.run, node, attempt_name(attempt))
+            self._printing.end(driven.printed[0].token)
+            self._printing.turn()
+            self._printing.ended(driven.run)
+        if driven.due is None:
+            self.counts.ended[driven.status] += 1
+            self._recording.tell("run ended", driven.run, detail=driven.status)
+            self._tell_watchers()
+
+    def _fail(self) -> None:
+        self.broken = True
 
     def is_parked(self, run: str) -> bool:
         return run in self.parking
@@ -256,6 +301,7 @@ class LocalHub(Hub):
         return timeout if soon is None or (timeout is not None and timeout < soon) else soon
 
     def _ended(self, failure: BaseException | None) -> None:
+        self._delegating.close()
         super()._ended(failure)
         if self._keeping is not None:
             self._keeping.close()

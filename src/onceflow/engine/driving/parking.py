@@ -2,7 +2,7 @@
 
 Of a parked run the engine remembers its id, when it is due, and who waits for it here, as long as somebody does. It is
 loaded again when that moment has come, when an event is sent to it, or when somebody wants something of it. Loading
-reads the journal and takes time, so it is done in a thread of its own, one run after the other.
+reads the journal and takes time, so it is done in a thread of its own, many runs at once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from onceflow.errors import OnceflowError, RunInterrupted, StorageError
+from onceflow.errors import EngineClosed, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage.journal import NEVER
 
 if TYPE_CHECKING:
@@ -33,8 +33,19 @@ AT_ONCE = 128
 
 logger = logging.getLogger(__name__)
 
-Load = Callable[[Sequence[tuple[str, "Completion | None"]]], None]
-"""Has runs driven again, each for somebody who waits for it here, if anybody does."""
+
+class Waking(NamedTuple):
+    run: str
+    completion: Completion | None
+    """Of somebody who waits for it here, if anybody does."""
+    here: bool
+    """Whether it is to be driven in this process: somebody wants something of it, or it was handed back."""
+
+
+Load = Callable[[Sequence[Waking]], None]
+"""Has runs driven again."""
+
+_NOT_AGAIN, _AGAIN, _AGAIN_HERE = range(3)
 
 
 class Parking:
@@ -52,7 +63,10 @@ class Parking:
         """A heap. Some are stale."""
         self._timer = NEVER
         """When somebody looks at the clock."""
-        self._waking: queue.SimpleQueue[tuple[str, Completion | None] | None] = queue.SimpleQueue()
+        self._woken: dict[str, int] = {}
+        """Runs that were woken and are not driven here yet → whether somebody has wanted to wake them again, and
+        how."""
+        self._waking: queue.SimpleQueue[Waking | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def __contains__(self, run: str) -> bool:
@@ -69,6 +83,8 @@ class Parking:
         if due < NEVER:
             heapq.heappush(self._due, (due, run))
             self._set_timer()
+        if again := self._woken.pop(run, _NOT_AGAIN):
+            self.wake(run, here=again == _AGAIN_HERE)
 
     def park_all(self, runs: Sequence[tuple[str, float]]) -> None:
         """Many at once, for which nobody waits."""
@@ -80,17 +96,29 @@ class Parking:
 
     def take(self, run: str) -> Completion | None:
         """It is driven again, or is to be: who waits for it."""
+        self._woken.pop(run, None)
         _, waiting = self._parked.pop(run, (0.0, None))
         self._held.pop(run, None)
         return None if waiting is None else waiting()
 
-    def wake(self, run: str) -> None:
-        """Have it driven again, if it is parked."""
+    def wake(self, run: str, *, here: bool = False) -> None:
+        """Have it driven again, if it is parked. (If that is under way, perhaps without what is new: then again.)"""
         if run in self._parked:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._load_runs, name="onceflow waker", daemon=True)
                 self._thread.start()
-            self._waking.put((run, self.take(run)))
+            self._waking.put(Waking(run, self.take(run), here))
+            self._woken[run] = _NOT_AGAIN
+        elif run in self._woken:
+            self._woken[run] = max(self._woken[run], _AGAIN_HERE if here else _AGAIN)
+
+    def load_again(self, run: str, *, here: bool) -> None:
+        """One that was woken, and has not been driven."""
+        self._waking.put(Waking(run, None, here))
+
+    def forget(self, run: str) -> None:
+        """One that was woken is not driven here."""
+        self._woken.pop(run, None)
 
     def close(self, reason: OnceflowError | None) -> None:
         """Those who wait here are told that nobody will wake the runs any more."""
@@ -126,11 +154,13 @@ class Parking:
                 batch.append(further)
             try:
                 self.load(batch)
+            except EngineClosed:
+                return
             except StorageError as error:
                 logger.error("%d runs that are due cannot be loaded now: %s", len(batch), error)
                 self._loop.post(lambda batch=batch: self._wake_later(batch))  # type: ignore[misc]
 
-    def _wake_later(self, batch: Sequence[tuple[str, Completion | None]]) -> None:
+    def _wake_later(self, batch: Sequence[Waking]) -> None:
         def wake() -> None:
             for one in batch:
                 self._waking.put(one)

@@ -294,7 +294,7 @@ class Workers:
 
     @property
     def backlog(self) -> int:
-        return len(self._jobs) + len(self._fetching or ())
+        return len(self._jobs) + len(self._fetching or ()) + self.errands.delegated
 
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""

@@ -153,7 +153,7 @@ class Inspecting:
         self._check_open()
         counts = self._hub.counts
         return Statistics(
-            runs=RunCounts(len(self._hub.running), dict(counts.ended)),
+            runs=RunCounts(len(self._hub.running), dict(counts.ended), counts.delegated),
             attempts=counts.attempts(),
             commands=counts.commands,
             journal=self._home.journal.statistics(),

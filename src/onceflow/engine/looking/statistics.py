@@ -30,6 +30,8 @@ class RunCounts(msgspec.Struct, frozen=True):
     """That are driven here now."""
     ended: dict[str, int]
     """Status with which they left this engine (`interrupted`: without an end) → how many."""
+    delegated: int = 0
+    """How often a worker went on with one by itself that had been woken."""
 
 
 class AttemptCounts(msgspec.Struct, frozen=True):
@@ -71,9 +73,16 @@ class Counts:
         self.ended: Counter[str] = Counter()
         """Status with which runs left this engine → how many."""
         self.commands = 0
+        self.delegated = 0
         self._started = [0, 0]
         """Attempts, undos."""
         self._answered: Counter[tuple[type[Report], bool]] = Counter()
+
+    def delegate(self, attempts: int) -> None:
+        """A worker has gone on with a run, and finished so many attempts."""
+        self.delegated += 1
+        self._started[False] += attempts
+        self._answered[Finished, False] += attempts
 
     def start(self, work: Work) -> None:
         self._started[work.undo] += 1

@@ -19,8 +19,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from onceflow.engine.driving.hub import Redirected
-from onceflow.engine.handles import Completion, Feed
+from onceflow.engine.handles import Completion, Feed, Redirected
 from onceflow.engine.schedules import firing, targets
 from onceflow.engine.schedules.definitions import Definition, State, definition_of, encode, state_of
 from onceflow.engine.schedules.rules import iso

@@ -18,8 +18,7 @@ from onceflow.authoring.building import build_graph
 from onceflow.authoring.targets import Target
 from onceflow.core import check
 from onceflow.core.state import OnFailure
-from onceflow.engine.driving.hub import Redirected
-from onceflow.engine.handles import Feed, RunHandle
+from onceflow.engine.handles import Feed, Redirected, RunHandle
 from onceflow.engine.schedules import declaring, firing, keeping, rules, targets
 from onceflow.engine.schedules.declaring import Time
 from onceflow.engine.schedules.definitions import (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from onceflow.authoring.calls import Call, Undo
 from onceflow.authoring.loops.roles import Actor
+from onceflow.backends.jobs import give_refs, make_job
 from onceflow.backends.local import messages, running
 from onceflow.backends.local.messages import ActorIn, Job
 from onceflow.backends.local.refs import JobRefs, actors
@@ -27,7 +28,6 @@ from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, GivenRefs, Work
 from onceflow.engine.default import use
 from onceflow.engine.driving.insight import Look, Progress
-from onceflow.engine.driving.jobs import give_refs, make_job
 from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
 from onceflow.testing.kit.actors import Cast, KitActors
 from onceflow.testing.kit.clock import Clock

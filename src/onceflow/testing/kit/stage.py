@@ -177,7 +177,7 @@ class Stage(Hub):
     def park(self, driver: Driver, due: float) -> None:
         """It may stay: there is room."""
 
-    def _wake(self, run: str) -> None:
+    def _wake(self, run: str, *, here: bool = False) -> None:
         """Nothing is parked here."""
 
     def is_parked(self, run: str) -> bool:

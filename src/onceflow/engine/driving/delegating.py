@@ -1,0 +1,174 @@
+"""Runs that were woken and that nobody waits for here: workers go on with them (`backends.local.delegation`), and what
+they have done is committed here.
+
+To load a run, to drive it and to write down what it did takes ten times as long as the segment of a fiber that it was
+woken for, and an engine has one interpreter for all of that. Workers have one each. What they cannot do by themselves
+they hand back; then the runs of that workflow are driven here for a while, as others are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from onceflow.authoring import storing
+from onceflow.backends.local.delegation import Delegation, Driven, Report, Woken
+from onceflow.engine.driving.loop import Posting
+from onceflow.engine.driving.parking import Parking
+from onceflow.engine.submission import Settings, decode_settings
+from onceflow.storage.journal import Failed, Outcome, Short
+
+if TYPE_CHECKING:
+    from onceflow.engine.driving.errands import Errands
+    from onceflow.storage.journal import Journal
+
+AT_ONCE = 24
+"""Runs that a worker is handed. It has done with them in a few milliseconds."""
+
+PATIENCE = 10.0
+"""Seconds after which a worker that has not come back with its runs is stopped: some code takes its time, and whoever
+wants to cancel such a run, or to look at it, finds it only here."""
+
+FIRST, MOST = 64, 8192
+"""Runs of a workflow that are driven here after one was handed back: then twice as many, and so on."""
+
+Accepted = Callable[[Driven], None]
+"""What a worker has done with a run is durable."""
+
+
+class Delegating:
+    """Belongs to the loop's thread, but for `suits` and `in`."""
+
+    def __init__(
+        self,
+        owner: str,
+        journal: Journal,
+        loop: Posting,
+        parking: Parking,
+        accepted: Accepted,
+        broken: Callable[[], None],
+    ) -> None:
+        self._owner = owner
+        self._journal = journal
+        self._loop = loop
+        self._parking = parking
+        self._accepted = accepted
+        self._broken = broken
+        self._away: dict[str, int] = {}
+        """Runs that workers have, or whose commit is under way. (Somebody may have gone on with one here in spite of
+        that, and sent it away again: how often. The journal refuses all but one.)"""
+        self._driven_here: dict[str, tuple[int, int]] = {}
+        """Workflow → how many of its runs are yet to be driven here, and how many if one is handed back again."""
+        self._closed = False
+
+    def __contains__(self, run: str) -> bool:
+        return run in self._away
+
+    def close(self) -> None:
+        """Whatever becomes of those that are away concerns the next engine."""
+        self._closed = True
+
+    def suits(self, short: Short) -> bool:
+        """Whether it may be worth a try."""
+        settings = _settings(short.settings)
+        if (
+            settings.queue is not None
+            or settings.timeout is not None
+            or settings.priority
+            or _is_of_script(short.graph)
+        ):
+            return False
+        workflow = short.run.workflow
+        left, after = self._driven_here.get(workflow, (0, FIRST))
+        if left:
+            self._driven_here[workflow] = (left - 1, after)
+        return not left
+
+    def send(self, runs: Sequence[Short], errands: Errands) -> None:
+        for start in range(0, len(runs), AT_ONCE):
+            self._send(runs[start : start + AT_ONCE], errands)
+
+    def _send(self, runs: Sequence[Short], errands: Errands) -> None:
+        graphs: dict[bytes, int] = {}
+        woken = [
+            Woken(
+                short.run.id,
+                short.run.epoch,
+                short.run.status,
+                short.run.metadata,
+                _settings(short.settings).on_failure,
+                graphs.setdefault(short.graph, len(graphs)),
+                short.entries,
+                short.mail,
+            )
+            for short in runs
+        ]
+        workflows = {short.run.id: short.run.workflow for short in runs}
+        for run in workflows:
+            self._away[run] = self._away.get(run, 0) + 1
+        token = errands.delegate(
+            Delegation(self._owner, list(graphs), woken),
+            lambda report: self._came_back(workflows, report),
+        )
+        self._loop.later(PATIENCE, lambda: errands.give_up(token))
+
+    def _came_back(self, runs: dict[str, str], report: Report | None) -> None:
+        """`runs` with their workflows."""
+        if report is None:
+            report = Report(handed_back=list(runs))
+        self._learn({runs[driven.run] for driven in report.driven}, {runs[r] for r in report.handed_back + report.slow})
+        for run in report.handed_back:
+            self._give(run, here=True)
+        for run in report.left:
+            self._give(run, here=False)
+        for driven in report.driven:
+            self._commit(driven)
+
+    def _learn(self, worked: set[str], failed: set[str]) -> None:
+        """With which workflows it is worth it."""
+        for workflow in worked - failed:
+            self._driven_here.pop(workflow, None)
+        for workflow in failed:
+            _, after = self._driven_here.get(workflow, (0, FIRST))
+            self._driven_here[workflow] = (after, min(2 * after, MOST))
+
+    def _give(self, run: str, *, here: bool) -> None:
+        self._is_back(run)
+        self._parking.load_again(run, here=here)
+
+    def _is_back(self, run: str) -> None:
+        times = self._away.pop(run) - 1
+        if times:
+            self._away[run] = times
+
+    def _commit(self, driven: Driven) -> None:
+        def answer(outcome: Outcome) -> None:
+            self._loop.post(lambda: self._answered(driven, outcome))
+
+        self._journal.submit(driven.requests, answer)
+
+    def _answered(self, driven: Driven, outcome: Outcome) -> None:
+        """If it was refused, somebody else has driven the run meanwhile, and nothing was done here."""
+        if self._closed:
+            return
+        if isinstance(outcome.refusal, Failed):
+            self._broken()
+        if outcome.ok:
+            self._accepted(driven)
+        self._is_back(driven.run)
+        if outcome.ok and driven.due is not None:
+            self._parking.park(driven.run, driven.due, None)
+        else:
+            self._parking.forget(driven.run)
+
+
+@functools.lru_cache(maxsize=1000)
+def _settings(stored: bytes) -> Settings:
+    return decode_settings(stored)
+
+
+@functools.lru_cache(maxsize=1000)
+def _is_of_script(graph: bytes) -> bool:
+    """Whether it has tasks of a script: to go on with them takes a process that runs the script."""
+    return storing.is_of_script(graph)
