@@ -91,9 +91,11 @@ def drive(home: str, count: int) -> None:
 
 
 def send(home: str, first: int, count: int) -> None:
-    """As a service does that hears of many things at once."""
+    """As a service does that hears of many things at once. Says when it begins: to start a process is not to be
+    seen."""
     with Engine(home) as engine:
         numbers = range(first, first + count)
+        print("begins", flush=True)
         engine.send_events([(f"number-{number}", "number", number) for number in numbers], ids=["the one"] * count)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ from onceflow import Engine
 from onceflow.engine.driving import delegating
 from onceflow.engine.driving.local import LocalHub
 from onceflow.storage.journal import Claim, commit
-from tests.engine.common import LONG, Door, kill, run_script, started, traces, until
+from onceflow.testing.chaos.kills import assassinate
+from tests.engine.common import LONG, Door, run_script, started, traces, until
 from tests.fibers import away
 
 DRIVING = """
@@ -290,22 +292,40 @@ def test_fibers_of_a_script_go_on_too(tmp_path: Path) -> None:
     assert run_script(tmp_path, SCRIPT) == "True hello 9\n"
 
 
-def test_each_is_woken_once_though_engines_are_killed(tmp_path: Path) -> None:
-    home, count = tmp_path / "home", 60
-    path = str(tmp_path / "trace")
+def wake_and_kill(tmp_path: Path, seed: int, count: int, lives: int) -> int:
+    """Parked fibers get events while workers, fork servers and engines are killed. Returns how many of them have
+    counted each of theirs once."""
+    chance = random.Random(seed)
+    home, path = tmp_path / "home", str(tmp_path / "trace")
+    names = [f"run-{number}" for number in range(count)]
     with Engine(home, workers=1) as engine:
-        for number in range(count):
-            engine.run_async(away.counting.bind(path), name=f"run-{number}")
+        for name in names:
+            engine.run_async(away.counting.bind(path), name=name)
         until(lambda: len(hub_of(engine).parking) == count)
     with Engine(home, workers=1) as sender:
-        for killed in range(3):
+        for life in range(1, lives + 1):
             with started(tmp_path, DRIVING, str(home)) as process:
                 assert process.stdout is not None
                 assert process.stdout.readline() == "here\n"
-                sender.send_events([(f"run-{number}", "number", killed + 1) for number in range(count)])
-                until(lambda killed=killed: len(traces(path)) > count * killed)
-                kill(process)
+                before = len(traces(path))
+                sender.send_events([(name, "number", life) for name in chance.sample(names, count)])
+                enough = before + chance.randrange(1, count)
+                until(lambda enough=enough: len(traces(path)) >= enough)
+                target = chance.choice(["worker", "worker", "server", "engine", "all"])
+                assassinate(process.pid, target, lambda process=process: process.poll() is None)
+                if target == "worker":  # and go on
+                    until(lambda before=before: len(traces(path)) >= before + count)
         with started(tmp_path, DRIVING, str(home)):
-            sender.send_events([(f"run-{number}", "number", -1) for number in range(count)])
+            sender.send_events([(name, "number", -1) for name in names])
             until(lambda: len(sender.list_runs(status="succeeded", limit=count)) == count)
-        assert {sender.get_output(f"run-{number}") for number in range(count)} == {6}
+        return sum(sender.get_output(name) == sum(range(1, lives + 1)) for name in names)
+
+
+def test_each_event_counts_once_whoever_is_killed(tmp_path: Path) -> None:
+    assert wake_and_kill(tmp_path, seed=1, count=60, lives=4) == 60
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(20))
+def test_each_event_counts_once_whoever_is_killed_for_long(tmp_path: Path, seed: int) -> None:
+    assert wake_and_kill(tmp_path, seed, count=200, lives=15) == 200
