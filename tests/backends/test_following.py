@@ -138,6 +138,23 @@ def test_a_job_that_is_stopped_before_it_was_given_takes_its_followers_with_it(t
         assert loop.report(follower) == Ended(follower, started=False)
 
 
+def test_what_no_worker_has_can_be_wanted_elsewhere_without_its_followers(tmp_path: Path) -> None:
+    with gate(tmp_path / "gate") as door, running_pool(tmp_path, 1) as loop:
+        loop.warm_up()
+        make_short(loop, double)
+        running = loop.start(pass_gate_with, door.path, 5)
+        door.wait(loop)
+        leader = loop.start(double, 1)
+        (follower,) = follow(loop, leader, double)
+        others = [loop.start(double, 2), loop.start(double, 3)]
+        assert loop.pool.surrender(2) == [leader, others[0]]
+        assert loop.report(follower) == Ended(follower, started=False)
+        door.let_through()
+        assert [loop.result(running), loop.result(others[1])] == [5, 6]
+        assert loop.pool.surrender(2) == []
+        assert not {leader, others[0]} & loop.reports.keys()
+
+
 def test_followers_of_a_job_that_takes_longer_than_expected_are_given_back(tmp_path: Path) -> None:
     with gate(tmp_path / "gate") as door, running_pool(tmp_path, 1) as loop:
         loop.warm_up()

@@ -150,6 +150,22 @@ def lose_the_node_of_a_fiber(engine: Engine, nodes: Nodes, folder: Path) -> None
         tell(tried="fiber", began_there=before.count(gone), went_on_there=after.count(gone))
 
 
+def share_with_others(engine: Engine, nodes: Nodes) -> None:
+    """Somebody who knows nothing of the engine has the only cpu of a node: what could run there goes elsewhere. Each
+    node in turn, whichever the engine would have chosen."""
+    elsewhere = []
+    for node, what in ((nodes.cluster.head_node, places.HERE), (nodes.there, places.THERE)):
+        other: Any = ray.remote(Other).options(num_cpus=1, resources=what).remote()
+        ray.get(other.greet.remote())
+        elsewhere.append(engine.run(places.stroll.bind()) != node.node_id)
+        ray.kill(other)
+    tell(tried="others", elsewhere=elsewhere)
+
+
+class Other:
+    def greet(self) -> None: ...
+
+
 def lose_the_engine(nodes: Nodes, folder: Path) -> None:
     """Another process drives a run, and is killed. Nothing of it runs any more when the next engine goes on."""
     ledger = str(folder / "engines")
@@ -199,6 +215,7 @@ def main(folder: Path) -> None:
         lose_a_running_task(engine, nodes, folder)
         lose_an_actor(engine, nodes, folder)
         lose_the_node_of_a_fiber(engine, nodes, folder)
+        share_with_others(engine, nodes)
         wait_for_a_node(engine, nodes)
         tell(tried="network", elsewhere=sockets.elsewhere([os.getpid(), *nodes.pids()]))
     lose_the_engine(nodes, folder)

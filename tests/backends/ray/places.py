@@ -39,6 +39,12 @@ def pick(value: bytes, _: str) -> int:
     return len(value)
 
 
+@task
+def stroll() -> str:
+    """It may be anywhere."""
+    return node()
+
+
 @task(resources={"telescope": 1})
 def observe() -> str:
     return "stars"

@@ -16,11 +16,12 @@ def test_what_is_lost_with_a_node_or_an_engine_is_done_again_when_nothing_of_it_
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     lines = [json.loads(line) for line in process.stdout.splitlines() if line.startswith('{"tried"')]
-    output, task, actor, fiber, room, network, engine = lines
+    output, task, actor, fiber, others, room, network, engine = lines
     assert output == {"tried": "output", "result": LARGE, "drawn": ["drawn", "drawn"]}
     assert (task["ended"], len(task["keys"]), len(set(task["keys"]))) == (True, 2, 1)
     assert actor == {"tried": "actor", "cents": 5, "opened": ["opened"]}
     assert fiber == {"tried": "fiber", "began_there": 1, "went_on_there": 0}
+    assert others == {"tried": "others", "elsewhere": [True, True]}
     assert (room["result"], "waits for 1 telescope: no node of the cluster has that" in room["told"]) == ("stars", True)
     assert network == {"tried": "network", "elsewhere": []}
     assert (engine["ended"], len(engine["keys"]), len(set(engine["keys"]))) == (True, 2, 1)

@@ -95,6 +95,13 @@ class Dispatcher:
         self.leave_followers(token)
         return True
 
+    def surrender(self, most: int) -> list[int]:
+        """Removes at most so many that are queued, and returns their tokens."""
+        tokens = self._queues.first(most)
+        for token in tokens:
+            self.remove(token)
+        return tokens
+
     def leave_followers(self, token: int) -> None:
         """The job will not run, so nothing can follow it."""
         self._leave_behind(self._followers.pop(token, ()))

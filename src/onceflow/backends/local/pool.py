@@ -256,6 +256,13 @@ class Pool:
         was not started. False, and nothing has happened, if the job is on its way already."""
         return self._dispatcher.follow(token, jobs, stays=token in self._homes.staying)
 
+    def surrender(self, most: int) -> list[int]:
+        """Forgets at most so many of the jobs that no worker has, those that would be next. Returns their tokens. What
+        was to follow one of them is reported with `Ended`."""
+        tokens = self._dispatcher.surrender(most)
+        self._due += self._unfollowed()
+        return tokens
+
     def resize(self, workers: int) -> None:
         """From now on there are so many. Those that are too many go when they have nothing to do."""
         self.size = workers

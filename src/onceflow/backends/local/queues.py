@@ -9,7 +9,7 @@ the others. In each line runs take turns (`lines`).
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 
 from onceflow.backends.local.lines import Line, Shares
 from onceflow.backends.local.messages import Job
@@ -53,6 +53,11 @@ class Queues:
         """The next ones to look at. None is empty."""
         silent = self.sharing if share else (self.lane,)
         return [*[line for line in silent if line], *islice(self._lines[share].values(), LOOK)]
+
+    def first(self, most: int) -> list[int]:
+        """The tokens of those that would be next, for lanes before those that share."""
+        lines = [*self.lines(share=False), *self.lines(share=True)]
+        return [job.token for job in islice(chain.from_iterable(lines), most)]
 
     def add(self, job: Job) -> None:
         self._join(job).add(job)

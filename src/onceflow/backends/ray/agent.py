@@ -44,6 +44,8 @@ from onceflow.backends.ray.messages import (
     Read,
     Renew,
     Reported,
+    Return,
+    Returned,
     Said,
     Size,
     Start,
@@ -102,7 +104,8 @@ class Agent:
         """Workers whose values are being copied."""
         self._told: set[int] = set()
         """Jobs of which is known that they have begun."""
-        self._crowd = -1
+        self._crowd = (-1, 0)
+        """Workers, and those that were asked for, as was last told."""
         self._until: float | None = None
         """When everything stops, by this host's clock."""
         self._over = self._deserted = False
@@ -199,12 +202,13 @@ class Agent:
                 began.append((token, started))
         if began:
             self._say(Began(began))
-        workers = self._pool.statistics().workers
-        if workers > self._pool.size:  # some came late
+        statistics = self._pool.statistics()
+        if statistics.workers > self._pool.size:  # some came late
             self._pool.resize(self._pool.size)
-        if workers != self._crowd:
-            self._crowd = workers
-            self._say(Crowd(workers))
+        crowd = statistics.workers, statistics.starting
+        if crowd != self._crowd:
+            self._crowd = crowd
+            self._say(Crowd(*crowd))
         if self._until is not None:
             left = self._until - time.monotonic()
             if left <= 0:
@@ -251,6 +255,8 @@ class Agent:
                 self._pool.renew()
             case Size(workers):
                 self._pool.resize(workers)
+            case Return(most):
+                self._say(Returned(self._pool.surrender(most)))
 
     def _dismiss(self, mark: str) -> None:
         worker = self._handles.pop(mark, None)

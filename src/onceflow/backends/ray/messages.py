@@ -63,6 +63,12 @@ class Renew(msgspec.Struct, tag=8, array_like=True):
     """To an agent: the user's modules have changed, so fresh workers are wanted."""
 
 
+class Return(msgspec.Struct, tag=9, array_like=True):
+    """To an agent: at most so many of the jobs that no worker has are wanted elsewhere. Answered by `Returned`."""
+
+    most: int
+
+
 class Read(msgspec.Struct, tag=1, array_like=True):
     """From an agent: a job asks for the value of a task variable."""
 
@@ -131,9 +137,10 @@ class Death(msgspec.Struct, tag=9, array_like=True):
 
 
 class Crowd(msgspec.Struct, tag=10, array_like=True):
-    """From an agent: how many workers it has now."""
+    """From an agent: how many workers it has now, and how many more it has asked Ray for."""
 
     workers: int
+    awaited: int
 
 
 class Made(msgspec.Struct, tag=11, array_like=True):
@@ -147,8 +154,14 @@ class Made(msgspec.Struct, tag=11, array_like=True):
     idle: float
 
 
-ToAgent = Start | Follow | Alone | Stop | Changed | Told | Size | Renew
-FromAgent = Read | Wanted | Done | Reported | Said | Moved | Gone | Began | Death | Crowd | Made
+class Returned(msgspec.Struct, tag=12, array_like=True):
+    """From an agent: it does not have these jobs any more, and has not started them."""
+
+    tokens: list[int]
+
+
+ToAgent = Start | Follow | Alone | Stop | Changed | Told | Size | Renew | Return
+FromAgent = Read | Wanted | Done | Reported | Said | Moved | Gone | Began | Death | Crowd | Made | Returned
 
 encode = msgspec.msgpack.Encoder().encode
 to_agent = msgspec.msgpack.Decoder(list[ToAgent]).decode

@@ -1,8 +1,13 @@
 """The pool of an engine on Ray: which node gets which job. The rest is done there (`agent`).
 
 Where a job is: held here until what it reads is in Ray's store → queued here → given to a station, or to a worker that
-was asked of Ray for it alone → reported. Nothing that was given is taken back: so a station gets no more than its
+was asked of Ray for it alone → reported. What a worker has is not taken back: so a station gets no more than its
 workers will have done soon, and what is long only if a worker is free.
+
+A station counts on the cpus of its node, but Ray may have given them to others: to jobs that are alone, to actors, to
+other programs. Nobody can tell when those end; perhaps not before a job has run that waits at this station. So if it
+does not get a worker in time, it counts as one that has only those it has, and returns what it has no worker for; also
+if a worker elsewhere has nothing to do. What was returned is the first that goes to whoever has a worker next.
 
 A job that says what it needs (cpus, memory, resources) gets a Ray actor with just that, wherever Ray finds room for it.
 The workers of the stations have one cpu each; there are as many as there is work for, and they are given back to Ray
@@ -61,6 +66,8 @@ from onceflow.backends.ray.messages import (
     Read,
     Renew,
     Reported,
+    Return,
+    Returned,
     Said,
     Size,
     Stop,
@@ -139,6 +146,8 @@ class RayPool:
         self._stations: dict[str, Station] = {}
         self._holders: dict[int, Station] = {}
         """Token → who has the job."""
+        self._stopped: set[int] = set()
+        """Tokens of jobs that their stations were told to stop."""
         self._began: dict[int, float] = {}
         self.made_actor: Callable[[int, str, float], None] = lambda token, name, idle: None
         """Is told that a job is about to make an actor."""
@@ -146,7 +155,7 @@ class RayPool:
         self._failure: OnceflowError | None = None
         self._server: Server | None = None
         """For the porter."""
-        self._dispatched = self._deaths = 0
+        self._dispatched = self._returned = self._deaths = 0
         self._closed = False
         self.carriers = Carriers(self._inbox, self.shelf, lambda: self._cluster.store, lost)
         self._away = Leash(folder, AWAY)
@@ -244,6 +253,7 @@ class RayPool:
     def stop(self, token: int, *, now: bool = False) -> None:
         station = self._holders.get(token)
         if station is not None:
+            self._stopped.add(token)
             station.say(Stop(token, now))
         elif self._singles.stop(token):
             self._due.append(Ended(token, started=False))
@@ -258,7 +268,7 @@ class RayPool:
             queued=len(self._queue) + len(self._held) + self._singles.waiting,
             taken=len(self._holders),
             dispatched=self._dispatched,
-            returned=0,
+            returned=self._returned,
             deaths=self._deaths,
         )
 
@@ -269,6 +279,7 @@ class RayPool:
             self._report(self._due.popleft())
         if self._queue and not self.paused:
             self._fill()
+        self._recall()
         self._resize()
         for station in self._stations.values():
             station.flush()
@@ -297,24 +308,28 @@ class RayPool:
         stations = list(self._stations.values())
         if not stations:
             return
+        now = time.monotonic()
         loads = {station.node: [len(station.jobs), station.seconds] for station in stations}
         given: dict[str, list[Job]] = {}
         for job in self._queue:
             expected = self._estimates.expected(job.function)
-            able = [station for station in stations if _admits(station, loads[station.node], expected)]
+            able = [station for station in stations if _admits(station, loads[station.node], expected, now)]
             if not able:
                 if expected >= LONG:
                     continue
                 break
-            station = min(
-                able, key=lambda station: (-self._bytes_at(job, station), loads[station.node][0] / station.cpus)
-            )
+            station = min(able, key=lambda station: self._rank(job, station, int(loads[station.node][0]), now))
             given.setdefault(station.node, []).append(job)
             load = loads[station.node]
             load[0] += 1
             load[1] += 0.0 if job.shares else expected
         for node, jobs in given.items():
             self._give(self._stations[node], jobs)
+
+    def _rank(self, job: Job, station: Station, jobs: int, now: float) -> tuple[int, int, float]:
+        """The lower, the better suits it a station that has so many jobs. What was returned has waited enough."""
+        waits = job.token in self._queue.returned and jobs - len(station.alone) >= station.workers
+        return waits and 1 + station.is_held_up(now), -self._bytes_at(job, station), jobs / station.cpus
 
     def _give(self, station: Station, jobs: list[Job]) -> None:
         followers = [(job, self._followers.pop(job.token)) for job in jobs if job.token in self._followers]
@@ -333,6 +348,7 @@ class RayPool:
         station.give([], self._shipped, sys.path)
         station.learn([job], self._shipped)
         station.say(alone)
+        station.alone.add(job.token)
         self._note_given(station, job)
         return station.flush()
 
@@ -344,6 +360,7 @@ class RayPool:
     def _note_given(self, station: Station, job: Job) -> None:
         station.jobs[job.token] = (job, 0.0 if job.shares else self._estimates.expected(job.function))
         station.used = time.monotonic()
+        station.has_none = False
         self._holders[job.token] = station
         self._dispatched += 1
 
@@ -357,14 +374,41 @@ class RayPool:
             ]
         )
 
+    def _recall(self) -> None:
+        """Jobs are returned that wait for a worker of their station, and may have one elsewhere sooner."""
+        stations = self._stations.values()
+        waiting = [
+            station
+            for station in stations
+            if station.workers < min(station.cpus, station.shared) and not station.recalled and not station.has_none
+        ]
+        if not waiting or self.paused:
+            return
+        now = time.monotonic()
+        held_up = {station.node for station in stations if station.is_held_up(now)}
+        ready = sum([min(station.ready, station.room) for station in stations])
+        room = ready + sum([station.room for station in stations if not station.ready and station.node not in held_up])
+        for station in waiting:
+            most = station.shared - station.workers
+            if station.node not in held_up:
+                most = min(most, ready)
+            elif station.workers:  # which are soon done with what is short
+                most = min(most, room)
+            if most > 0:
+                ready, room = ready - most, room - most
+                station.recalled = station.has_none = True
+                station.say(Return(most))
+
     def _resize(self) -> None:
         """Each station has as many workers as there is work for."""
         now = time.monotonic()
         wanted_elsewhere = self._singles.may_fit
+        some_come = any(station.recalled for station in self._stations.values()) or (self._queue and not self.paused)
         for station in self._stations.values():
             most = station.cpus if self._most is None else min(station.cpus, self._most)
-            size = min(most, len(station.jobs))
-            spare = wanted_elsewhere or (not size and now - station.used >= IDLE)
+            size = min(most, station.shared)
+            needed = some_come and station.room > 0
+            spare = not needed and (wanted_elsewhere or (not size and now - station.used >= IDLE))
             if size > station.size or (size < station.size and spare):
                 station.size = size
                 station.say(Size(size))
@@ -459,8 +503,25 @@ class RayPool:
                     self.made_actor(token, name, idle)
                     if self._cluster.grows and (lacking := self._singles.lacking({CPUS: cpus, MEMORY: memory})):
                         log.warning("actor %s waits: no node of the cluster has %s", kind, lacking)
-                case Crowd(workers):
-                    station.workers = workers
+                case Crowd(workers, awaited):
+                    station.count(workers, awaited)
+                case Returned(tokens):
+                    station.recalled = False
+                    station.has_none = station.has_none and not tokens
+                    self._take_back(tokens)
+
+    def _take_back(self, tokens: list[int]) -> None:
+        """A station does not have these any more, and has not started them."""
+        for token in tokens:
+            is_stopped = token in self._stopped
+            job = self._take(token)
+            if job is None:
+                continue
+            if is_stopped:
+                self._report(Ended(token, started=False))
+            else:
+                self._queue.returned[token] = job
+                self._returned += 1
 
     def miss(self, numbers: list[int]) -> None:
         """What Ray has lost. Of what was published there is still what is here."""
@@ -505,19 +566,22 @@ class RayPool:
         """A job that is about to be reported."""
         self._began.pop(token, None)
         self._singles.forget(token)
+        self._stopped.discard(token)
         station = self._holders.pop(token, None)
         if station is None:
             return None
         station.used = time.monotonic()
+        station.alone.discard(token)
         return station.jobs.pop(token)[0]
 
 
-def _admits(station: Station, load: list[float], expected: float) -> bool:
+def _admits(station: Station, load: list[float], expected: float, now: float) -> bool:
     """Whether a station that has so many jobs, of so many seconds, may be given one more."""
     jobs, seconds = load
-    if jobs < station.cpus:
-        return True
-    return seconds < HORIZON * station.cpus and expected < LONG and jobs < AHEAD * station.cpus
+    cpus = station.cpus
+    if station.is_held_up(now):
+        jobs, cpus = jobs - len(station.alone), station.workers
+    return jobs < cpus or (seconds < HORIZON * cpus and expected < LONG and jobs < AHEAD * cpus)
 
 
 def _parts(job: Job) -> list[bytes | Place | Live]:

@@ -46,6 +46,9 @@ RESERVE = 0.2
 CLOSING = 15.0
 """Seconds that an agent has to end everything when the engine is closed. Then Ray ends it."""
 
+PATIENCE = 2.0
+"""Seconds in which a worker that was asked of Ray is there, as a rule. Beyond that there seems to be no room for it."""
+
 THREADS = 8
 """Of an agent, for the calls of the engine."""
 
@@ -62,8 +65,19 @@ class Station:
         """Where workers on its node join it; empty until it has answered."""
         self.jobs: dict[int, tuple[Job, float]] = {}
         """Token → job that it has, and the seconds that is expected to take."""
+        self.alone: set[int] = set()
+        """Tokens of those that have workers of their own (`singles`)."""
         self.workers = 0
-        """That it has now."""
+        """That it has now, without those."""
+        self.awaited = 0
+        """That it has asked Ray for, and has not got yet."""
+        self._awaits = 0.0
+        """Since when it has been waiting for the next one."""
+        self.recalled = False
+        """Whether it was asked to return jobs, and has not answered."""
+        self.has_none = False
+        """Whether workers have all its jobs: it was asked to return some, and unless it does so, is given others, or
+        gets or loses a worker, there are none to return."""
         self.size = 0
         """That it was told to have."""
         self.used = time.monotonic()
@@ -102,6 +116,40 @@ class Station:
         self._calls += 1
         said, self._outbox = self._outbox, []
         return self.agent.tell.remote(self._calls, messages.encode(said))
+
+    def count(self, workers: int, awaited: int) -> None:
+        """It has so many now, and has asked for so many more."""
+        if not self.awaited or workers > self.workers:
+            self._awaits = time.monotonic()
+        self.workers, self.awaited = workers, awaited
+        self.has_none = False
+
+    @property
+    def shared(self) -> int:
+        """How many jobs it has for the workers that take any."""
+        return len(self.jobs) - len(self.alone)
+
+    @property
+    def room(self) -> int:
+        """How many more jobs it may be given, however long they take, if Ray gives it what it counts on."""
+        return max(0, self.cpus - len(self.jobs))
+
+    @property
+    def ready(self) -> int:
+        """How many workers have nothing to do."""
+        return max(0, self.workers - self.shared)
+
+    def is_held_up(self, now: float) -> bool:
+        """Whether there do not seem to be any workers but those that it has: somebody else has the cpus."""
+        return (self.awaited > 0 and now - self._awaits >= PATIENCE) or self._is_taken
+
+    @property
+    def _is_taken(self) -> bool:
+        """Whether jobs that are alone have all of them."""
+        if self.workers or not self.alone:
+            return False
+        alone = [self.jobs[token][0] for token in self.alone]
+        return self.cpus - sum([1 if job.cpus is None else job.cpus for job in alone]) < 1
 
     @property
     def seconds(self) -> float:
