@@ -86,7 +86,7 @@ FAULTS = [
     Fault(
         "the targets of a comprehension are seen outside",
         "lowering.comprehensions",
-        'renaming = _Renaming({id: f"{nodes.PREFIX}{number}_{id}" for id in scopes.targets_of(node)})',
+        "renaming = _Renaming(new)",
         "renaming = _Renaming({})",
         "control",
     ),

@@ -6,7 +6,9 @@ is now (helpers that it calls are the new ones). **move** lets it go on at the c
 
 Two places correspond if the suspended expressions have the same text (or the same label) and stand in the same
 constructs that hold state: loops, `with`, handlers, `finally`. `if` and `try` hold none, so putting a place into one
-keeps it. The lists of places of both versions are aligned as the lines of two texts are.
+keeps it. The lists of places of both versions are aligned as the lines of two texts are. What was computed before the
+pause is not computed again, so those parts of the source from which it came have to be the same too: what stands before
+the suspension in its own expression, the heads of the loops and `with` blocks around it.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ def _judge(point: Point, old: Version, new: Version, aligned: dict[int, int]) ->
     if number is None:
         return Move(point, "lost", reason=_why_lost(point, new))
     target = new.points[number - 1]
+    if point.temporaries and None in (point.holds, target.holds):
+        return Move(point, "lost", reason="an older onceflow did not note what its expression had computed before it")
     if [role for role, _ in point.hidden] != [role for role, _ in target.hidden]:
         return Move(point, "lost", reason="it stands in other constructs that hold state")
     if len(point.temporaries) != len(target.temporaries):
@@ -74,7 +78,26 @@ def _why_lost(point: Point, new: Version) -> str:
     if all(other.shape != point.shape for other in same):
         then, now = " in ".join(point.shape[::-1]) or "nothing", " in ".join(same[0].shape[::-1]) or "nothing"
         return f"it was inside {then} and is now inside {now}"
+    there = [other for other in same if other.shape == point.shape]
+    if point.holds is not None and all(other.holds not in (point.holds, None) for other in there):
+        return _why_other(point, there[0])
     return "its order among the other awaits has changed"
+
+
+def _why_other(point: Point, now: Point) -> str:
+    """Why it would mean something else by what was computed before it."""
+    assert point.holds is not None
+    assert now.holds is not None
+    if len(point.temporaries) != len(now.temporaries):
+        return "it is now part of another expression, which holds other intermediate values"
+    which, then, here = next(
+        (which, then, here)
+        for which, (then, here) in enumerate(zip(point.holds, now.holds, strict=True))
+        if then != here
+    )
+    if which < len(point.hidden):
+        return f"it was inside `{then}` and is now inside `{here}`"
+    return f"what was computed before it in the same expression was edited: `{then}` is now `{here}`"
 
 
 def _text(point: Point) -> str:
@@ -82,8 +105,8 @@ def _text(point: Point) -> str:
 
 
 def _aligned(old: Version, new: Version) -> dict[int, int]:
-    before = [(_text(point), point.shape) for point in old.points]
-    after = [(_text(point), point.shape) for point in new.points]
+    known = all(point.holds is not None for point in (*old.points, *new.points))
+    before, after = ([(_text(p), p.shape, p.holds if known else None) for p in each.points] for each in (old, new))
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     return {
         block.a + offset + 1: block.b + offset + 1

@@ -52,7 +52,9 @@ class Compiler:
         if _mentions(body, "locals", "vars", "dir"):
             body = _Hiding().of(body)
         before = scopes.names_of(node.args, body)
-        self._lowered = Lowering(source.file, before).function(body)
+        lowering = Lowering(source.file, before)
+        self._lowered = lowering.function(body)
+        self._holds = lowering.holds
         nodes.fill_positions(ast.Module(self._lowered, []))
         self._suspensions = guards.number(self._lowered)
         self._names = scopes.names_of(node.args, self._lowered)
@@ -89,7 +91,9 @@ class Compiler:
             for pair in around.hidden
         )
         roles = {variable for _, variable in hidden}
-        temporaries = [id for id in live if id.startswith(nodes.PREFIX) and id != nodes.RUNTIME and id not in roles]
+        generated = {id for id in live if id.startswith(nodes.PREFIX) and id != nodes.RUNTIME and id not in roles}
+        temporaries = tuple(sorted(generated - self._names.captured, key=_age))
+        holds = self._holds | {chosen: f"case {number}" for chosen, number in node.cases.items()}
         bound = self._names.bound
         users = bound if self._names.reads_all else live & bound | self._names.captured & bound
         return Point(
@@ -100,9 +104,10 @@ class Compiler:
             node.label,
             tuple(kinds),
             hidden,
-            tuple(sorted(set(temporaries) - self._names.captured, key=_age)),
+            temporaries,
             self._own(users),
             self._own(assigned),
+            tuple(holds[id] for id in (*(variable for _, variable in hidden), *temporaries)),
         )
 
     def _own(self, names: frozenset[str]) -> frozenset[str]:

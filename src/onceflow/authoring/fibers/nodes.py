@@ -56,6 +56,8 @@ class Suspend(ast.stmt):
     text: str
     label: str | None
     around: tuple[Around, ...]
+    cases: dict[str, int]
+    """The variable for what a `match` around it has chosen → the number of the case in which it stands."""
     number: int = 0
     """Counted from 1, in source order."""
 
@@ -66,12 +68,14 @@ class Suspend(ast.stmt):
         operand: ast.expr,
         target: ast.Name | None,
         around: Iterable[Around],
+        text: str,
     ) -> Suspend:
         new = cls(operand=operand, target=target)  # type: ignore[call-arg]  # as all classes of ast
         new.how = "await" if isinstance(node, ast.Await) else "yield" if isinstance(node, ast.Yield) else "yield from"
-        new.text = node.text if isinstance(node, Invented) else ast.unparse(node)
-        new.label = _label(node)
+        new.text = text
+        new.label = label_of(node)
         new.around = tuple(around)
+        new.cases = {}
         return ast.copy_location(new, node)
 
 
@@ -93,7 +97,7 @@ class Finally(ast.Try):
     record: Record
 
 
-def _label(node: ast.expr) -> str | None:
+def label_of(node: ast.expr) -> str | None:
     value = getattr(node, "value", None)
     if isinstance(value, ast.Call):
         for keyword in value.keywords:

@@ -8,11 +8,15 @@ in which it began, and the points tell whether newer code could take it over.
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 ABI = 1
 """Of lowering and of the names in `rebuilding`. It grows when a snapshot of the old one could not be entered again by
 the new one; the old one's snapshots must remain readable (tests/authoring/fibers/golden)."""
+
+_GENERATED = re.compile(r"\b_F_t\d+_(?=[^\W\d])")
+"""What stood before the variables of a comprehension in texts of versions that were stored without `holds`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +38,9 @@ class Point:
     """The user's variables that may be read later."""
     assigned: frozenset[str]
     """Those that certainly have a value."""
+    holds: tuple[str, ...] | None = None
+    """What the hidden values, and then the temporaries, are in the user's words: `for item in cart`, `total`. None in
+    versions that were stored before this was noted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ class Version:
                     "temporaries": tuple(point["temporaries"]),
                     "live": frozenset(point["live"]),
                     "assigned": frozenset(point["assigned"]),
+                    "text": _GENERATED.sub("", point["text"]),
+                    "holds": None if point.get("holds") is None else tuple(point["holds"]),
                 }
             )
             for point in plain["points"]

@@ -32,10 +32,12 @@ class Comprehensions(Expressions):
         self, node: ast.ListComp | ast.SetComp | ast.DictComp, empty: ast.expr, collect: str, *parts: ast.expr
     ) -> ast.expr:
         first = self.expr(node.generators[0].iter)
-        result = self.fresh("t")
+        result = self.fresh("t", node)
         self.emit(node, nodes.assign(result, empty))
         number = result.removeprefix(nodes.PREFIX)
-        renaming = _Renaming({id: f"{nodes.PREFIX}{number}_{id}" for id in scopes.targets_of(node)})
+        new = {id: f"{nodes.PREFIX}{number}_{id}" for id in scopes.targets_of(node)}
+        self.holds.update({renamed: id for id, renamed in new.items()})
+        renaming = _Renaming(new)
         collected = call(helper(collect), name(result), *(renaming.of(part) for part in parts))
         body: list[ast.stmt] = nodes.placed([ast.Expr(collected)], parts[0])
         for index, generator in reversed(list(enumerate(node.generators))):

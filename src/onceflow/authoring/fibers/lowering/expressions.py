@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from onceflow.authoring.fibers import nodes, refusing
-from onceflow.authoring.fibers.nodes import Around, Suspend, call, helper, name, negated, stored
+from onceflow.authoring.fibers.lowering import telling
+from onceflow.authoring.fibers.nodes import Around, Invented, Suspend, call, helper, name, negated, stored
 from onceflow.authoring.fibers.scopes import Names
 
 
@@ -24,11 +25,23 @@ class Expressions:
         """Those that, once they have a value, always have one, and share it with nobody."""
         self.out: list[ast.stmt] = []
         self.around: list[Around] = []
+        self.holds: dict[str, str] = {}
+        """Generated variable → what it holds, in the user's words."""
+        self.cases: dict[str, int] = {}
+        """As `Suspend` has them."""
         self._count = 0
 
-    def fresh(self, role: str) -> str:
+    def fresh(self, role: str, holds: ast.AST | str) -> str:
         self._count += 1
-        return f"{nodes.PREFIX}{role}{self._count}"
+        id = f"{nodes.PREFIX}{role}{self._count}"
+        self.holds[id] = holds if isinstance(holds, str) else self.meaning(holds)
+        return id
+
+    def meaning(self, node: ast.AST) -> str:
+        return telling.meaning_of(node, self.holds)
+
+    def source(self, node: ast.AST) -> str:
+        return telling.source_of(node, self.holds)
 
     def emit(self, where: ast.AST, *statements: ast.stmt) -> None:
         self.out += nodes.placed(statements, where)
@@ -36,7 +49,10 @@ class Expressions:
     def suspend(self, node: ast.expr, target: ast.Name | None) -> None:
         value: ast.expr | None = getattr(node, "value", None)
         operand = self.expr(value) if value is not None else ast.copy_location(ast.Constant(None), node)
-        self.emit(node, Suspend.of(node, operand, target, self.around))
+        text = node.text if isinstance(node, Invented) else self.source(node)
+        suspension = Suspend.of(node, operand, target, self.around, text)
+        suspension.cases = dict(self.cases)
+        self.emit(node, suspension)
 
     def expr(self, node: ast.expr) -> ast.expr:
         if not nodes.suspends(node):
@@ -52,7 +68,7 @@ class Expressions:
         """A name (or a constant) for the value that the expression has now."""
         if isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id.startswith(nodes.PREFIX)):
             return node
-        pinned = self.fresh("t")
+        pinned = self.fresh("t", node)
         self.emit(node, nodes.assign(pinned, node))
         return name(pinned)
 
@@ -81,7 +97,7 @@ class Expressions:
         return self.pin(part)
 
     def expr_Await(self, node: ast.expr) -> ast.expr:
-        result = self.fresh("t")
+        result = self.fresh("t", node.text if isinstance(node, Invented) else node)
         self.suspend(node, ast.copy_location(stored(result), node))
         return name(result)
 
@@ -177,9 +193,9 @@ class Expressions:
         )
 
     def expr_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        result = self.fresh("t")
+        result = self.fresh("t", node)
         nested = any(isinstance(value, ast.BoolOp) for value in node.values)
-        self._choose(node, result, None, self.fresh("b") if nested else None)
+        self._choose(node, result, None, self.fresh("b", node) if nested else None)
         return name(result)
 
     def condition(self, node: ast.expr) -> ast.expr:
@@ -188,8 +204,8 @@ class Expressions:
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
                 return ast.copy_location(negated(self.condition(node.operand)), node)
             if isinstance(node, ast.BoolOp):
-                truth = self.fresh("b")
-                self._choose(node, self.fresh("t"), truth, truth)
+                truth = self.fresh("b", node)
+                self._choose(node, self.fresh("t", node), truth, truth)
                 return name(truth)
         return self.expr(node)
 
@@ -214,7 +230,7 @@ class Expressions:
         self.out = outermost
 
     def expr_IfExp(self, node: ast.IfExp) -> ast.expr:
-        result = self.fresh("t")
+        result = self.fresh("t", node)
         test = self.condition(node.test)
         body = self.inside(lambda: self._into(result, node.body))
         orelse = self.inside(lambda: self._into(result, node.orelse))
@@ -237,7 +253,7 @@ class Expressions:
         if len(node.ops) == 1:
             left, right = self.siblings([node.left, node.comparators[0]])
             return ast.Compare(left, node.ops, [right])
-        result = self.fresh("t")
+        result = self.fresh("t", node)
         outermost = self.out
         left = self.pin(self.expr(node.left))
         for index, (operator, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):

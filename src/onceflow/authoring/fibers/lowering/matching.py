@@ -16,7 +16,7 @@ class Matching(Targets):
         if not any(suspends([case.guard, *case.body]) for case in node.cases):
             self.emit(node, ast.copy_location(ast.Match(subject, node.cases), node))
             return
-        chosen = self.fresh("n")
+        chosen = self.fresh("n", "case")
         self.emit(node, nodes.assign(chosen, 0))
         if any(suspends(case.guard) for case in node.cases):
             self._choose_step_by_step(node, subject, chosen)
@@ -43,13 +43,16 @@ class Matching(Targets):
                 def reset() -> None:
                     self.emit(guard, ast.If(negated(self.expr(guard)), [nodes.assign(chosen, 0)], []))
 
+                self.cases[chosen] = number
                 self.emit(guard, ast.If(_is(chosen, number), self.inside(reset), []))
 
             self.emit(case.pattern, ast.If(negated(name(chosen)), self.inside(attempt), []))
 
     def _bodies(self, node: ast.Match, chosen: str) -> None:
         for number, case in enumerate(node.cases, 1):
+            self.cases[chosen] = number
             self.emit(case.body[0], ast.If(_is(chosen, number), self.block(case.body), []))
+        del self.cases[chosen]
 
 
 def _is(chosen: str, number: int) -> ast.expr:

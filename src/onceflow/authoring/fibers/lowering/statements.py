@@ -89,7 +89,7 @@ class Statements(Matching):
             body, orelse = self.within(around, node.body), self.block(node.orelse)
             self.emit(node, ast.copy_location(ast.While(node.test, body, orelse), node))
             return
-        ended = self.fresh("b")
+        ended = self.fresh("b", "end of while")
 
         def iteration() -> None:
             test = self.condition(node.test)
@@ -108,25 +108,32 @@ class Statements(Matching):
         if not suspends([node.target, *node.body, *node.orelse]):
             self.emit(node, ast.copy_location(ast.For(node.target, source, node.body, node.orelse), node))
             return
-        iterator = self.fresh("i")
+        head = self._head(node, self.meaning)
+        iterator = self.fresh("i", head)
         target, body = node.target, list(node.body)
         if not self.keeps_its_value(target):
-            value = self.fresh("t")
+            value = self.fresh("t", f"item of {head}")
             target = ast.copy_location(stored(value), node.target)
             body.insert(0, ast.copy_location(ast.Assign([node.target], name(value)), node.target))
         loop = Loop(target, source, self.within(Around("for", (("for", iterator),)), body), self.block(node.orelse))
         loop.iterator = iterator
         self.emit(node, loop)
 
+    def _head(self, node: ast.For | ast.AsyncFor, tell: Callable[[ast.AST], str]) -> str:
+        keyword = "for" if isinstance(node, ast.For) else "async for"
+        return f"{keyword} {tell(node.target)} in {tell(node.iter)}"
+
     def keeps_its_value(self, target: ast.expr) -> bool:
         """Whether a loop can be entered again by setting its target to the value that it has."""
         return isinstance(target, ast.Name) and target.id in self.steady
 
     def stmt_AsyncFor(self, node: ast.AsyncFor) -> None:
-        iterator, value, ended = self.fresh("i"), self.fresh("t"), self.fresh("b")
+        head = self._head(node, self.meaning)
+        iterator, value = self.fresh("i", head), self.fresh("t", f"item of {head}")
+        ended = self.fresh("b", "end of async for")
         source = self.expr(node.iter)
         self.emit(node, nodes.assign(iterator, call(helper("aiter"), source)), nodes.assign(ended, False))
-        following = _invented(node, call(helper("anext"), name(iterator)), f"async for {_head(node)}")
+        following = _invented(node, call(helper("anext"), name(iterator)), self._head(node, self.source))
         stop = ast.ExceptHandler(helper("stop_async_iteration"), None, [nodes.assign(ended, True), ast.Break()])
         fetch = ast.Try([nodes.assign(value, following)], [stop], [], [])
         take = ast.copy_location(ast.Assign([node.target], name(value)), node.target)
@@ -157,8 +164,9 @@ class Statements(Matching):
         """
         is_async = isinstance(node, ast.AsyncWith)
         enter, leave = ("__aenter__", "__aexit__") if is_async else ("__enter__", "__exit__")
-        manager, value, failed = self.fresh("m"), self.fresh("t"), self.fresh("b")
-        where = f"async with {ast.unparse(item.context_expr)}"
+        head = f"{'async with' if is_async else 'with'} {self.meaning(item.context_expr)}"
+        manager, value, failed = self.fresh("m", head), self.fresh("t", f"{head}: value"), self.fresh("b", "failed")
+        where = f"async with {self.source(item.context_expr)}"
 
         def special(method: str, *arguments: ast.expr) -> ast.expr:
             bound = call(helper("special"), name(manager), ast.Constant(method))
@@ -201,7 +209,7 @@ class Statements(Matching):
         user's name for it is a variable like any other, which is deleted in the end."""
         if not suspends(handler.body):
             return handler
-        error = self.fresh("x")
+        error = self.fresh("x", f"except {self.meaning(handler.type)}" if handler.type else "except")
         around = Around("except", (("except", error),))
         if handler.name is None:
             body = self.within(around, handler.body)
@@ -213,7 +221,7 @@ class Statements(Matching):
         return ast.copy_location(ast.ExceptHandler(handler.type, error, body), handler)
 
     def _try_finally(self, node: ast.Try) -> None:
-        record = Record(self.fresh("k"), self.fresh("v"), self.fresh("x"))
+        record = Record(self.fresh("k", "way"), self.fresh("v", "returned"), self.fresh("x", "raised"))
         parts = (("kind", record.kind), ("value", record.value))
         body = self.within(Around("try-finally", parts, pending=True), node.body)
         final = self.within(Around("finally", (*parts, ("error", record.error))), node.finalbody)
@@ -281,7 +289,3 @@ def _invented(node: ast.AST, operand: ast.expr, text: str) -> Invented:
     new = Invented(operand)
     new.text = text
     return ast.copy_location(new, node)
-
-
-def _head(node: ast.AsyncFor) -> str:
-    return f"{ast.unparse(node.target)} in {ast.unparse(node.iter)}"

@@ -58,7 +58,7 @@ class Targets(Comprehensions):
         names: list[ast.expr] = []
         parts: list[tuple[ast.expr, str]] = []
         for part in target.elts:
-            temporary = self.fresh("t")
+            temporary = self.fresh("t", f"for {self.meaning(part)} of {self.meaning(value)}")
             parts.append((part, temporary))
             goal: ast.expr = stored(temporary)
             names.append(ast.Starred(goal, ast.Store()) if isinstance(part, ast.Starred) else goal)
@@ -68,8 +68,9 @@ class Targets(Comprehensions):
 
     def stmt_AugAssign(self, node: ast.AugAssign) -> None:
         goal = self._pinned_target(node.target)
-        current = self.fresh("t")
-        self.emit(node, nodes.assign(current, ast.copy_location(value_of(goal), node.target)))
+        before = ast.copy_location(value_of(goal), node.target)
+        current = self.fresh("t", before)
+        self.emit(node, nodes.assign(current, before))
         added = self.expr(node.value)
         self.emit(
             node,
