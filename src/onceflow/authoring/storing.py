@@ -32,7 +32,7 @@ from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node, pack, unpack
 from onceflow.errors import InvalidGraph, TaskNotFound, UnpicklableTask
-from onceflow.values import versions
+from onceflow.values import importing, versions
 from onceflow.values.snapshot import LARGE, PROTOCOL
 from onceflow.values.templates import Slot, Template
 
@@ -392,7 +392,7 @@ def _restore(workflow: _Workflow) -> BoundWorkflow:
         arguments[name] = Shown(shown)
         if payload is not None:
             try:
-                arguments[name] = pickle.loads(payload)
+                arguments[name] = importing.loads(payload)
             except Exception as error:
                 arguments[name] = Shown(f"<cannot be loaded: {error}>")
     return BoundWorkflow(workflow.name, arguments)
@@ -474,7 +474,7 @@ def _import(home: _Home) -> AnyTask[..., Any]:
     if home.module not in sys.modules:
         importlib.invalidate_caches()  # its file may be younger than what this process knows of the folder
     try:
-        found: Any = importlib.import_module(home.module)
+        found: Any = importing.import_module(home.module)
     except Exception as error:
         raise TaskNotFound(
             home.name,
@@ -502,7 +502,7 @@ def _load(payload: bytes, what: str, task: str, module: str, definition: _Defini
             + (f", or by running {definition.main} again." if definition.main else "."),
         )
     try:
-        return pickle.loads(payload)
+        return importing.loads(payload)
     except Exception as error:
         raise TaskNotFound(
             task,

@@ -7,7 +7,6 @@ entry, so a record that needs it is only complete together with the value.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from onceflow.core.refs import RefPart
 from onceflow.driver.measuring import MEASURED
 from onceflow.errors import FunctionNotLoaded
 from onceflow.storage.journal import Entry
+from onceflow.values import importing
 
 BUFFER = "buffer"
 """The kind of entries that are no records: each names a blob with a large buffer of the graph's arguments."""
@@ -296,7 +296,7 @@ def value_of(entry: Entry, read: Callable[[str], bytes]) -> bytes:
 def load_graph(node: str, value: bytes) -> Graph:
     """The graph that this task returned. Imports the modules of its tasks; raises `FunctionNotLoaded` if that fails."""
     try:
-        graph: Graph = pickle.loads(value)
+        graph: Graph = importing.loads(value)
     except Exception as error:
         raise FunctionNotLoaded(node, "the graph that it returned", f"{type(error).__name__}: {error}") from error
     return graph

@@ -7,12 +7,13 @@ as well: by value it would be of classes that their code does not know.
 
 from __future__ import annotations
 
-import importlib
 import io
 import pickle
 from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
+
+from onceflow.values import importing
 
 name: str | None = None
 """That of this process's script, if it has fibers (`authoring.awaiting.decorating`)."""
@@ -26,19 +27,22 @@ class Unpickler(pickle.Unpickler):
     """Finds what belongs to the script in the script."""
 
     def find_class(self, module: str, qualname: str) -> Any:
-        return super().find_class("__main__" if module == name else module, qualname)
+        try:
+            return super().find_class("__main__" if module == name else module, qualname)
+        except SystemExit as error:
+            raise importing.exited(error) from error
 
 
 def loads(pickled: bytes | memoryview, buffers: Iterable[Any] = ()) -> Any:
     """What `pickle.loads` gives, with the script's own classes."""
     if name is None:
-        return pickle.loads(pickled, buffers=buffers)
+        return importing.loads(pickled, buffers)
     return Unpickler(io.BytesIO(pickled), buffers=buffers).load()
 
 
 def find(module: str, qualname: str) -> Any:
     """What the script of that name has."""
-    found: Any = importlib.import_module("__main__" if module == name else module)
+    found: Any = importing.import_module("__main__" if module == name else module)
     for step in qualname.split("."):
         found = getattr(found, step)
     return found

@@ -183,7 +183,10 @@ def import_named(module: str) -> Any:
     """The module of this name, which may be the running script."""
     if module == main_name():
         return sys.modules["__main__"]
-    return importlib.import_module(module)
+    try:
+        return importlib.import_module(module)
+    except SystemExit as error:  # it must not end whoever wants to go on with a fiber
+        raise ImportError(f"{module} called sys.exit({error.code!r}) while it was imported") from error
 
 
 def named(module: str, qualname: str) -> Any:
