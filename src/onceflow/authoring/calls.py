@@ -40,9 +40,12 @@ class Call(msgspec.Struct, eq=False):
     template: Template
     _recorded: str = ""
     """The version that was stored, if it was."""
+    _stored_metadata: str | None = None
+    """For those who read the graph without its code."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Call, (self.task, self.template, self.version)
+        told = () if self.metadata is None else (self.metadata,)
+        return Call, (self.task, self.template, self.version, *told)
 
     @property
     def version(self) -> str:

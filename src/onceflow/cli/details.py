@@ -1,5 +1,5 @@
-"""What `onceflow show` says of the past of a run: who created it, what its tasks took, and whether their code is still
-the same."""
+"""What `onceflow show` says of the past of a run: who created it, what its tasks took, and, if somebody wants to know,
+whether their code is still the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onceflow.cli.session import as_duration
+from onceflow.cli.session import Session, as_duration
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ class Details(NamedTuple):
     """The version that created the run; empty if that did not record it."""
     attempts: dict[str, AttemptInfo]
     """Task → its last attempt that was measured."""
-    changed: dict[str, str | None]
-    """Task → the version of its code now, if it is another one; None if the code is gone."""
+    changed: dict[str, str | None] | None
+    """Task → the version of its code now, if it is another one; None if the code is gone. None if nobody has looked."""
 
     def of_task(self, task: TaskInfo) -> dict[str, Any]:
         """For programs."""
@@ -32,7 +32,7 @@ class Details(NamedTuple):
             "started": task.started or (None if last is None else last.started),
             "seconds": None if last is None or task.state == "running" else last.seconds,
             "version": task.version,
-            "changed": task.id in self.changed,
+            "changed": None if self.changed is None else task.id in self.changed,
         }
 
     def columns(self, task: TaskInfo) -> list[str]:
@@ -48,25 +48,27 @@ class Details(NamedTuple):
 
     def notes(self, tasks: Sequence[TaskInfo]) -> Iterator[str]:
         """About code that is not what it was."""
+        changed = self.changed or {}
         for task in tasks:
-            if task.id in self.changed:
-                now = self.changed[task.id]
+            if task.id in changed:
+                now = changed[task.id]
                 told = "its code is gone" if now is None else f"its code changed since, from {task.version} to {now}"
                 yield f"{one_line(task.id)}: {told}"
 
 
-def variables_of(engine: Engine, info: RunInfo) -> dict[str, Any]:
-    """The task variables of a run. Those of a class that cannot be loaded here are told as such."""
+def of_run(engine: Engine, info: RunInfo, changed: dict[str, str | None] | None) -> Details:
+    attempts = {one.id: one for one in engine.list_attempts(info.id) if not one.undo}
+    return Details(engine.version_of(info.id), attempts, changed)
+
+
+def changed_code(session: Session, engine: Engine, info: RunInfo) -> dict[str, str | None] | None:
+    """As `Details.changed`. Imports the modules of the tasks, as long as the run may go on with them."""
+    from onceflow.errors import FunctionNotLoaded
+
+    if info.status == "succeeded":
+        return {}
     try:
-        return engine.variables(info.id)
-    except (ImportError, AttributeError, EOFError) as error:
-        return {"?": f"cannot be loaded here: {type(error).__name__}: {error}"}
-
-
-def of_run(engine: Engine, info: RunInfo, *, with_code: bool) -> Details:
-    """Code is looked for, if it is asked for, as long as the run may go on with it."""
-    return Details(
-        engine.version_of(info.id),
-        {one.id: one for one in engine.list_attempts(info.id) if not one.undo},
-        engine.changed_code(info.id) if with_code and info.status != "succeeded" else {},
-    )
+        return engine.changed_code(info.id)
+    except FunctionNotLoaded as error:
+        session.note(f"whether its code has changed cannot be told: {error}")
+        return None

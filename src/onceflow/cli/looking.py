@@ -70,17 +70,19 @@ def ls(
 
 @click.command
 @selecting.runs_argument(required=True)
+@click.option("--code", is_flag=True, help="Say also which tasks have other code now; their modules are imported.")
 @common
-def show(session: Session, run: str) -> None:
+def show(session: Session, run: str, code: bool) -> None:
     """Show a run: how it stands, its tasks, what they took, what the failed ones raised, what waits for what, and the
-    lines and variables of its fibers.
+    lines and variables of its fibers. Nothing of its code is needed, or imported.
     """
-    targets.look_in_current_folder()
+    if code:
+        targets.look_in_current_folder()
     with only_results_on_stdout(), session.engine_of([run]) as engine:
         info = engine.find(run)
         tasks, problem = tasks_of(engine, info)
-        past = details.of_run(engine, info, with_code=problem is None)
-        variables = details.variables_of(engine, info)
+        past = details.of_run(engine, info, details.changed_code(session, engine, info) if code else None)
+        variables = engine.shown_variables(info.id)
         fibers = engine.list_fibers(info.id)
         if is_unheard(engine, info, tasks):
             session.note(UNHEARD)
@@ -136,7 +138,6 @@ def why(session: Session, run: str, task: str | None) -> None:
     """Say what a run waits for, or one of its tasks: the tasks at which it stands, what each of them does or waits for
     (a worker, a save, a delay, a person), and how many others wait behind it.
     """
-    targets.look_in_current_folder()
     with only_results_on_stdout(), session.engine_of([run]) as engine:
         info = engine.find(run)
         found = engine.why(info.id, task)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -31,6 +32,9 @@ class Made:
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __repr__(self) -> str:
+        return f"<{self.qualname}>"
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
@@ -78,6 +82,14 @@ class Reader(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         return Made(pid)
+
+
+def shown(pickled: bytes) -> Any:
+    """The value, with what is not Python's own told by the name of its class; a text if that cannot be done."""
+    try:
+        return Reader(pickled, lambda module: module.partition(".")[0] in sys.stdlib_module_names).load()
+    except Exception as error:  # its class may have wanted to be made in another way
+        return f"cannot be shown: {type(error).__name__}: {error}"
 
 
 def name_of(value: Any) -> tuple[str, str] | None:

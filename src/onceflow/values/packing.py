@@ -137,6 +137,15 @@ def unpack(packed: bytes | memoryview, refs: Sequence[Any] = (), *, ours: bool =
     return scripts.loads(view[start:end], buffers)
 
 
+def pickled_in(packed: bytes) -> bytes:
+    """The pickle, without the buffers."""
+    if packed[0] != MAGIC[0]:
+        return packed
+    _, count, pickled = _HEAD.unpack_from(packed)
+    start = _aligned(_HEAD.size + 8 * count)
+    return packed[start : start + pickled]
+
+
 def dump(value: object) -> bytes:
     """A plain pickle, in one piece. Raises whatever pickling the value raises."""
     file = Chunks()

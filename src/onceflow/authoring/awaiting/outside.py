@@ -1,7 +1,7 @@
-"""Fibers seen from outside: where they stand, without any code of the user's.
+"""Returned graphs, and the fibers in them, seen from outside: without any code of the user's.
 
-A graph that a segment returned is read with its tasks as names (`values.inert`), so it makes no difference whether
-their modules are there.
+A graph that a task returned is read with its tasks as names (`values.inert`), so it makes no difference whether their
+modules are there, and what would happen if they were imported.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from onceflow.authoring.awaiting import segments
 from onceflow.authoring.awaiting.continuations import Continuation
+from onceflow.authoring.calls import Call
 from onceflow.authoring.fibers import rebuilding
 from onceflow.authoring.fibers.snapshots import body_of
 from onceflow.core.graph import Graph, Node
@@ -39,8 +40,26 @@ def load_graph(node: str, value: bytes) -> Graph:
     return graph
 
 
+class SeenCall(Call):
+    """The call of a task of which only the name is known."""
+
+    @property
+    def version(self) -> str:
+        return self._recorded
+
+    @property
+    def metadata(self) -> str | None:
+        return self._stored_metadata
+
+
+class _GraphReader(Reader):
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        return SeenCall if found is Call else found
+
+
 def graph_reader(value: bytes) -> Reader:
-    return Reader(value, lambda module: module.startswith(_OURS))
+    return _GraphReader(value, lambda module: module.startswith(_OURS))
 
 
 def is_segment(node: Node) -> bool:

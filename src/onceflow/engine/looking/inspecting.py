@@ -30,7 +30,7 @@ from onceflow.errors import InvalidOption
 from onceflow.planning.estimates import Estimate
 from onceflow.storage import logs as stored_logs
 from onceflow.storage.places import Place
-from onceflow.values import packing
+from onceflow.values import inert, packing
 
 if TYPE_CHECKING:
     from onceflow.engine.looking.deploying import FiberOutlook
@@ -60,6 +60,13 @@ class Inspecting:
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)
         return {name: packing.unpack(value) for name, value in packed.items()}
+
+    def shown_variables(self, run: str) -> dict[str, Any]:
+        """The same for people, without importing anything: values of classes that are not Python's own are told by the
+        names of these."""
+        self._check_open()
+        packed = self._reading.variables(self._listing.row(run).id)
+        return {name: inert.shown(packing.pickled_in(value)) for name, value in packed.items()}
 
     def status(self, run: str) -> Status:
         """How a run stands, by id or name. Raises `NoSuchRun`."""

@@ -1,4 +1,5 @@
-"""What the journal has of a run that is not driven here. Nothing is changed, and the run's code is not needed."""
+"""What the journal has of a run that is not driven here. Nothing is changed, and the run's code is neither needed nor
+imported."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import msgspec
 
 from onceflow.authoring import storing
 from onceflow.core import events
-from onceflow.core.graph import Node
+from onceflow.core.graph import Graph, Node
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.history import History, find_values
@@ -49,8 +50,8 @@ class Reading:
         return [_after_the_end(info, past) for info in infos]
 
     def node(self, run: str, task: str) -> Node:
-        """What the graph has of a task that `tasks` lists."""
-        return self._load(run)[0].rows[task].node
+        """What the graph has of a task that `tasks` lists; with its code, if another task returned it."""
+        return self._load(run, entries.load_graph)[0].rows[task].node
 
     def variables(self, run: str) -> dict[str, bytes]:
         """The task variables that are committed, packed."""
@@ -77,12 +78,19 @@ class Reading:
             values = find_values(loaded.entries, wanted)
         return Ending("succeeded", tuple([values[key] for key in sorted(wanted)]), parts=found.node.parts)
 
-    def _load(self, run: str) -> tuple[Run, History, RunRow]:
-        """The run as core sees it, before it takes stock."""
+    def _load(self, run: str, load: entries.LoadGraph | None = None) -> tuple[Run, History, RunRow]:
+        """The run as core sees it, before it takes stock. `load` reads graphs that tasks returned, by default without
+        their code."""
         with self._home.journal.load(run) as loaded:
             graph = storing.decode_structure(loaded.graph)
-            past = History.read(loaded.entries, self._home.blobs.read)
+            past = History.read(loaded.entries, self._home.blobs.read, load or _load_without_code)
         return Run.load(graph, past.records, epoch=loaded.run.epoch + 1), past, loaded.run
+
+
+def _load_without_code(node: str, value: bytes) -> Graph:
+    from onceflow.authoring.awaiting import outside  # slow to import, only for runs in which tasks returned graphs
+
+    return outside.load_graph(node, value)
 
 
 def _why_not_saved(row: RunRow, checkpoint: bool) -> str:
