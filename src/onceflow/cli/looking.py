@@ -71,8 +71,9 @@ def ls(
 @click.command
 @selecting.runs_argument(required=True)
 @click.option("--code", is_flag=True, help="Say also which tasks have other code now; their modules are imported.")
+@click.option("--all", "every", is_flag=True, help=f"Show every fiber. Without it, at most {standing.MOST}.")
 @common
-def show(session: Session, run: str, code: bool) -> None:
+def show(session: Session, run: str, code: bool, every: bool) -> None:
     """Show a run: how it stands, its tasks, what they took, what the failed ones raised, what waits for what, and the
     lines and variables of its fibers. Nothing of its code is needed, or imported.
     """
@@ -92,6 +93,7 @@ def show(session: Session, run: str, code: bool) -> None:
         told |= {"tasks": listed, "problem": problem, "fibers": msgspec.to_builtins(fibers)}
         session.say_json(told)
         return
+    most = None if every else standing.MOST
     for label, text in (
         ("id", info.id),
         ("name", info.name or "-"),
@@ -108,12 +110,12 @@ def show(session: Session, run: str, code: bool) -> None:
         session.say(f"{'variable':<10}{one_line(f'{name}={as_json(value)}')}")
     if problem is not None:
         session.note(f"its tasks cannot be shown: {problem}")
-        standing.say(session, fibers)
+        standing.say(session, fibers, most)
         return
     session.say("")
     columns = ["task", "state", "effect", "saved", "started", "took", "failures", "now"]
     session.table(columns, [_row(alike, past) for alike in collapsing.collapse(tasks)])
-    standing.say(session, fibers)
+    standing.say(session, fibers, most)
     for task in tasks:
         if task.error is not None:
             session.say(f"\n{one_line(task.id)} raised {one_line(task.error)}")

@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from onceflow.engine.looking.fibers import FiberFrame, FiberInfo
 
 MOST = 20
-"""Fibers that are told."""
+"""Fibers that are told if nobody asks for more."""
 
 
-def say(session: Session, fibers: Sequence[FiberInfo]) -> None:
-    for fiber in fibers[:MOST]:
+def say(session: Session, fibers: Sequence[FiberInfo], most: int | None) -> None:
+    """`most`: if there are more, so many are told."""
+    for fiber in fibers[:most]:
         session.say(f"\nfiber {one_line(fiber.id)} {one_line(_state(fiber))}")
         for frame in fiber.frames:
             session.say(f"  {one_line(place(frame))}  {one_line(frame.source)}")
             for name, value in frame.locals.items():
                 session.say(f"      {one_line(f'{name} = {value}')}")
-    if len(fibers) > MOST:
-        session.say(f"\n… and {len(fibers) - MOST} other fibers")
+    if most is not None and len(fibers) > most:
+        more = len(fibers) - most
+        session.say(f"\n… and {more} other {'fiber' if more == 1 else 'fibers'}: --all shows them")
 
 
 def place(frame: FiberFrame) -> str:

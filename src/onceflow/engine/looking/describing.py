@@ -59,7 +59,7 @@ def outline(run: Run) -> list[tuple[str, Node]]:
     nested: dict[str, list[str]] = {}
     orphans: list[str] = []
     for row in run.rows.values():
-        if row.expander is not None:
+        if row.expander is not None and (row.expander.id in run.rows or row.expander.id in run.graph.index):
             nested.setdefault(row.expander.id, []).append(row.id)
         elif row.id not in run.graph.index:
             orphans.append(row.id)

@@ -6,6 +6,7 @@ run; and it is read without the run's code. What the journal does not know is ho
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from onceflow.authoring.awaiting.continuations import Continuation
 from onceflow.authoring.fibers.snapshots import header_of
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
+from onceflow.driver.cancelling import SEGMENT
 from onceflow.driver.entries import LoadGraph
 from onceflow.driver.history import History
 from onceflow.engine.looking import reasons
@@ -51,7 +53,8 @@ class FiberInfo(msgspec.Struct, frozen=True):
     """A fiber that has not ended."""
 
     id: str
-    """That of the task with which it begins; its tasks are called `id/…`, `id~2/…`, `id~3/…`."""
+    """That of the task with which it begins; its tasks are called `id/…`, `id~2/…`, `id~3/…`, those of a fiber that
+    another one started `id/…`, `id/segment/…`, `id/segment~2/…`."""
     function: str
     """`module:name`."""
     state: FiberState
@@ -90,7 +93,12 @@ def standing_in(home: Place, run: str, load: LoadGraph) -> tuple[bytes, list[Sta
     wake(state, past)
     found = [_standing(row, past) for row in state.rows.values() if row.state != "done"]
     known = [standing for standing in found if standing is not None]
-    return loaded.graph, sorted(known, key=lambda standing: standing.info.id.count("/"))
+    return loaded.graph, sorted(known, key=lambda standing: _order(standing.info.id))
+
+
+def _order(id: str) -> tuple[int, list[str | int]]:
+    """Those that started others first; numbers in ids count as numbers."""
+    return id.count("/"), [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", id)]
 
 
 def _standing(row: Row, past: History) -> Standing | None:
@@ -123,10 +131,12 @@ def _task_of(call: Any) -> Any:
 
 
 def _fiber_of(segment: str) -> str:
-    """`fulfil~7/segment` → `fulfil`."""
+    """`fulfil~7/segment` → `fulfil`. What a fiber that another one started does last is to hand over its result, not
+    its last segment, so its chain has a name of its own: `fulfil~7/fiber/segment~3/segment` → `fulfil~7/fiber`."""
     inside, _, _ = segment.rpartition("/")
     outer, slash, last = inside.rpartition("/")
-    return f"{outer}{slash}{last.partition('~')[0]}"
+    base, _, _ = last.partition("~")
+    return outer if slash and base == SEGMENT else f"{outer}{slash}{base}"
 
 
 def _frames(header: dict[str, Any], continuation: Continuation) -> tuple[FiberFrame, ...]:
