@@ -11,6 +11,7 @@ import msgspec
 from onceflow.authoring.guarding import NOTHING, Guard, guard_of, in_force_inside
 from onceflow.authoring.options import Settings
 from onceflow.authoring.retries import Retry
+from onceflow.errors import TaskNotFound
 from onceflow.values import packing, versions
 from onceflow.values.templates import Arguments, Slot, Template
 
@@ -30,6 +31,13 @@ class Undo:
         rollback = self._task.settings.rollback
         assert rollback is not None
         return rollback(**self._task.rollback_arguments(tuple(args), kwargs, output=output, key=key))
+
+
+def not_a_task(found: Any) -> TaskNotFound:
+    """What to raise for something that stored graphs refer to as a task."""
+    name, module = getattr(found, "__qualname__", repr(found)), getattr(found, "__module__", "?")
+    problem = f"what that module has under this name is of type {type(found).__name__}, and not a task"
+    return TaskNotFound(name, module, problem, "Bring the task back under that name, then resume.")
 
 
 class Call(msgspec.Struct, eq=False):
@@ -54,7 +62,10 @@ class Call(msgspec.Struct, eq=False):
 
     @property
     def has_changed(self) -> bool:
-        """Whether its function is known to be another one than when the graph was stored."""
+        """Whether its function is known to be another one than when the graph was stored. Raises `TaskNotFound` if what
+        has the name of its task now is not one."""
+        if not hasattr(self.task, "core_options"):
+            raise not_a_task(self.task)
         return versions.changed(self._recorded, versions.code_version(self.function))
 
     @property

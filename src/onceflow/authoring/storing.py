@@ -503,6 +503,8 @@ def _load(payload: bytes, what: str, task: str, module: str, definition: _Defini
         )
     try:
         return importing.loads(payload)
+    except TaskNotFound:
+        raise
     except Exception as error:
         raise TaskNotFound(
             task,

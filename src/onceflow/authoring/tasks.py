@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from onceflow.authoring.arguments import freeze
+from onceflow.authoring.calls import not_a_task
 from onceflow.authoring.nodes import NodeHandle, TaskNode, made
 from onceflow.authoring.options import (
     PURE,
@@ -203,7 +204,10 @@ class AsyncTask(AnyTask[P, R]):
 
 def catching(task: AnyTask[P, R]) -> AnyTask[P, Caught[R]]:
     """The task with `catch=True`. The same object for the same task: fibers ask for it at every await."""
-    found = task._caught
+    try:
+        found = task._caught
+    except AttributeError:
+        raise not_a_task(task) from None
     if found is None:
         found = task._caught = task.options(catch=True)
         found._remade = catching, (task,)
@@ -211,6 +215,8 @@ def catching(task: AnyTask[P, R]) -> AnyTask[P, Caught[R]]:
 
 
 def _with_options(task: AnyTask[..., Any], given: Mapping[str, Any]) -> AnyTask[..., Any]:
+    if not isinstance(task, AnyTask):
+        raise not_a_task(task)
     changed = task._copy()
     changed._decide(dict(given))
     return changed

@@ -23,7 +23,7 @@ from onceflow.authoring.fibers import definitions
 from onceflow.authoring.fibers.running import Fiber
 from onceflow.authoring.tasks import Task, _with_options, catching
 from onceflow.core.graph import Node
-from onceflow.errors import Cancelled, FunctionNotLoaded, NotPersistable
+from onceflow.errors import Cancelled, FunctionNotLoaded, NotPersistable, TaskNotFound
 from onceflow.values import masking, packing, scripts, snapshot
 from onceflow.values.context import current, running
 
@@ -116,9 +116,16 @@ def fiber_task(ref: str, function: Callable[..., Any] | None = None, **given: An
     if function is not None:
         _tasks[ref] = FiberTask(Start(ref, function), {**OPTIONS, **given})
     elif ref not in _tasks:
-        definitions.current(ref)  # imports its module, which makes it known here
+        module, _, name = ref.partition(":")
+        try:
+            definitions.current(ref)  # imports its module, which makes it known here
+        except Exception as error:
+            problem = f"importing that module raised {type(error).__name__}: {error}"
+            raise TaskNotFound(name, module, problem, "Make it importable again, then resume.") from error
         if ref not in _tasks:
-            raise LookupError(f"there is no fiber {ref}")
+            problem = f"there is no fiber {ref}"
+            advice = f"If it was renamed, @fiber(name={name!r}) keeps its old name. Then resume."
+            raise TaskNotFound(name, module, problem, advice)
     return _tasks[ref]
 
 

@@ -18,7 +18,7 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from onceflow.authoring.fibers import definitions
+from onceflow.authoring.fibers import definitions, sources
 from onceflow.authoring.fibers.definitions import Definition
 from onceflow.authoring.fibers.points import Point, Version
 from onceflow.errors import CodeChanged
@@ -203,8 +203,18 @@ def _now(ref: str, version: str) -> Definition:
     except ModuleNotFoundError as error:
         raise CodeChanged(ref, version, None, f"its module cannot be imported here ({error})") from error
     if now is None:
-        raise CodeChanged(ref, version, None, "it was removed or renamed (@fiber(name=...) keeps an old name)")
+        gone = "it was removed or renamed (@fiber(name=...) keeps an old name)"
+        raise CodeChanged(ref, version, None, "what has its name now is not a fiber" if _is_there(ref) else gone)
     return now
+
+
+def _is_there(ref: str) -> bool:
+    """Whether its module has something of that name."""
+    try:
+        sources.named(*ref.split(":", 1))
+    except AttributeError:
+        return False
+    return True
 
 
 def _moved(now: Definition, version: str, number: int) -> tuple[Definition, int, Moving | None]:

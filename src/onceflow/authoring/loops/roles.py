@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from onceflow.authoring.calls import not_a_task
 from onceflow.authoring.signatures import Shape
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ def actor(task: AnyTask[..., Any], role: Role) -> Callable[..., Any]:
 
 def in_role(task: AnyTask[..., Any], role: Role) -> AnyTask[..., Any]:
     """The task in this role. The same object for the same task and role."""
-    found = task._roles.get(role)
+    try:
+        found = task._roles.get(role)
+    except AttributeError:
+        raise not_a_task(task) from None
     if found is None:
         before = task._base._given
         given = {name: value for name, value in task._given.items() if name not in before or before[name] is not value}
