@@ -51,7 +51,7 @@ PARK = """
                     break
             (outlook,) = engine.deploy_check("shop")
             assert outlook.verdict == "same", outlook
-            assert engine.deploy_check("elsewhere") == []
+            assert engine.deploy_check("json") == []
             engine.close()
 """
 GO_ON = """

@@ -37,7 +37,8 @@ def deploy_check(session: Session, module: str) -> None:
     told_of = [] if session.json else [outlook for outlook in found if outlook.verdict != "same"]
     for outlook in sorted(told_of, key=lambda outlook: outlook.verdict != "lost"):
         where = f", {place(outlook.fiber.frames[-1])}" if outlook.fiber.frames else ""
-        whose = one_line(f"{outlook.name or outlook.run}, fiber {outlook.fiber.id}{where}")
+        run = (outlook.name or outlook.run) + (" (failed)" if outlook.status == "failed" else "")
+        whose = one_line(f"{run}, fiber {outlook.fiber.id}{where}")
         session.say(f"{outlook.verdict:<6}{whose}")
         for reason in outlook.reasons:
             session.say(f"      {one_line(reason)}")

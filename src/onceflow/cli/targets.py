@@ -153,7 +153,9 @@ def _steps(file: Path, root: Path) -> list[str] | None:
     if file.suffix != ".py" or not file.is_relative_to(root):
         return None
     steps = list(file.relative_to(root).with_suffix("").parts)
-    return steps if all(step.isidentifier() for step in steps) else None
+    if steps[-1] == "__init__":  # the file of a package
+        steps.pop()
+    return steps if steps and all(step.isidentifier() for step in steps) else None
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

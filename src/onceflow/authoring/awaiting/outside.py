@@ -7,7 +7,7 @@ modules are there, and what would happen if they were imported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from onceflow.authoring.awaiting import segments
 from onceflow.authoring.awaiting.continuations import Continuation
@@ -84,6 +84,13 @@ def fiber_in(task: Any) -> str | None:
     return None
 
 
+Kind = Literal["task", "fiber", ""]
+"""What a name has to stand for; empty if that is not known."""
+
+Names = dict[tuple[str, str], Kind]
+"""Module and qualified name."""
+
+
 class Frame(NamedTuple):
     """A function that is saved in the midst of it."""
 
@@ -101,8 +108,8 @@ class Contents(NamedTuple):
     """Of the fiber, innermost first, then of coroutines and generators among its variables."""
     inner: list[tuple[str, str]]
     """Name and version of the durable functions of which it has inner functions."""
-    names: set[tuple[str, str]]
-    """Module and qualified name of everything else."""
+    names: Names
+    """Everything else."""
 
 
 def contents_of(continuation: Continuation) -> Contents:
@@ -119,12 +126,15 @@ def contents_of(continuation: Continuation) -> Contents:
     return Contents(frames, inner, names_in(reader))
 
 
-def names_in(reader: Reader) -> set[tuple[str, str]]:
-    """What a pickle refers to by name, durable functions and classes of scripts too."""
-    names = set(reader.names)
-    names |= {(made.args[0], made.args[1]) for made in reader.made_by(_REBUILDING, "named")}
+def names_in(reader: Reader, graph: Graph | None = None) -> Names:
+    """What a pickle refers to by name, durable functions and classes of scripts too. `graph` is what was read."""
+    names: Names = dict.fromkeys(reader.names, "")
+    names |= {(made.args[0], made.args[1]): "" for made in reader.made_by(_REBUILDING, "named")}
     for maker in ((_REBUILDING, "durable"), _FIBER):
-        names |= {tuple(made.args[0].split(":", 1)) for made in reader.made_by(*maker)}
+        names |= {tuple(made.args[0].split(":", 1)): "fiber" for made in reader.made_by(*maker)}
+    tasks = [made.args[0] for maker in _AROUND for made in reader.made_by(*maker)]
+    tasks += [node.call.task for node in (() if graph is None else graph.nodes)]
+    names |= {name: "task" for task in tasks if (name := name_of(_base(task))) is not None}
     return names
 
 

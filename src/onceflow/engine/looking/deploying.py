@@ -7,8 +7,10 @@ that is judged by names and versions. Modules are imported for it, as going on w
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
-from collections.abc import Callable
+import sys
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -17,10 +19,12 @@ from onceflow.authoring import storing
 from onceflow.authoring.awaiting import outside
 from onceflow.authoring.awaiting.continuations import Continuation
 from onceflow.authoring.fibers import changes, definitions, sources
+from onceflow.authoring.targets import as_target
 from onceflow.core.graph import Graph
 from onceflow.engine.looking.fibers import FiberInfo, Standing, standing_in
 from onceflow.engine.looking.listing import RunInfo
-from onceflow.errors import CodeChanged
+from onceflow.engine.statuses import Status
+from onceflow.errors import CodeChanged, InvalidOption
 from onceflow.storage.places import Place
 
 Verdict = Literal["same", "pin", "move", "lost"]
@@ -40,62 +44,126 @@ class FiberOutlook(msgspec.Struct, frozen=True):
     verdict: Verdict
     reasons: tuple[str, ...] = ()
     """Why, for people."""
+    status: Status = "waiting"
+    """Of the run. The fibers of one that has failed go on if somebody resumes it."""
 
 
 def deploy_check(home: Place, runs: list[RunInfo], module: str) -> list[FiberOutlook]:
-    """Of the fibers of these runs, those that have to do with a module, or with modules inside it."""
-    return [outlook for run in runs for outlook in _of_run(home, run, module)]
+    """Of the fibers of these runs, those that have to do with a module, or with modules inside it. Raises
+    `InvalidOption` if there is no such module, nor a fiber that knows it."""
+    scope = _Scope(module)
+    found = [outlook for run in runs for outlook in _of_run(home, run, scope)]
+    if not found and not scope.is_there:
+        raise InvalidOption(module, "there is no such module here, and no fiber that is parked in it", kind="module")
+    return found
 
 
-def _of_run(home: Place, run: RunInfo, module: str) -> list[FiberOutlook]:
-    names: set[tuple[str, str]] = set()
+class _Scope:
+    """The modules that somebody asks about: one, those inside it, and the same under another name. A script that was
+    started as `python jobs/orders.py` is called `orders`; from outside, the file is `jobs.orders`."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._file = _file_of(module)
+        self._same: dict[str, bool] = {}
+
+    @property
+    def is_there(self) -> bool:
+        return self._file is not None or self._module in sys.modules
+
+    def learn(self, standing: Standing) -> None:
+        """The files of what a fiber is in."""
+        for frame in standing.info.frames:
+            module = _module_of(frame.function)
+            self._same[module] = self._same.get(module, False) or self._is_same(module, frame.file)
+
+    def covers(self, module: str) -> bool:
+        if module == self._module or module.startswith(f"{self._module}."):
+            return True
+        if module not in self._same:
+            self._same[module] = self._is_same(module, "")
+        return self._same[module]
+
+    def _is_same(self, other: str, file: str) -> bool:
+        """`file` is where it was when a fiber came there, perhaps in another checkout."""
+        shorter, longer = sorted((self._module.split("."), other.split(".")), key=len)
+        if self._file is None or shorter == longer or longer[-len(shorter) :] != shorter:
+            return False
+        here = _file_of(other)
+        return here == self._file or (_ends_with(self._file, longer) and _ends_with(file, longer))
+
+
+def _file_of(module: str) -> str | None:
+    known = sys.modules.get(module)
+    try:
+        file = importlib.util.find_spec(module) if known is None else None
+    except (ImportError, AttributeError, ValueError):  # a part of its name is no package
+        return None
+    path = getattr(known, "__file__", None) if file is None else file.origin
+    return None if path is None else str(Path(path).resolve())
+
+
+def _ends_with(file: str, steps: list[str]) -> bool:
+    """Whether a module of this name may lie there."""
+    parts = Path(file).with_suffix("").parts
+    parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
+    return list(parts[-len(steps) :]) == steps
+
+
+def _of_run(home: Place, run: RunInfo, scope: _Scope) -> list[FiberOutlook]:
+    names: outside.Names = {}
 
     def load(node: str, value: bytes) -> Graph:
         reader = outside.graph_reader(value)
         graph: Graph = reader.load()
-        names.update(outside.names_in(reader))
+        names.update(outside.names_in(reader, graph))
         return graph
 
-    def concerned(other: str) -> bool:
-        return other == module or other.startswith(f"{module}.")
-
     stored, standings = standing_in(home, run.id, load)
-    if not standings:
+    for standing in standings:
+        scope.learn(standing)
+    concerned = any(scope.covers(module) for module, _ in names) or bool(storing.missing_tasks(stored, scope.covers))
+    reported = [standing for standing in standings if concerned or _touches(standing, scope)]
+    if not reported:
         return []
-    problems = [f"task {error.task} is gone: {error.reason}" for error in storing.missing_tasks(stored, concerned)]
-    problems += _gone(names, concerned)
-    judged = [(standing, _judge(standing, concerned)) for standing in standings]
-    is_concerned = bool(problems) or any(concerned(found) for found, _ in names)
-    return [
-        FiberOutlook(run.id, run.name, standing.info, "lost" if problems else verdict, (*problems, *reasons))
-        for standing, (verdict, reasons, touched) in judged
-        if touched or is_concerned
+    problems: list[tuple[Verdict, str]] = [
+        ("lost", f"task {error.task} is gone: {error.reason}") for error in storing.missing_tasks(stored, _anything)
     ]
+    problems += _gone(names)
+    return [_outlook(run, standing, [*problems, *_judge(standing)]) for standing in reported]
 
 
-def _judge(standing: Standing, concerned: Callable[[str], bool]) -> tuple[Verdict, list[str], bool]:
-    """Verdict, reasons, and whether it has to do with what is concerned."""
-    if standing.continuation is None:
-        return _judge_new(standing.info.function, concerned)
-    contents = outside.contents_of(standing.continuation)
-    found: list[tuple[Verdict, str]] = [("lost", reason) for reason in _gone(contents.names, concerned)]
-    _register(standing.continuation)
-    frames = [frame for frame in contents.frames if concerned(_module_of(frame.ref))]
-    found += [_of_frame(frame) for frame in frames]
-    found += [_of_inner(ref, version) for ref, version in contents.inner if concerned(_module_of(ref))]
+def _anything(module: str) -> bool:
+    return True
+
+
+def _outlook(run: RunInfo, standing: Standing, found: list[tuple[Verdict, str]]) -> FiberOutlook:
+    """The gravest verdict, with the reasons for it and for those that do not contradict it."""
     verdict: Verdict = max((each for each, _ in found), key=_GRAVITY.index, default="same")
-    reasons = [reason for each, reason in found if reason and (each == "lost" or verdict != "lost")]
-    return verdict, reasons, bool(found) or any(concerned(module) for module, _ in contents.names)
+    reasons = dict.fromkeys(reason for each, reason in found if reason and (each == "lost" or verdict != "lost"))
+    return FiberOutlook(run.id, run.name, standing.info, verdict, tuple(reasons), run.status)
 
 
-def _judge_new(ref: str, concerned: Callable[[str], bool]) -> tuple[Verdict, list[str], bool]:
-    """A fiber that has not begun begins in the new code."""
-    module, _, name = ref.partition(":")
-    if not concerned(module):
-        return "same", [], False
-    reasons = _gone({(module, name)}, concerned)
-    verdict: Verdict = "lost" if reasons else "same"
-    return verdict, reasons, True
+def _touches(standing: Standing, scope: _Scope) -> bool:
+    """Whether a fiber has to do with these modules."""
+    if standing.continuation is None:
+        return scope.covers(_module_of(standing.info.function))
+    contents = outside.contents_of(standing.continuation)
+    refs = [*(frame.ref for frame in contents.frames), *(ref for ref, _ in contents.inner)]
+    return any(map(scope.covers, [*map(_module_of, refs), *(module for module, _ in contents.names)]))
+
+
+def _judge(standing: Standing) -> list[tuple[Verdict, str]]:
+    """What there is to say of a fiber, of all functions that it is in."""
+    if standing.continuation is None:  # it begins in the new code
+        module, _, name = standing.info.function.partition(":")
+        return _gone({(module, name): "fiber"})
+    contents = outside.contents_of(standing.continuation)
+    _register(standing.continuation)
+    found = _gone(contents.names)
+    found += [_of_frame(frame) for frame in contents.frames]
+    found += [_of_inner(ref, version) for ref, version in contents.inner]
+    return found
 
 
 def _register(continuation: Continuation) -> None:
@@ -129,16 +197,14 @@ def _of_inner(ref: str, version: str) -> tuple[Verdict, str]:
     return "same", ""
 
 
-def _gone(names: set[tuple[str, str]], concerned: Callable[[str], bool]) -> list[str]:
-    """Those of these names that are not there any more."""
-    found: list[str] = []
-    for module, name in sorted(names):
-        if concerned(module) and (problem := _problem(module, name)):
-            found.append(problem)
-    return found
+def _gone(names: outside.Names) -> list[tuple[Verdict, str]]:
+    """Those of these names that are not there any more, or stand for something else. What is in a script goes by value,
+    but for what has the script's own name."""
+    problems = [_problem(module, name, kind) for (module, name), kind in sorted(names.items()) if module != "__main__"]
+    return [("lost", problem) for problem in problems if problem]
 
 
-def _problem(module: str, name: str) -> str:
+def _problem(module: str, name: str, kind: outside.Kind) -> str:
     try:
         place: Any = sources.import_named(module)
     except Exception as error:
@@ -150,6 +216,10 @@ def _problem(module: str, name: str) -> str:
             place = inspect.getattr_static(place, step)
         except AttributeError:
             return f"there is no {name} in {module} any more"
+    if isinstance(place, (staticmethod, classmethod)):
+        place = place.__func__
+    if kind == "fiber" or (kind == "task" and as_target(place) is None):
+        return f"{name} in {module} is not a {kind} any more"
     return ""
 
 

@@ -100,7 +100,7 @@ class Inspecting:
         from onceflow.engine.looking.deploying import deploy_check  # as above
 
         self._check_open()
-        going = [status for status in STATUSES if status not in ENDED]
+        going = [status for status in STATUSES if status not in ENDED or status == "failed"]
         return deploy_check(self._home, self.list_runs(status=going, limit=None), module)
 
     def why(self, run: str, task: str | None = None) -> Why:
