@@ -546,10 +546,11 @@ def list_fibers(run: str) -> list[FiberInfo]:
 
 
 def deploy_check(module: str) -> list[FiberOutlook]:
-    """What would become of the fibers of runs that have not ended if they went on in the code of this module, and of
-    those inside it, as this process has imported it or imports it now: for each that has to do with it, whether its
-    code is the same, it is pinned, it moves, or is lost, and why. Nothing is changed, and apart from the import none of
-    the user's code is called.
+    """What would become of the fibers of runs that have not ended, or have failed, if they went on in the code of this
+    module, and of those inside it, as this process has imported it or imports it now: for each that has to do with it,
+    whether its code is the same, it is pinned, it moves, or is lost, and why. Nothing is changed, and apart from the
+    import none of the user's code is called. Raises `InvalidOption` if there is no such module, nor a fiber that knows
+    it.
 
         lost = [fiber for fiber in deploy_check("shop") if fiber.verdict == "lost"]
     """

@@ -146,7 +146,7 @@ KEPT: dict[str, tuple[str, str, str, object]] = {
 """Statement, what is edited in it, and what a fiber returns that moves from its last await to the new code."""
 
 
-def module_with(folder: Path, statement: str) -> Any:
+def module_with(folder: Path, statement: str, policy: str = "migrate=None") -> Any:
     return write(
         folder / "moving.py",
         f"""
@@ -155,7 +155,7 @@ def module_with(folder: Path, statement: str) -> Any:
         def __enter__(self): pass
         def __exit__(self, *error): pass
 
-    @fiber(on_change="move")
+    @fiber(on_change="move", {policy})
     async def main():
         total, rate, table = 1000, 3, {{"a": 1, "b": 100}}
         {statement.strip()}
@@ -256,3 +256,24 @@ def test_an_old_text_of_an_await_in_a_comprehension_is_read_as_the_users(tmp_pat
     old = without_holds(version, "await Op('price', _F_t4_one)")
 
     assert old.points[0].text == version.points[0].text == "await Op('price', one)"
+
+
+@pytest.mark.parametrize(
+    ("migrate", "verdict"),
+    [
+        ("lambda variables: 1 / 0", "migrate raised ZeroDivisionError: division by zero"),
+        ("lambda variables: None", "migrate gave something of type NoneType, and not a dict of variables"),
+        ("lambda variables: {'other': 1}", "check: missing ['bonus'] at line 11; migrate gave only ['other']"),
+    ],
+    ids=["raises", "gives nothing", "gives something else"],
+)
+def test_it_is_said_what_is_wrong_with_migrate(migrate: str, verdict: str, tmp_path: Path) -> None:
+    module = module_with(tmp_path, 'total = await Op("price")')
+    register_version(stored(version_of(module.main)))
+    saved = parked(module).dumps()
+    module_with(tmp_path, 'bonus = 7\n        total = (await Op("price")) + bonus', policy=f"migrate={migrate}")
+
+    with pytest.raises(CodeChanged) as caught:
+        Fiber.loads(saved)
+
+    assert caught.value.verdict == verdict

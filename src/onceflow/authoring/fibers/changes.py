@@ -126,9 +126,20 @@ class Moving:
     def supplied(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The variables that the new code needs besides. Raises CodeChanged if nobody has them."""
         migrate = self._definition.policy.migrate
-        supplied = dict(migrate(dict(variables))) if migrate else {}
-        self._refuse(self._missing({*variables, *supplied}))
-        return supplied
+        if migrate is None:
+            self._refuse(self._missing({*variables}))
+            return {}
+        try:
+            given = migrate(dict(variables))
+        except Exception as error:
+            raise self._refusal(f"migrate raised {type(error).__name__}: {error}") from error
+        if not isinstance(given, Mapping):
+            raise self._refusal(f"migrate gave something of type {type(given).__name__}, and not a dict of variables")
+        if missing := self._missing({*variables, *given}):
+            raise self._refusal(
+                f"check: missing {missing} at line {self._line}; migrate gave only {sorted(map(str, given))}"
+            )
+        return dict(given)
 
     def left_to_migrate(self, variables: Collection[str]) -> list[str]:
         """What `migrate` has to supply if the fiber has these. Raises CodeChanged if there is no such function."""
@@ -142,15 +153,17 @@ class Moving:
         return sorted(self._move.target.live - self._move.point.live - variables)
 
     def _refuse(self, missing: list[str]) -> None:
-        assert self._move.target is not None
         if missing:
-            raise CodeChanged(
-                self._old.ref,
-                self._old.version,
-                self._definition.version.version,
-                f"check: missing {missing} at line {self._move.target.line}; give "
-                "@fiber(migrate=...) a function that supplies them",
-            )
+            advice = "give @fiber(migrate=...) a function that supplies them"
+            raise self._refusal(f"check: missing {missing} at line {self._line}; {advice}")
+
+    def _refusal(self, verdict: str) -> CodeChanged:
+        return CodeChanged(self._old.ref, self._old.version, self._definition.version.version, verdict)
+
+    @property
+    def _line(self) -> int:
+        assert self._move.target is not None
+        return self._move.target.line
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
