@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import fiber, fork, gather, join, wait_event
+from onceflow import Secret, fiber, fork, gather, join, wait_event
 
 
 @fiber
@@ -30,3 +30,9 @@ async def family() -> Any:
 @fiber
 async def crowd(count: int) -> Any:
     return await gather(*[patient(f"{number} ") for number in range(count)])
+
+
+@fiber
+async def secretive(token: Secret[str]) -> str:
+    key = f"answer to {token.get()}"
+    return await wait_event(key, str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceflow import Engine
+from onceflow import Engine, Secret
 from onceflow.testing import MemoryEngine
 from tests.cli.common import Command
 from tests.fibers import many
@@ -62,3 +62,28 @@ def test_of_many_fibers_some_are_shown_and_how_to_see_them_all(tmp_path: Path) -
     assert some.endswith("\n… and 6 other fibers: --all shows them\n")
     assert every.count("\nfiber ") == 26
     assert "other fibers" not in every
+
+
+def test_a_secret_in_the_key_of_an_event_is_not_shown(tmp_path: Path) -> None:
+    # given
+    with Engine(tmp_path / "home", workers=1) as engine:
+        handle = engine.run_async(many.secretive.bind(Secret("hunter2-and-more")), name="secretive")
+        for event in handle:
+            if event.kind == "status" and event.detail == "waiting":
+                break
+        told = [engine.list_tasks("secretive"), engine.list_fibers("secretive"), engine.why("secretive")]
+        engine.close()
+    # when
+    onceflow = Command(tmp_path / "home")
+    told += [
+        onceflow("show", "secretive").stdout,
+        onceflow.json("show", "secretive"),
+        onceflow("why", "secretive").stdout,
+    ]
+    # then
+    for one in told:
+        assert "hunter2" not in str(one)
+        assert "answer to ****" in str(one)
+    # and it is known all the same
+    onceflow("send", "secretive", "answer to hunter2-and-more", '"yes"')
+    assert onceflow("resume", "secretive").stdout == "yes\n"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from onceflow.authoring.tasks import AnyTask, _with_options, task
 from onceflow.errors import InvalidOption
-from onceflow.values import packing
+from onceflow.values import masking, packing
 from onceflow.values.waits import Wait
 
 T = TypeVar("T")
@@ -52,7 +52,9 @@ def wait_event(
     packed = None if default is _MISSING else packing.dump(default)
     if packed is not None and seconds is None:
         raise InvalidOption("wait_event", "a default is for when a timeout is over; say which one")
-    node: T = _waiting(Wait(key, seconds, type=type, default=packed), after).bind(key, seconds, packed)
+    masked = masking.mask(key)
+    wait = Wait(key, seconds, type=type, default=packed, masked=None if masked == key else masked)
+    node: T = _waiting(wait, after).bind(key, seconds, packed)
     return node
 
 

@@ -41,7 +41,8 @@ class History:
         self.deadlines: dict[str, float] = {}
         """Node → when its wait is over."""
         self.awaited: dict[str, str | None] = {}
-        """Node → the key of the event that it waits for, or waited for; None if it waits for time to pass."""
+        """Node → the key of the event that it waits for, or waited for, as people may see it; None if it waits for
+        time to pass."""
         self.cancelling: bool | None = None
         """Whether it is to be cancelled, with or without undo, and its fibers have been told."""
         self.taken: dict[str, int] = {}

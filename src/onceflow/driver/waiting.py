@@ -91,7 +91,7 @@ class Waits:
         if deadline is None or work.node in self._begun:  # what began before has been dropped
             deadline = self._deadline(wait)
             self._deadlines[work.node] = deadline
-            entry = entries.waits(work.node, deadline, wait.key)
+            entry = entries.waits(work.node, deadline, wait.shown_key)
         self._begun[work.node] = None
         self._open[work.attempt] = _Open(work, wait, deadline)
         if wait.children:

@@ -27,10 +27,16 @@ class Wait(msgspec.Struct, frozen=True):
     """Ids of nodes of the run, each the outcome of a fiber that was forked, in two parts. Waited for are the parts of
     the only one; or, with `count`, so many of them, and given are those that are there."""
     count: int = 0
+    masked: str | None = None
+    """The key as people may see it, if there is a secret in it."""
+
+    @property
+    def shown_key(self) -> str | None:
+        return self.key if self.masked is None else self.masked
 
     def within(self, seconds: float) -> Wait:
         """The same, but over after so many seconds at the latest: an event that has not come by then never came."""
-        return Wait(self.key, seconds, type=self.type)
+        return Wait(self.key, seconds, type=self.type, masked=self.masked)
 
     def ends_in(self, now: float) -> float:
         """Seconds after which it is over, if it begins now."""
@@ -41,4 +47,4 @@ class Wait(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.children:
             return "a forked fiber" if len(self.children) == 1 else "forked fibers"
-        return "time to pass" if self.key is None else f"an event {self.key!r}"
+        return "time to pass" if self.key is None else f"an event {self.shown_key!r}"
