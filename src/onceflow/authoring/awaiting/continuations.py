@@ -1,8 +1,8 @@
 """Continuations: a paused fiber as arguments of the segment that follows.
 
 The snapshot has everything in it except what has to be seen from outside: refs, which are counted and saved by those
-who hold them. The source texts of its functions go along, so that a fiber can finish in the code in which it began,
-whatever is on disk by then.
+who hold them. (Nodes need not be: see `recipes`.) The source texts of its functions go along, so that a fiber can
+finish in the code in which it began, whatever is on disk by then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onceflow.authoring.fibers.pickling import Aside
 from onceflow.authoring.fibers.points import Version
 from onceflow.authoring.fibers.running import Fiber
 from onceflow.values import masking
-from onceflow.values.handles import Handle
+from onceflow.values.refs import Ref
 
 
 def _masked(value: str | bytes) -> str | bytes:
@@ -45,7 +45,7 @@ class Continuation(msgspec.Struct, frozen=True, gc=False):
 
 def of_fiber(fiber: Fiber) -> tuple[Continuation, list[Any]]:
     """Where it stands, and the refs in it. Raises `NotPersistable`."""
-    aside = Aside(Handle)
+    aside = Aside(Ref)
     snapshot = fiber.dumps(aside=aside)
     return Continuation(snapshot, _sources(tuple(aside.versions.values()))), aside.handles
 

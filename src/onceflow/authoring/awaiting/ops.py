@@ -159,6 +159,8 @@ def call(node: Any, *, label: str | None = None) -> Any:
         pages = await call(for_each(fetch, urls))
         approved = await call(wait_event("approval", bool, timeout=86_400, default=False))
 
+    A node is a value until it is awaited, and may stand in variables; each await carries out all that leads to it.
+
     `label`, a text that stands there as such, names the place in the code: a fiber with `on_change="move"` that is
     parked there finds it again after the expression was edited. Calls of tasks and the like may have one as well:
 

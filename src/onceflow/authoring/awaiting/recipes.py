@@ -2,16 +2,23 @@
 
 What fails in a graph that a fiber awaits is raised in the fiber. So the graph is one that a task has returned, and that
 task is asked to catch errors (design 2.8); and what the task returns it is given as a recipe.
+
+A node among the variables of a fiber is such a value, too: it is saved with the fiber, each once, however many
+variables name it, and nothing is carried out before somebody awaits it. (`bound` and the classes of nodes stand in
+snapshots: their names may never change.)
 """
 
 from __future__ import annotations
 
+import operator
 import pickle
+from collections.abc import Container, Sequence
 from typing import Any
 
 import msgspec
 
 from onceflow.authoring.awaiting.state import State, limited
+from onceflow.authoring.fibers import pickling
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, owner_of
 from onceflow.authoring.refs import RefNode
 from onceflow.authoring.tasks import AnyTask, catching, task
@@ -52,18 +59,9 @@ class Recipe(msgspec.Struct):
     @classmethod
     def of(cls, node: Any) -> Recipe:
         """Of what was bound."""
-        places: dict[TaskNode, int] = {}
-        stack = [owner_of(node)]
-        steps: list[_Step] = []
-        while stack:
-            missing = [parent for parent in stack[-1]._parents() if parent not in places]
-            if missing:
-                stack += missing
-                continue
-            last = stack.pop()
-            if last not in places:
-                places[last] = len(steps)
-                steps.append(_step(last, places))
+        nodes = _parents_first(owner_of(node))
+        places = {node: place for place, node in enumerate(nodes)}
+        steps = [_step(node, places) for node in nodes]
         return cls(steps, node._part if isinstance(node, PartNode) else None)
 
     def node(self) -> Any:
@@ -72,6 +70,19 @@ class Recipe(msgspec.Struct):
         for step in self.steps:
             nodes.append(_node(step, nodes))
         return nodes[-1] if self.part is None else nodes[-1][self.part]
+
+
+def _parents_first(node: TaskNode, but: Container[TaskNode] = ()) -> list[TaskNode]:
+    """Every node that leads to this one, which comes last, but those. No recursion: chains may be long."""
+    found: dict[TaskNode, None] = {}
+    stack = [node]
+    while stack:
+        missing = [parent for parent in stack[-1]._parents() if parent not in found and parent not in but]
+        if missing:
+            stack += missing
+        else:
+            found.setdefault(stack.pop())
+    return list(found)
 
 
 def _step(node: TaskNode, places: dict[TaskNode, int]) -> _Step:
@@ -104,17 +115,61 @@ def _node(step: _Step, nodes: list[TaskNode]) -> TaskNode:
         named = node if value.part is None else node[value.part]
         return RefNode(named) if value.by_ref else named
 
+    return bound(
+        (),
+        step.task,
+        tuple([filled(value) for value in step.args]),
+        None if step.kwargs is None else {name: filled(value) for name, value in step.kwargs.items()},
+        step.payload,
+        [filled(value) for value in step.handles],
+        step.buffers,
+        [nodes[place] for place in step.after],
+        None if step.over is None else nodes[step.over],
+        step.turn,
+    )
+
+
+def bound(
+    earlier: Sequence[TaskNode],
+    task: AnyTask[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    payload: bytes | None,
+    handles: Sequence[Any],
+    buffers: Sequence[Any],
+    after: Sequence[TaskNode],
+    over: TaskNode | None,
+    turn: Turn | None,
+) -> TaskNode:
+    """A node as it was bound. `earlier` is for those who unpickle it: what had to be made before it."""
     frozen = None
-    if step.payload is not None:
-        buffers = tuple([pickle.PickleBuffer(buffer) for buffer in step.buffers])
-        frozen = Snapshot(step.payload, tuple([filled(value) for value in step.handles]), buffers)
-    args = tuple([filled(value) for value in step.args])
-    kwargs = None if step.kwargs is None else {name: filled(value) for name, value in step.kwargs.items()}
-    node = TaskNode(step.task, args, kwargs, frozen, tuple([nodes[place] for place in step.after]))
-    node._over = None if step.over is None else nodes[step.over]
-    node._turn = step.turn
-    TaskNode.has_chains = TaskNode.has_chains or step.over is not None
+    if payload is not None:
+        frozen = Snapshot(payload, tuple(handles), tuple([pickle.PickleBuffer(buffer) for buffer in buffers]))
+    node = TaskNode(task, args, kwargs, frozen, tuple(after))
+    node._over = over
+    node._turn = turn
+    TaskNode.has_chains = TaskNode.has_chains or over is not None
     return node
+
+
+def _pickled(pickler: pickling.FiberPickler, node: TaskNode) -> Any:
+    """The nodes that lead to it stand before it in one list, so that no pickle is as deep as a graph is long."""
+    *earlier, _ = _parents_first(node, pickler.listed)
+    pickler.listed.update(earlier)
+    frozen = node._snapshot
+    kept = (None, (), ()) if frozen is None else (frozen.payload, frozen.handles, frozen.buffers)
+    return bound, (earlier, node._task, node._args, node._kwargs, *kept, node._after, node._over, node._turn)
+
+
+def _pickled_part(pickler: pickling.FiberPickler, part: PartNode) -> Any:
+    return operator.getitem, (part._node, part._part)
+
+
+def _pickled_ref(pickler: pickling.FiberPickler, ref: RefNode) -> Any:
+    return RefNode, (ref._node,)
+
+
+pickling.rules |= {TaskNode: _pickled, PartNode: _pickled_part, RefNode: _pickled_ref}
 
 
 @task(name="graph", can_rollback=True, deterministic=True)

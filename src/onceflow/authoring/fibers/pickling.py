@@ -71,6 +71,8 @@ class FiberPickler(pickle.Pickler):
         self.last: Any = None
         """What was looked at last: if pickling fails, mostly the culprit."""
         self._cells: list[CellType] = []
+        self.listed: set[Any] = set()
+        """For `rules`: what stands before something that needs it."""
 
     def dump_all(self, value: Any) -> None:
         """The value, then the contents of all cells in it, then None."""
@@ -93,7 +95,7 @@ class FiberPickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         self.last = value
-        rule = _RULES.get(type(value))
+        rule = rules.get(type(value))
         if rule is not None:
             return rule(self, value)
         if isinstance(value, _WITH_SUBCLASSES):
@@ -209,7 +211,7 @@ def _filled(cell: CellType) -> bool:
 
 
 _WITH_SUBCLASSES = (BaseException, type)
-_RULES: dict[type, Callable[[FiberPickler, Any], Any]] = {
+rules: dict[type, Callable[[FiberPickler, Any], Any]] = {
     CoroutineType: FiberPickler._routine,
     GeneratorType: FiberPickler._routine,
     FunctionType: FiberPickler._function,
@@ -220,7 +222,8 @@ _RULES: dict[type, Callable[[FiberPickler, Any], Any]] = {
     ModuleType: FiberPickler._module,
     TracebackType: FiberPickler._traceback,
 }
-_RULES |= {kind: FiberPickler._itertools for kind in vars(itertools).values() if isinstance(kind, type)}
+"""Type → what `__reduce__` would give. An engine has its own for what its fibers hold."""
+rules |= {kind: FiberPickler._itertools for kind in vars(itertools).values() if isinstance(kind, type)}
 
 
 def dumps(chain: Sequence[frames.Paused], *, full: bool, aside: Aside | None = None) -> bytes:
