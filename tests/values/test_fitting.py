@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import cloudpickle
 import pytest
@@ -22,11 +22,17 @@ class Person:
     age: int = 0
 
 
+class Named(Protocol):
+    name: str
+
+
 @pytest.mark.parametrize(
     ("value", "wanted", "made"),
     [
         (1, int, 1),
         ("x", object, "x"),
+        ("x", Any, "x"),
+        ("x", Named, "x"),
         ([1], list[int], [1]),
         (None, int | None, None),
         ({"name": {"first": "ann"}}, Person, Person(Name("ann"))),

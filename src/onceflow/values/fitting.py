@@ -14,13 +14,16 @@ _CACHE = "__msgspec_cache__"
 
 
 def fit(value: object, wanted: Any) -> object:
-    """The value as it is wanted. Raises `TypeError`, which says what is wrong, if it does not fit."""
-    if isinstance(wanted, type) and isinstance(value, wanted):
+    """The value as it is wanted. Raises `TypeError`, which says what is wrong, if it does not fit. Whatever is given
+    fits a type that allows no such question (a protocol, say)."""
+    if wanted is Any:
         return value
     try:
-        return msgspec.convert(value, wanted)
+        return value if isinstance(wanted, type) and isinstance(value, wanted) else msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
         raise TypeError(str(error)) from error
+    except TypeError:
+        return value
     finally:
         for found in _dataclasses_in(wanted, set()):
             if _CACHE in vars(found):
