@@ -516,12 +516,14 @@ class EventTimedOut(OnceflowError, TimeoutError):
 
 class EventRefused(OnceflowError):
     """Raised by `send_event` if the run cannot take the event: it has ended, or waits under this key for something of
-    another type. `run` and `key` say which."""
+    another type. Raised where the event is taken, at the await in a fiber say, if that was not known when it was sent.
+    `run` and `key` say which."""
 
-    def __init__(self, run: str, key: str, reason: str) -> None:
+    def __init__(self, run: str, key: str, reason: str, *, is_taken: bool = False) -> None:
         self.run = run
         self.key = key
-        super().__init__(f"event {key!r} was not sent to run {run}: {reason}")
+        what = "cannot be used, and is taken" if is_taken else f"was not sent to run {run}"
+        super().__init__(f"event {key!r} {what}: {reason}")
 
 
 class ResultRefused(OnceflowError):

@@ -8,9 +8,14 @@ import math
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
+from onceflow.authoring.nodes import TaskNode
 from onceflow.authoring.tasks import AnyTask, _with_options, task
-from onceflow.errors import InvalidOption
+from onceflow.errors import EventRefused, EventTimedOut, InvalidOption
 from onceflow.values import masking, packing
+from onceflow.values.context import current, running
+from onceflow.values.fitting import fit
 from onceflow.values.waits import Wait
 
 T = TypeVar("T")
@@ -40,9 +45,12 @@ def wait_event(
     the wait has begun. Events under one key are given to those who wait in the order in which they were sent, each to
     one. Nothing is held while it waits.
 
-    `type` is what the payload has to be; `send_event` refuses anything else. With `timeout` it waits so many seconds
-    from when it begins, across restarts; then its output is `default`, or if there is none, it has failed with
-    `EventTimedOut`. It begins when the nodes in `after` are done.
+    `type` is what the payload has to be, or has to be made of: a dict fits a dataclass. If the wait is in the graph
+    that was submitted, `send_event` refuses anything else. In a fiber, or in a graph that a task has returned, an event
+    that does not fit is taken, and `EventRefused` is raised: at the await, or for the task `event` behind the wait.
+
+    With `timeout` it waits so many seconds from when it begins, across restarts; then its output is `default`, or if
+    there is none, it has failed with `EventTimedOut`. It begins when the nodes in `after` are done.
 
         approved = wait_event("approval", bool, timeout=3600, default=False, after=[ask.bind(order)])
     """
@@ -54,8 +62,43 @@ def wait_event(
         raise InvalidOption("wait_event", "a default is for when a timeout is over; say which one")
     masked = masking.mask(key)
     wait = Wait(key, seconds, type=type, default=packed, masked=None if masked == key else masked)
-    node: T = _waiting(wait, after).bind(key, seconds, packed)
-    return node
+    if type is object or running.get() is None:
+        node: T = _waiting(wait, after).bind(key, seconds, packed)
+        return node
+    # A default is no event, and need not be of that type: so there is something else until it is given.
+    late = None if packed is None or seconds is None else packed_late(key, seconds)
+    node = _waiting(msgspec.structs.replace(wait, default=late), after).bind(key, seconds, packed)
+    return taken.bind(node, wait)  # type: ignore[no-any-return]
+
+
+@task.pure(name="event")
+def taken(event: Any, wait: Wait) -> Any:
+    """An event as it was waited for, if nobody could know that when it was sent. Raises `EventRefused`."""
+    if isinstance(event, EventTimedOut) and wait.default is not None:
+        return packing.unpack(wait.default)
+    try:
+        return fit(event, wait.type)
+    except TypeError as error:
+        wanted = getattr(wait.type, "__qualname__", wait.type)
+        reason = f"this waits for {wanted}: {error}"
+        raise EventRefused(current().run, wait.key or "", reason, is_taken=True) from error
+
+
+def wait_of(node: TaskNode) -> TaskNode:
+    """The wait itself, if this is what `wait_event` gave."""
+    if node._task is not taken:
+        return node
+    assert node._snapshot is not None
+    (waiting,) = node._snapshot.handles
+    assert isinstance(waiting, TaskNode)
+    return waiting
+
+
+def default_of(waiting: TaskNode) -> bytes | None:
+    """The packed default of a wait for an event, whatever it gives instead."""
+    args: tuple[Any, ...] = waiting._args if waiting._snapshot is None else waiting._snapshot.load()[0]
+    packed: bytes | None = args[2]
+    return packed
 
 
 def sleep(seconds: float, *, after: Sequence[Any] = ()) -> Awaitable[None]:
@@ -94,6 +137,12 @@ def waiting_task(wait: Wait) -> AnyTask[..., Any]:
     made = _with_options(base, {**base._given, "wait": wait})
     made._remade = waiting_task, (wait,)
     return made
+
+
+@functools.lru_cache(maxsize=256)
+def packed_late(key: str, seconds: float) -> bytes:
+    """What a wait gives whose event has not come in time, if that is to be told by somebody else."""
+    return packing.dump(EventTimedOut("wait_event", key, seconds))
 
 
 def _seconds(value: Any, node: str, name: str) -> float:

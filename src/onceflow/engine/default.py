@@ -407,7 +407,8 @@ def send_event(run: str, key: str, payload: object = None, *, id: str | None = N
     yet. Returns when the event is durable; from then on it is taken once, whatever happens. One that is sent twice
     under the same `id` is there once. A task that sends an event does so once, however often it runs.
 
-    Raises `EventRefused` if the run has ended, or waits under this key for a payload of another type.
+    Raises `EventRefused` if the run has ended, or waits under this key for a payload of another type. What fibers and
+    returned graphs wait for is not known here: those raise it themselves.
 
         send_event("order-17", "approval", True)
     """

@@ -1,7 +1,8 @@
 """Sending events to runs (design 2.11): into the mailbox, which is in the journal; then whoever drives it is rung.
 
 Whether the payload is what a run waits for is looked up in its graph. Many runs are of one graph, so what was found is
-remembered by its digest. (What a graph waits for that a task returned is not known beforehand, and not checked.)
+remembered by its digest. (What fibers wait for, or graphs that tasks returned, is not known beforehand: the payload is
+checked where it is taken, see `authoring.waiting`.)
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from onceflow.authoring.fibers.describing import short
 from onceflow.authoring.fibers.ops import Op
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle, owner_of
 from onceflow.authoring.tasks import AnyTask, catching
-from onceflow.authoring.waiting import waiting_task
+from onceflow.authoring.waiting import default_of, packed_late, taken, wait_of, waiting_task
 from onceflow.errors import Cancelled, EventTimedOut, InvalidOption, WrongArguments
-from onceflow.values import packing
+from onceflow.values.waits import Wait
 
 T = TypeVar("T")
 
@@ -103,9 +103,12 @@ def settled(outcome: tuple[Any, BaseException | None]) -> Any:
 class NodeCall(Awaited):
     """A node that a fiber awaits: a wait, a loop, or any graph that it has bound."""
 
+    wanted: Wait | None = None
+    """The key and type of the event that it waits for, and the default, if these have to be looked after here."""
+
     def __init__(self, node: object) -> None:
         self.node: TaskNode | PartNode | None = as_handle(node, "await")
-        owner = owner_of(self.node)
+        owner = wait_of(owner_of(self.node))
         super().__init__(owner._task.name, *_shown(owner))
         self.is_wait = False
         """Whether it is nothing but a wait: its outcome is a value, or one of the errors that waits know."""
@@ -113,27 +116,34 @@ class NodeCall(Awaited):
         """Whether it sleeps, and a deadline of the fiber comes before it may wake up."""
 
     def bind(self, state: State) -> Any:
-        node = self.node
+        node = wait_of(self.node) if isinstance(self.node, TaskNode) else self.node
         if not isinstance(node, TaskNode) or node._task.settings.wait is None or node._after:
-            return in_graph(Recipe.of(node), state)
+            return in_graph(Recipe.of(self.node), state)
         wait, left = node._task.settings.wait, state.left
+        default = None if node is self.node else default_of(node)
         if left is not None and wait.ends_in(now()) > left:
             self.is_cut_short = wait.key is None
-            wait = wait.within(left)
+            wait, default = wait.within(left), None
+        if node is not self.node:
+            self.wanted = Wait(wait.key, type=wait.type, default=default)
         if wait.key is not None and wait.seconds is not None and wait.default is None:
-            late = EventTimedOut(self.name, wait.key, wait.seconds)
-            wait = msgspec.structs.replace(wait, default=packing.dump(late))
+            wait = msgspec.structs.replace(wait, default=packed_late(wait.key, wait.seconds))
         self.is_wait = True
         return TaskNode(waiting_task(wait), node._args, node._kwargs, node._snapshot, ())
 
     def settle(self, outcome: Any) -> Any:
         if not self.is_wait:
             return settled(outcome)
-        if isinstance(outcome, (EventTimedOut, Cancelled)):
+        if isinstance(outcome, Cancelled) or (isinstance(outcome, EventTimedOut) and not self.has_default):
             raise outcome
         if self.is_cut_short:
             raise TimeoutError
-        return outcome
+        return outcome if self.wanted is None else taken(outcome, self.wanted)
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it gives something of its own if the event has not come."""
+        return self.wanted is not None and self.wanted.default is not None
 
     def spend(self) -> None:
         super().spend()
