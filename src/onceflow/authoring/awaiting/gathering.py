@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -43,12 +43,25 @@ class Gather(Awaited):
     """What `gather(...)` gives."""
 
     def __init__(self, members: tuple[Any, ...], *, return_exceptions: bool) -> None:
+        _refuse_forks(members)
         self.members = [as_op(member) for member in members]
         self.return_exceptions = return_exceptions
         super().__init__("gather", *self.members)
 
     def bind(self, state: State) -> Any:
+        seen: set[int] = set()
+        for one in self._each():
+            if one.is_spent:
+                raise RuntimeError(f"{one!r} was awaited before: call it once more")
+            call = one.coroutine if isinstance(one, RoutineCall) else one
+            if id(call) in seen:
+                raise RuntimeError(f"{one!r} is gathered twice: call it once for each")
+            seen.add(id(call))
         return [member.bind(state) for member in self.members]
+
+    def _each(self) -> Iterator[Awaited]:
+        for member in self.members:
+            yield from member._each() if isinstance(member, Gather) else (member,)
 
     def settle(self, outcome: Any) -> Any:
         settled: list[Any] = []
@@ -81,8 +94,23 @@ def as_op(value: Any) -> Awaited:
     if isinstance(value, NodeHandle):
         return NodeCall(value)
     if isinstance(value, CoroutineType) and frames.paused(value) is not None:
+        if value.cr_frame is None:
+            raise RuntimeError(f"{value.__qualname__}() was awaited before: call it once more")
         return RoutineCall(value)
     raise TypeError(f"a fiber can wait for calls, nodes and durable functions, not for {value!r}")
+
+
+def _refuse_forks(members: tuple[Any, ...]) -> None:
+    from onceflow.authoring.awaiting.forking import Fork  # which is made of what can be awaited
+
+    forks = [member for member in members if isinstance(member, Fork)]
+    for fork in forks:
+        fork.forget()
+    if forks:
+        raise TypeError(
+            f"{forks[0]!r} cannot be gathered, since it gives its child at once: write `children = [await fork(fn, x) "
+            "for x in …]`, and gather `join(child)` of those"
+        )
 
 
 @overload
