@@ -21,9 +21,10 @@ from onceflow.authoring.awaiting.ops import Awaited, TaskCall
 from onceflow.authoring.awaiting.state import State, around
 from onceflow.authoring.fibers import definitions
 from onceflow.authoring.fibers.running import Fiber
+from onceflow.authoring.options import TaskOptions
 from onceflow.authoring.tasks import Task, _with_options, catching
 from onceflow.core.graph import Node
-from onceflow.errors import Cancelled, FunctionNotLoaded, NotPersistable, TaskNotFound
+from onceflow.errors import Cancelled, FunctionNotLoaded, InvalidOption, NotPersistable, TaskNotFound
 from onceflow.values import masking, packing, scripts, snapshot
 from onceflow.values.context import current, running
 
@@ -105,10 +106,31 @@ class FiberTask(Task[..., Any]):
     def call(self, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         return FiberCall(self, args, kwargs)
 
+    def options(self, **given: Any) -> Any:
+        """The same fiber with another `name`, other `handlers` or `metadata`; `after` and `catch` as for tasks. What
+        else tasks have would count for its first segment only."""
+        for name in given:
+            if name in TaskOptions.__optional_keys__ and name not in ("name", "handlers", "metadata"):
+                hint = _INSTEAD.get(name, _AWAITED)
+                raise InvalidOption(self.name, f"{name}= is for tasks, not for fibers: {hint}", kind="fiber")
+        return super().options(**given)
+
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._remade is not None or "role" in self._given:
             return super().__reduce__()
         return (fiber_task, (self.ref,)) if self is self._base else (_with_options, (self._base, self._given))
+
+
+_AWAITED = "give it to those that the fiber awaits"
+_TIME = "write `async with timeout(…):` in the fiber, or around the await of whoever calls it"
+_INSTEAD = {
+    "timeout": _TIME,
+    "total_timeout": _TIME,
+    "retry": "write `with on(…).retry(…):` around what the fiber awaits, or around the await of whoever calls it",
+    "num_returns": "a fiber returns one value, which a task can take apart",
+    "queue": f"{_AWAITED}, or let the run have a place in the queue: `run(…, queue=…)`",
+}
+"""Option of tasks that fibers do not have → what to do."""
 
 
 def fiber_task(ref: str, function: Callable[..., Any] | None = None, **given: Any) -> FiberTask:
