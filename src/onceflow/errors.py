@@ -561,13 +561,16 @@ class Stopped(BaseException):
 
 
 class InsideTask(OnceflowError, RuntimeError):
-    """Raised when a task tries to start or resume a run. `task` is its id."""
+    """Raised when a task or fiber tries to start or resume a run. `task` is its id."""
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, *, is_fiber: bool = False) -> None:
         self.task = task
+        kind = "fiber" if is_fiber else "task"
+        instead = "Return the node instead, and its result becomes the task's."
+        if is_fiber:
+            instead = "Await the node instead: `await call(node)`."
         super().__init__(
-            f"{task} is a task and cannot start a run of its own: that run would not be part of this one. Return the "
-            "node instead, and its result becomes the task's."
+            f"{task} is a {kind} and cannot start a run of its own: that run would not be part of this one. {instead}"
         )
 
 

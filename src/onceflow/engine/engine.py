@@ -54,7 +54,7 @@ from onceflow.storage.home import Home
 from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, Taken, commit
 from onceflow.storage.places import Place
 from onceflow.values import sealing
-from onceflow.values.context import running
+from onceflow.values.context import is_in_fiber, running
 
 if TYPE_CHECKING:
     pass
@@ -757,4 +757,4 @@ def _as_ours(error: Exception, run: str) -> OnceflowError:
 def refuse_inside_task() -> None:
     context = running.get()
     if context is not None:
-        raise InsideTask(context["task"])
+        raise InsideTask(context["task"], is_fiber=is_in_fiber())

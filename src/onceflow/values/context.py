@@ -166,6 +166,11 @@ class Current:
         return f"<{self.task} of run {self.run}, attempt {self.attempt}>"
 
 
+def is_in_fiber() -> bool:
+    """Whether what runs here is a segment of a fiber: only those are told which ids are theirs."""
+    return "inside" in (running.get() or ())
+
+
 def current() -> Current:
     """The attempt that runs here: run, task, attempt, `key` and a logger. Raises `NotInTask` outside of tasks.
 

@@ -101,9 +101,10 @@ class Variable(Generic[T]):
     def _write(self, update: bool, payload: bytes) -> None:
         running, token = _where(self.name)
         if self.name not in running.get("writes", "").split(SEPARATOR):
-            raise InvalidVariable(
-                running["task"], self.name, f"it writes there without saying so. Declare it with writes=[{self.name}]"
-            )
+            problem = f"it writes there without saying so. Declare it with writes=[{self.name}]"
+            if context.is_in_fiber():
+                problem = f"a fiber cannot write there; let it await a task that is declared with writes=[{self.name}]"
+            raise InvalidVariable(running["task"], self.name, problem)
         steps = buffers.setdefault(token, [])
         if not update:
             steps[:] = [step for step in steps if step.name != self.name]

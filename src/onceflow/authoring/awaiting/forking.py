@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from types import CoroutineType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from onceflow.authoring.awaiting import children
@@ -86,9 +87,13 @@ class Fork(Awaited):
 class Join(Awaited):
     """What `join(...)` gives."""
 
-    def __init__(self, child: Child[Any]) -> None:
+    def __init__(self, child: Any) -> None:
+        if not isinstance(child, Child):
+            if isinstance(child, Fork):
+                child.forget()
+            raise TypeError(f"join takes a child, not {child!r}: write `child = await fork(…)`, and join that")
         super().__init__("join", child.name)
-        self.child = child
+        self.child: Child[Any] = child
 
     def bind(self, state: State) -> Any:
         return children.wait_for(self.child.id, state.left)
@@ -118,6 +123,12 @@ def fork(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     A fiber that returns waits for the children that it has not joined; if one of them has raised, it raises the same.
     If it raises itself, its children end with it.
     """
+    if not callable(fn):
+        shown = repr(fn)
+        if isinstance(fn, CoroutineType):
+            fn.close()
+            shown = f"what it gives: `fork({fn.__name__}, …)` instead of `fork({fn.__name__}(…))`"
+        raise TypeError(f"fork takes a function, a task or a workflow, and its arguments, not {shown}")
     made = fn.call(*args, **kwargs) if isinstance(fn, (AnyTask, Workflow)) else fn(*args, **kwargs)
     return Fork(as_op(made))
 

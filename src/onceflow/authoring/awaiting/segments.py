@@ -24,7 +24,7 @@ from onceflow.authoring.fibers.running import Fiber
 from onceflow.authoring.options import TaskOptions
 from onceflow.authoring.tasks import Task, _with_options, catching
 from onceflow.core.graph import Node
-from onceflow.errors import Cancelled, FunctionNotLoaded, InvalidOption, NotPersistable, TaskNotFound
+from onceflow.errors import Cancelled, FunctionNotLoaded, InvalidOption, NotPersistable, TaskNotFound, WrongArguments
 from onceflow.values import masking, packing, scripts, snapshot
 from onceflow.values.context import current, running
 
@@ -95,6 +95,7 @@ class FiberTask(Task[..., Any]):
         return definition.function
 
     def bind(self, /, *args: Any, **kwargs: Any) -> Any:
+        self._refuse_bound_methods(args, kwargs)
         if scripts.name is None:
             return super().bind(*args, **kwargs)
         before = scripts.by_name.set(True)
@@ -104,7 +105,18 @@ class FiberTask(Task[..., Any]):
             scripts.by_name.reset(before)
 
     def call(self, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        self._refuse_bound_methods(args, kwargs)
         return FiberCall(self, args, kwargs)
+
+    def _refuse_bound_methods(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """`thing.method` gives what its function has, so `thing.method.call(…)` knows of no thing."""
+        shape, owner = self._shape, self.__qualname__.rpartition(".")[0]
+        if owner and not shape.fits(args, kwargs) and shape.fits((None, *args), kwargs):
+            problem = (
+                f"{shape.problem(args, kwargs)} (of a method, the object or class is an argument like any other: "
+                f"`{self.__qualname__}.call({next(iter(self.signature.parameters))}, …)`)"
+            )
+            raise WrongArguments(self.name, str(shape), problem)
 
     def options(self, **given: Any) -> Any:
         """The same fiber with another `name`, other `handlers` or `metadata`; `after` and `catch` as for tasks. What
@@ -268,8 +280,21 @@ def _advance(fiber: Fiber, state: State) -> Any:
     if state.children and (fiber.error is None or isinstance(fiber.error, Cancelled)):
         return with_children(ended(fiber.result, fiber.error, state), beside)
     if fiber.error is not None:
-        raise fiber.error
+        raise _explained(fiber.error)
     return fiber.result
+
+
+def _explained(error: BaseException) -> BaseException:
+    """What a fiber has raised. Python's own words for what belongs to asyncio tell nobody what to do."""
+    if isinstance(error, RuntimeError) and error.args == ("no running event loop",):
+        error.args = (f"{error}: {_ASYNCIO}",)
+    return error
+
+
+_ASYNCIO = (
+    "a fiber cannot await what belongs to asyncio. Let it await an async task that does; `sleep` and `gather` of "
+    "onceflow are for fibers"
+)
 
 
 def _is_enough(fiber: Fiber, began: float) -> bool:
