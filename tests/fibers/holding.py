@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
-from onceflow import call, fiber, for_each, fork, gather, join, parallel, put, ref, sleep, spawn_limit, task, workflow
+from onceflow import (
+    NotPersistable,
+    call,
+    fiber,
+    for_each,
+    fork,
+    gather,
+    join,
+    parallel,
+    put,
+    ref,
+    sleep,
+    spawn_limit,
+    task,
+    workflow,
+)
 from tests.fibers.common import Declined, decline, double, enter, make_ref, total, world
 
 
@@ -136,3 +152,15 @@ async def given_away() -> list[Any]:
         first = await fork(kid, enter.bind("first"))
         second = await fork(kid, enter.bind("second"))
     return [await join(first), await join(second), *await gather(kid(enter.bind("third")))]
+
+
+@fiber
+async def with_a_lock() -> list[Any]:
+    made = await make_ref.call(20)
+    node = read.bind(made)
+    lock = threading.Lock()
+    try:
+        await sleep(1)
+    except NotPersistable as error:
+        return [error.what]
+    return [made, node, lock]

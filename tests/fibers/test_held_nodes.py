@@ -56,6 +56,10 @@ def test_refs_in_its_arguments_are_those_of_the_fiber() -> None:
     crash_everywhere(ends(holding.with_refs.bind, [3, 20], "read", "read"))
 
 
+def test_neither_refs_nor_nodes_are_blamed_for_what_cannot_be_saved() -> None:
+    assert MemoryEngine().run(holding.with_a_lock.bind()) == ["local variable 'lock'"]
+
+
 def test_a_graph_may_be_deep() -> None:
     assert MemoryEngine().run(holding.deep.bind(1_500)) == 1_502
 

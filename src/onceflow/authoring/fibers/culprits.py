@@ -41,13 +41,13 @@ _HINTS: dict[str, str] = {
 """Beginning of the type's name → advice."""
 
 
-def explain(routine: Any, error: Exception) -> NotPersistable:
-    """What to raise instead of `error`."""
+def explain(routine: Any, error: Exception, kind: type | None) -> NotPersistable:
+    """What to raise instead of `error`. Values of this kind are set aside."""
     if isinstance(error, NotPersistable):
         return error
     for frame in reversed(list(frames.chain(routine))):
         for what, value in _parts(frame):
-            failure = _failure(value)
+            failure = _failure(value, kind)
             if failure is not None:
                 return _told(frame, what, value, *failure)
     return NotPersistable(f"{type(error).__name__}: {error}")
@@ -70,8 +70,9 @@ def _parts(frame: Paused) -> Iterator[tuple[str, Any]]:
         yield "the operation it waits for", frame.awaited
 
 
-def _failure(value: Any) -> tuple[Exception, Any] | None:
-    pickler = pickling.FiberPickler(io.BytesIO(), full=False)
+def _failure(value: Any, kind: type | None) -> tuple[Exception, Any] | None:
+    aside = None if kind is None else pickling.Aside(kind)
+    pickler = pickling.FiberPickler(io.BytesIO(), full=False, aside=aside)
     try:
         pickler.dump_all(value)
     except Exception as error:

@@ -71,7 +71,7 @@ def _body(chain: list[frames.Paused], routine: Any, full: bool, aside: pickling.
     try:
         return pickling.dumps(innermost_first, full=False, aside=aside)
     except Exception as error:
-        raise culprits.explain(routine, error) from error
+        raise culprits.explain(routine, error, None if aside is None else aside.kind) from error
 
 
 def loads(
