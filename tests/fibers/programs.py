@@ -88,7 +88,7 @@ class _Writer:
 
     def _statement(self, depth: int, loops: list[str]) -> None:
         label = self._label(loops)
-        simple = [self._effect, self._effect, self._same, self._sleep, self._event, self._gather, self._ignored]
+        simple = [self._effect, self._held, self._same, self._sleep, self._event, self._gather, self._ignored]
         if self._helpers:
             simple += [self._call, self._child, self._fork]
         nested = [self._for, self._try, self._if, self._timeout] if depth < DEEPEST else []
@@ -97,6 +97,13 @@ class _Writer:
     def _effect(self, depth: int, loops: list[str], label: str) -> None:
         value = self._chance.choice(["chance()", "kept", "await same.call(chance())"])
         self._add(depth, f"log.append(await effect.call(folder, {label}, {value}))")
+
+    def _held(self, depth: int, loops: list[str], label: str) -> None:
+        node = f"node{self._count}"
+        self._add(depth, f"{node} = effect.bind(folder, {label}, chance())")
+        if self._chance.random() < 0.5:
+            self._statement(depth, loops)
+        self._add(depth, f"log.append(await {node})")
 
     def _same(self, depth: int, loops: list[str], label: str) -> None:
         self._add(depth, "kept = await same.call(kept + chance())")
