@@ -68,3 +68,13 @@ async def in_arguments() -> Any:
 @task(can_rollback=True)
 def returning() -> Any:
     return note.bind(wait_event("answer", Answer, timeout=10, default=None))  # type: ignore[arg-type]
+
+
+@task(can_rollback=True)
+def returning_for_ever() -> Any:
+    return note.bind(wait_event("answer", Answer))
+
+
+@fiber
+async def either() -> Any:
+    return await gather(wait_event("answer", Answer), wait_event("answer", int), return_exceptions=True)

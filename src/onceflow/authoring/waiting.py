@@ -46,8 +46,9 @@ def wait_event(
     one. Nothing is held while it waits.
 
     `type` is what the payload has to be, or has to be made of: a dict fits a dataclass. If the wait is in the graph
-    that was submitted, `send_event` refuses anything else. In a fiber, or in a graph that a task has returned, an event
-    that does not fit is taken, and `EventRefused` is raised: at the await, or for the task `event` behind the wait.
+    that was submitted, or the run is parked, `send_event` refuses anything else. Otherwise, in a fiber or in a graph
+    that a task has returned, an event that does not fit is taken, and `EventRefused` is raised: at the await, or for
+    the task `event` behind the wait.
 
     With `timeout` it waits so many seconds from when it begins, across restarts; then its output is `default`, or if
     there is none, it has failed with `EventTimedOut`. It begins when the nodes in `after` are done.

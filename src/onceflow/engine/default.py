@@ -408,7 +408,7 @@ def send_event(run: str, key: str, payload: object = None, *, id: str | None = N
     under the same `id` is there once. A task that sends an event does so once, however often it runs.
 
     Raises `EventRefused` if the run has ended, or waits under this key for a payload of another type. What fibers and
-    returned graphs wait for is not known here: those raise it themselves.
+    returned graphs wait for is known if the run is parked; else it is raised there, when the event is taken.
 
         send_event("order-17", "approval", True)
     """

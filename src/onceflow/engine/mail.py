@@ -1,21 +1,26 @@
 """Sending events to runs (design 2.11): into the mailbox, which is in the journal; then whoever drives it is rung.
 
 Whether the payload is what a run waits for is looked up in its graph. Many runs are of one graph, so what was found is
-remembered by its digest. (What fibers wait for, or graphs that tasks returned, is not known beforehand: the payload is
-checked where it is taken, see `authoring.waiting`.)
+remembered by its digest. What fibers wait for, or graphs that tasks returned, is not known beforehand: there the
+payload is checked where it is taken (`authoring.waiting`). But who sends a single event to a parked run is told at once
+if it is nonsense: what that run waits for is in its journal. (To look there for each of many would take too long.)
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onceflow.authoring import storing
+from onceflow.core.graph import Graph
+from onceflow.core.run import Run
+from onceflow.driver.history import History
+from onceflow.engine.looking.reading import wake
 from onceflow.engine.statuses import ENDED
-from onceflow.errors import EventRefused, NoSuchRun, OnceflowError
+from onceflow.errors import EventRefused, FunctionNotLoaded, NoSuchRun, OnceflowError
 from onceflow.storage.journal import Failed, Missing, RunRow, SendEvent, commit
-from onceflow.values import context, packing
+from onceflow.values import context, packing, scripts
 from onceflow.values.fitting import fit
 
 if TYPE_CHECKING:
@@ -51,7 +56,8 @@ class Mail:
 
     def send(self, letters: Sequence[Letter]) -> None:
         """Returns when all are durable. If one is refused, none is sent."""
-        requests = [(letter.row, self._request(letter)) for letter in letters]
+        is_one = len(letters) == 1
+        requests = [(letter.row, self._request(letter, is_one)) for letter in letters]
         for start in range(0, len(requests), AT_ONCE):
             some = requests[start : start + AT_ONCE]
             outcome = commit(self._home.journal, [request for _, request in some])
@@ -61,11 +67,14 @@ class Mail:
                 raise NoSuchRun(some[outcome.results.index(outcome.refusal)][0].id)
             self._ring([row for row, _ in some])
 
-    def _request(self, letter: Letter) -> SendEvent:
+    def _request(self, letter: Letter, is_one: bool) -> SendEvent:
         row, key, payload, id = letter
         if row.status in ENDED:
             raise EventRefused(row.id, key, f"it has ended ({row.status})")
-        packed = packing.dump(self._check(row, key, payload))
+        checked = self._check(row, key, payload)
+        if is_one and row.status == "waiting" and key not in self._waited_for(row):
+            self._check_parked(row, key, payload)
+        packed = packing.dump(checked)
         return SendEvent(row.id, key, id or self._new_id(), packed)
 
     def _ring(self, rows: Sequence[RunRow]) -> None:
@@ -86,15 +95,26 @@ class Mail:
 
     def _check(self, row: RunRow, key: str, payload: object) -> object:
         """The payload as somebody waits for it. Raises `EventRefused`."""
-        problem = ""
-        for wanted in self._waited_for(row).get(key, ()):
+        return _fitted(row, key, payload, self._waited_for(row).get(key, ()))
+
+    def _check_parked(self, row: RunRow, key: str, payload: object) -> None:
+        """Raises `EventRefused` if fibers wait for it, and for something else. Of plain data only that is certain: a
+        class may be another one here than where the fiber runs."""
+        if type(payload).__module__ != "builtins" or self._home.journal.mailbox(row.id, key):
+            return
+        with self._home.journal.load(row.id) as loaded:
             try:
-                return fit(payload, wanted)
-            except TypeError as error:
-                problem = f"it waits for {getattr(wanted, '__qualname__', wanted)}: {error}"
-        if problem:
-            raise EventRefused(row.id, key, problem)
-        return payload
+                past = History.read(loaded.entries, self._home.blobs.read, _load_graph)
+            except OnceflowError:
+                return  # its code is not here: whoever drives the run has it
+        state = Run.load(storing.decode_structure(loaded.graph), past.records, epoch=loaded.run.epoch + 1)
+        wake(state, past)
+        begun = [state.rows.get(id) for id, awaited in past.awaited.items() if awaited == key]
+        known: list[Any] = [
+            getattr(found.node.call, "settings", None) for found in begun if found and found.state != "done"
+        ]
+        if None not in known:
+            _fitted(row, key, payload, [settings.wait.type for settings in known])
 
     def _waited_for(self, row: RunRow) -> Types:
         found = self._types.get(row.digest)
@@ -113,3 +133,25 @@ class Mail:
                 self._types.clear()
             self._types[row.digest] = found
         return found
+
+
+def _fitted(row: RunRow, key: str, payload: object, types: Iterable[Any]) -> object:
+    """The payload as one of these, if there are any. Raises `EventRefused`."""
+    problem = ""
+    for wanted in types:
+        try:
+            return fit(payload, wanted)
+        except TypeError as error:
+            problem = f"it waits for {getattr(wanted, '__qualname__', wanted)}: {error}"
+    if problem:
+        raise EventRefused(row.id, key, problem)
+    return payload
+
+
+def _load_graph(node: str, value: bytes) -> Graph:
+    """The graph that this task returned, with the classes of this process's script."""
+    try:
+        graph: Graph = scripts.loads(value)
+    except Exception as error:
+        raise FunctionNotLoaded(node, "the graph that it returned", f"{type(error).__name__}: {error}") from error
+    return graph
