@@ -24,7 +24,7 @@ class Committing(Retiring):
         self._show_writes(row)
 
     def _show_writes(self, row: Row) -> None:
-        """Those that come after it see what it wrote."""
+        """Those that come after it see what it wrote, or may build on what it joined."""
         for consumer, _, _ in row.consumers:
             consumer.uncommitted -= 1
             if consumer.uncommitted == 0 and consumer.missing == 0:

@@ -39,6 +39,8 @@ class Member:
     """Ids of parents → the declared parts whose actors it takes for itself (2.7)."""
     writes: bool = False
     """It writes task variables."""
+    joins: bool = False
+    """It has been given the outcomes of members that stand aside, which are among its parents (2.11)."""
 
 
 class Shape:
@@ -68,6 +70,7 @@ class Shape:
         self.repeatable: Members = self._where(lambda m: m.deterministic and m.effect != "undoable")
         self.checkpoint: Members = self._where(lambda m: m.checkpoint)
         self.writers: Members = self._where(lambda m: m.writes)
+        self.joiners: Members = self._where(lambda m: m.joins)
 
     def _where(self, holds: Callable[[Member], bool]) -> Members:
         return sum(1 << n for n, m in enumerate(self.members) if holds(m))
@@ -256,6 +259,8 @@ def why_not_start(facts: Facts, node: str) -> str | None:
     for parent, _ in shape.edges[x]:
         if shape.writers >> parent & 1 and not facts.is_saved(parent):
             return f"what {shape.members[parent].id} wrote is not committed"
+        if shape.joiners >> parent & 1 and not facts.is_saved(parent):
+            return f"what {shape.members[parent].id} has joined is not saved"
     if member.effect == "irrevocable" or member.writes:
         calm = quiet(facts)
         for parent, _ in shape.edges[x]:

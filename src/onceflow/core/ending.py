@@ -65,7 +65,7 @@ class Ending(Handling):
         scope = row.scope
         undo: Scope | None = None
         while scope.depth > ends or (0 <= failed <= scope.depth):
-            if 0 <= failed <= scope.depth and is_transaction(scope):
+            if 0 <= failed <= scope.depth and scope.is_transaction:
                 undo = scope
             if scope.depth <= ends or scope.outer is None:
                 break
@@ -167,7 +167,9 @@ class Ending(Handling):
 
     def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
+        joined = self._joined_in(scope)
         sink = self._fold(scope, sink)
+        self._join(sink, joined)
         sink.state = "handled"
         sink.attempt = self._new_attempt()
         sink.small = end.small
@@ -296,11 +298,10 @@ class Ending(Handling):
         for row in rows:
             row.unquiet = sum(not parent.quiet for parent, _ in row.parents)
             row.unsettled = sum(not consumer.settled for consumer, _, _ in row.consumers) + row.exported
-        for expander in {
-            row.expander for row in rows if row.expander is not None and row.expander.scope is group.outer
-        }:
-            expander.unsettled = sum(not consumer.settled for consumer, _, _ in expander.consumers) + expander.exported
         inside = set(rows)
+        outside = {parent for row in rows for parent, _ in row.parents if parent not in inside and not parent.retired}
+        for parent in outside:  # what returned its graph, and what was joined in it
+            parent.unsettled = sum(not consumer.settled for consumer, _, _ in parent.consumers) + parent.exported
         for row in topological(self.rows):
             if row in inside and row.state == "done" and not row.doomed:
                 if row.fully_saved:
@@ -317,6 +318,7 @@ class Ending(Handling):
             if sink is None or sink.attempt != attempt or not sink.saved or sink.doomed:
                 continue
             if not sink.fully_saved:
+                self._leave(sink)
                 sink.saved = sink.attempt = 0
                 continue
             scope = sink.scope
@@ -363,8 +365,3 @@ def with_what_is_below(rows: Iterable[Row]) -> list[Row]:
             found[row] = None
             stack.extend(consumer for consumer, _, _ in row.consumers if consumer.touched)
     return list(found)
-
-
-def is_transaction(scope: Scope) -> bool:
-    """Whether a failure in it takes back what can be taken back."""
-    return scope.node is not None and scope.node.options.transaction

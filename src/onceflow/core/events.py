@@ -20,7 +20,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     """The attempt returned: every part of its output is visible. `graph` is set if it returned a graph (design 2.9);
     `small` says that all parts are small enough to be carried in a *begun* record; `refs` are the refs in the output,
     the parts after the declared ones (design 2.7). `handled`: it raised, and this is what a handler gave in its stead
-    (2.8)."""
+    (2.8). `joined` are nodes that stand aside, of which it has been given the outcome (2.11)."""
 
     node: str
     attempt: int
@@ -28,6 +28,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     small: bool = True
     refs: tuple[RefPart, ...] = ()
     handled: bool = False
+    joined: tuple[str, ...] = ()
 
 
 class Raised(msgspec.Struct, frozen=True, gc=False):

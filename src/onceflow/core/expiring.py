@@ -9,7 +9,7 @@ result while it is being ended, that counts, and it opens again for what stands 
 from __future__ import annotations
 
 from onceflow.core import commands
-from onceflow.core.ending import End, Ending, is_transaction
+from onceflow.core.ending import End, Ending
 from onceflow.core.rows import Scope
 
 
@@ -36,7 +36,7 @@ class Expiring(Ending):
             outermost: Scope | None = None
             inner: Scope | None = row.scope
             while inner is not None and inner.depth >= scope.depth:
-                if is_transaction(inner) and inner.sink is not None and not inner.sink.visible:
+                if inner.is_transaction and inner.sink is not None and not inner.sink.visible:
                     outermost = inner
                 inner = inner.outer
             if outermost is not None:

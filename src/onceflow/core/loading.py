@@ -28,6 +28,8 @@ class Loading(Concluding):
     it."""
     _to_be_dropped: dict[str, None] = {}
     """The members of the journaled R. Some become known only later, when their expander turns out to be saved."""
+    _were_joined: dict[str, tuple[str, ...]] = {}
+    """Node → what it has joined, with what is saved of it."""
 
     @classmethod
     def load(
@@ -52,6 +54,7 @@ class Loading(Concluding):
         run._loaded = True
         for record in history:
             run._replay(record)
+        run._replay_joins()
         for node, attempt in straggling:
             run._zombies[attempt] = node  # its row may come back with the graph that a crash took
             for row in run._known([node]):
@@ -131,6 +134,10 @@ class Loading(Concluding):
             self._replay_doom()
         if record.refs or (row.refs is not None and record.attempt != row.attempt):
             self._describe(row, record.refs, told=True)
+        if record.joined:
+            self._were_joined[row.id] = record.joined
+        else:
+            self._were_joined.pop(row.id, None)
         row.saved |= 1 << record.part
         self._force(row)  # whatever it declares: who saves a part is to be saved as a whole
         if row.saved & row.node.every_part and not row.handled:  # else not yet known whether it returned a graph
@@ -156,6 +163,7 @@ class Loading(Concluding):
     def _replay_drop(self, rows: list[Row]) -> None:
         self._to_be_dropped.clear()
         for row in rows:
+            self._were_joined.pop(row.id, None)
             if row.refs is not None:
                 self._set_refs(row, None)
             row.saved = row.attempt = row.failures = 0
@@ -165,6 +173,13 @@ class Loading(Concluding):
             self._recovering.pop(row, None)
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
+
+    def _replay_joins(self) -> None:
+        for node, children in self._were_joined.items():
+            for row in self._known([node]):
+                self._join(row, self._known(children))
+                row.uncommitted += sum(child.committed for child in row.joined)  # as of its other parents
+        self._were_joined.clear()
 
     def _forget_stop(self) -> None:
         self.final = None
@@ -199,7 +214,7 @@ class Loading(Concluding):
         for row in order:
             if (row.begun and row.effect == "irrevocable") or row.committed:
                 self._cover_above(row)
-            if row.committed:
+            if row.committed or (row.joined and row.fully_saved):
                 self._show_writes(row)
         done = [row for row in order if row.state == "done"]
         for row in done:

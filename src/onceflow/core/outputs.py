@@ -173,11 +173,12 @@ class Outputs(Sharing):
         row.saved |= 1 << part
         nested = row.nested
         graph = nested.graph if nested is not None and part == 0 else None
+        joined = tuple([child.id for child in row.joined]) if row.joined else ()
         if row.refs is None or row.refs.told:
-            self._append(records.Saved(row.id, part, row.attempt, graph))
+            self._append(records.Saved(row.id, part, row.attempt, graph, (), joined))
         else:
             row.refs.told = True
-            self._append(records.Saved(row.id, part, row.attempt, graph, row.refs.parts))
+            self._append(records.Saved(row.id, part, row.attempt, graph, row.refs.parts, joined))
         if graph is not None and row.saved != row.every_part:
             self._ask_to_save(row)
         if row.saved == row.every_part:
@@ -185,6 +186,8 @@ class Outputs(Sharing):
                 self._let_nested_begin(nested)
             if row.writes:
                 self._commit_writes(row)
+            elif row.joined:
+                self._show_writes(row)
             if row.ends is None:
                 self._note_saved(row)
             else:

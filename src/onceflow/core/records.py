@@ -24,13 +24,15 @@ class Begun(msgspec.Struct, frozen=True, gc=False):
 
 class Saved(msgspec.Struct, frozen=True, gc=False):
     """This part is saved. For a node that returned a graph, the graph is the value of part 0. The first record of an
-    attempt tells which refs its output holds; the others do not repeat it."""
+    attempt tells which refs its output holds; the others do not repeat it. `joined` are the nodes whose outcomes it was
+    given."""
 
     node: str
     part: int
     attempt: int
     graph: Graph | None = None
     refs: tuple[RefPart, ...] = ()
+    joined: tuple[str, ...] = ()
 
 
 class Wrote(msgspec.Struct, frozen=True, gc=False):

@@ -150,6 +150,7 @@ class Recovery(Undoing):
 
     def _reset(self, row: Row) -> None:
         """As if it had never run, except that what is irrevocable stays begun: it runs again with the same inputs."""
+        self._leave(row)
         if row.refs is not None:
             self._set_refs(row, None)
         for consumer, mask, _ in row.consumers:

@@ -114,6 +114,7 @@ class Retiring(Settling):
                     consumer.parents = []  # it never runs again, and may have read very many
         row.parents = []
         row.consumers = []
+        row.joined = ()
         row.expander = row.nested = row.settling = row.quieting = None  # its refs stay: an undo below may read them
         del self.rows[row.id]
 

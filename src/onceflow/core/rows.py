@@ -61,7 +61,9 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     follows_writer: bool = False
     """A parent writes task variables: it sees them, so it starts when they are durable."""
     uncommitted: int = 0
-    """How many parents write task variables and have not committed them."""
+    """How many parents write task variables and have not committed them, or have joined others and are not saved."""
+    joined: tuple[Row, ...] = ()
+    """The last of its parents: those that stand aside, whose outcomes it has been given (`joining`)."""
     begun: bool = False
     """A *begun* record counts: the effect may be there."""
     carried: tuple[tuple[str, int], ...] = ()
@@ -133,6 +135,11 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     def committed(self) -> bool:
         """What it wrote to task variables counts."""
         return self.writes and self.fully_saved
+
+    @property
+    def holds_up(self) -> bool:
+        """Those that read it have to wait until it is saved."""
+        return (self.writes or bool(self.joined)) and not self.fully_saved
 
     @property
     def readable(self) -> int:
@@ -211,7 +218,7 @@ class Scope:
         """What returned the graph."""
         self.group: Scope | None = None if outer is None else outer.group
         """The outermost transaction that this graph is, or is in."""
-        if self.group is None and self.node is not None and self.node.options.transaction:
+        if self.group is None and self.is_transaction:
             self.group = self
         self.closed: bool = outer is not None and outer.closed
         """Nothing in it may start: it is about to end, or to be tried again."""
@@ -223,6 +230,11 @@ class Scope:
         """The handlers in force here, as whoever drives the run knows them."""
         self._sink: Row | None = None
         self._heir: Scope | None = None
+
+    @property
+    def is_transaction(self) -> bool:
+        """Whether a failure in it takes back what can be taken back."""
+        return self.node is not None and self.node.options.transaction
 
     @property
     def sink(self) -> Row | None:

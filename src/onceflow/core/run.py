@@ -4,8 +4,8 @@
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
 work of the verbs, one file each, stacked in the order in which they build on each other:
 
-    state → settling → retiring → committing → taking → turns → admitting → starting → expanding → sharing → outputs
-    → undoing → recovery → stopping → handling → ending → expiring → concluding → loading → run
+    state → settling → retiring → committing → joining → taking → turns → admitting → starting → expanding → sharing
+    → outputs → undoing → recovery → stopping → handling → ending → expiring → concluding → loading → run
 
 Each event is first judged (is it late? is it impossible?) and only then changes anything. Then the agenda that the
 verbs left is worked off until nothing is left to decide.
@@ -23,7 +23,7 @@ from onceflow.core.loading import Loading
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Effort, Row, Undo
 from onceflow.core.settling import settling
-from onceflow.core.state import EPOCH_BITS
+from onceflow.core.state import EPOCH_BITS, end_of
 from onceflow.core.validating import validate
 from onceflow.errors import IllegalEvent, NotDeterministic, OnceflowError
 
@@ -145,12 +145,17 @@ class Run(Loading):
             return
         if event.refs:
             self._judge_refs(row, event.refs)
+        if event.joined and not self._may_count(row, event):
+            self._ended(events.Ended(event.node, event.attempt))
+            return
         if event.handled:
             self._was_handled(row, event.small)
             return
         error = self._problem_with(row, event.graph)
         if error is None:
             self._running -= 1
+            if event.joined:
+                self._join(row, [end_of(self.rows[child]) for child in event.joined if child in self.rows])
             self._become_done(row, event.graph, event.small, event.refs)
         else:
             self._emit(commands.Refuse(row.id, row.attempt, error))
@@ -167,6 +172,14 @@ class Run(Loading):
                 )
             if ref.origin is not None and (ref.origin[0] not in parents or ref.origin[1] < 0):
                 raise IllegalEvent(f"{row.id!r} returned a ref from {ref.origin[0]!r}, which it does not read")
+
+    def _may_count(self, row: Row, event: events.Finished) -> bool:
+        """Whether what it was given by those that it has joined still counts: it may have been taken back meanwhile."""
+        options = row.node.options
+        is_wait = options.effect == "none" and not (options.deterministic or options.writes) and options.checkpoint
+        if event.handled or event.graph is not None or not is_wait:
+            raise IllegalEvent(f"{row.id!r} cannot join others")
+        return all(self.may_join(row.id, child) for child in event.joined)
 
     def _rebuilt_privately(self, row: Row, effort: Effort, graph: Graph | None) -> None:
         error = self._problem_with(row, graph)

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from onceflow.core.committing import Committing
+from onceflow.core.joining import Joining
 from onceflow.core.rows import Row
 
 UNREAD = ("waiting", "backoff", "handled")
 """States of rows that may yet read, or read again, what is above them."""
 
 
-class Taking(Committing):
+class Taking(Joining):
     """Knows which versions are in use, and takes them away."""
 
     _takers: dict[Row, None] = {}

@@ -23,6 +23,7 @@ def facts_of(run: Run) -> definitions.Facts:
             deterministic=row.repeatable or row.effect == "undoable",
             checkpoint=row.checkpoint,
             writes=row.writes,
+            joins=bool(row.joined),
             parts=row.declared.bit_length(),
             expander=row.expander.id if row.expander is not None and not row.expander.retired else None,
             takes={row.parents[edge][0].id: mask for edge, mask in row.node.takes if row.parents},
@@ -75,7 +76,7 @@ def validate(run: Run) -> None:
         _same(run, row, "quiet", row.quiet, bool(quiet & bit))
         _same(run, row, "unquiet", row.unquiet, sum(not parent.quiet for parent, _ in row.parents))
         _same(run, row, "unsettled", row.unsettled, sum(not consumer.settled for consumer, _, _ in row.consumers))
-        _same(run, row, "uncommitted", row.uncommitted, sum(p.writes and not p.committed for p, _ in row.parents))
+        _same(run, row, "uncommitted", row.uncommitted, sum(p.holds_up for p, _ in row.parents))
         if not row.settled and not row.doomed:
             x = shape.position[row.id]
             reads = {shape.members[parent].id: parts for parent, parts in facts.reads(x)}

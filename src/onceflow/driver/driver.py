@@ -50,10 +50,13 @@ class Driver(Obeying):
         if self._rare is not None:
             self._rare.begin()
 
-    def came(self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef] = ()) -> None:
-        """What a node waits for is there. `held` are the refs in it."""
+    def came(
+        self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef] = (), joined: tuple[str, ...] = ()
+    ) -> None:
+        """What a node waits for is there. `held` are the refs in it; `joined` are the children that it comes from."""
         self._in_flight[work.attempt] = work
-        self.finished(work, [*parts, NO_ERROR] if len(parts) < work.parts else parts, False, held=held)
+        whole = [*parts, NO_ERROR] if len(parts) < work.parts else parts
+        self.finished(work, whole, False, held=held, joined=joined)
 
     def never_came(self, work: Work, failure: bytes) -> None:
         """What a node waits for has not come in time."""
@@ -82,8 +85,10 @@ class Driver(Obeying):
         annotations: str | None = None,
         held: Sequence[HeldRef] = (),
         writes: Sequence[Step] = (),
+        joined: tuple[str, ...] = (),
     ) -> None:
-        """What was started has returned. `held` are the refs in its output; `writes` is what it wrote to variables."""
+        """What was started has returned. `held` are the refs in its output; `writes` is what it wrote to variables;
+        `joined` are the children whose outcomes it was given."""
         if not self._take(work):
             return
         self.finished_attempts += 1
@@ -120,7 +125,7 @@ class Driver(Obeying):
                 elif self.annotations:
                     self.annotations.pop(node, None)
         small = is_small(parts[0]) if len(parts) == 1 else all(map(is_small, parts))
-        self.tell(events.Finished(node, attempt, graph, small, refs))
+        self.tell(events.Finished(node, attempt, graph, small, refs, joined=joined))
         if graph is not None and work.call.settings.until is not None and not self.over:
             self.rare.returned_graph(node, work.call.settings.until)
 
@@ -280,15 +285,8 @@ class Driver(Obeying):
         if not self.over:
             self.rare.waits.look()
 
-    def is_settled(self, child: str) -> bool:
-        """Whether it has come to its end for good."""
-        row = self.run.rows.get(child)
-        return row is None or row.settled
-
-    def settled_outcome(self, child: str) -> Outcome | None:
-        """What became of a child, if that is what it will always be (design 2.2) and can be read now."""
-        if not self.is_settled(child):
-            return None
+    def outcome(self, child: str) -> Outcome | None:
+        """What became of a child that has come to its end (design 2.11). None if that cannot be read yet."""
         return self.rare.outcomes.find(child, in_journal=self.is_committed)
 
     def drain(self, reason: OnceflowError) -> None:

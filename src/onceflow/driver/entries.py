@@ -50,7 +50,9 @@ _EMPTY = b"\x90"
 def saved(record: records.Saved, value: bytes | None, blob: str | None, annotations: str | None = None) -> Entry:
     """`annotations` are what the task told about itself, if it did; they stand beside its first part."""
     fields: tuple[Any, ...] = (record.part, record.attempt, record.graph is not None)
-    if record.refs:
+    if record.joined:
+        fields = (*fields, annotations, [_pack_ref(ref) for ref in record.refs], record.joined)
+    elif record.refs:
         fields = (*fields, annotations, [_pack_ref(ref) for ref in record.refs])
     elif annotations is not None:
         fields = (*fields, annotations)
@@ -204,7 +206,8 @@ def record_of(entry: Entry, read: Callable[[str], bytes], load: LoadGraph | None
             part, attempt, is_graph = fields[:3]
             graph = (load or load_graph)(entry.node, value_of(entry, read)) if is_graph else None
             refs = tuple([_unpack_ref(ref) for ref in fields[4]]) if len(fields) > 4 else ()
-            return records.Saved(entry.node, part, attempt, graph, refs)
+            joined = tuple(fields[5]) if len(fields) > 5 else ()
+            return records.Saved(entry.node, part, attempt, graph, refs, joined)
         case "wrote":
             return records.Wrote(entry.node, fields[0])
         case "failed":

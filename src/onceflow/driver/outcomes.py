@@ -1,7 +1,7 @@
 """What became of children, forked fibers and graphs beside a fiber, until somebody joins them (design 2.11).
 
-Their rows are forgotten as soon as they are settled, and who joins them may come much later: so what the journal is
-told of them is kept here, if it is small. Otherwise, and after a crash, it is read from the journal, for all of them at
+Their rows are forgotten when somebody has joined them, and others may do so much later: so what the journal is told of
+them is kept here, if it is small. Otherwise, and after a crash, it is read from the journal, for all of them at
 once, because that means reading all of it.
 """
 

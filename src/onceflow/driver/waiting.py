@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from onceflow.data.objects import HeldRef
 from onceflow.driver import entries
-from onceflow.driver.outputs import Part
 from onceflow.driver.work import Host, Work
 from onceflow.errors import EventTimedOut
 from onceflow.storage.journal import NEVER, Entry, MailboxEvent, MarkEvents, Request
@@ -147,31 +145,24 @@ class Waits:
 
     def _join(self, attempt: int) -> bool:
         opened = self._open[attempt]
-        found = self._joined(opened.wait)
-        if found is None:
+        work, wait = opened.work, opened.wait
+        ended = tuple([child for child in wait.children if self._driver.run.may_join(work.node, child)])
+        if len(ended) < max(wait.count, 1):
+            return False
+        found = {child: self._driver.outcome(child) for child in ended}
+        outcomes = {child: outcome for child, outcome in found.items() if outcome is not None}
+        if len(outcomes) < len(found):
             return False
         del self._open[attempt]
-        self._driver.came(opened.work, *found)
+        if wait.count in (0, len(wait.children)):
+            self._driver.rare.outcomes.joined(ended)
+        if wait.count:
+            told = [(child, outcome.declared()[1]) for child, outcome in outcomes.items()]
+            self._driver.came(work, [packing.dump(told)], joined=ended)
+        else:
+            (outcome,) = outcomes.values()
+            self._driver.came(work, outcome.declared(), outcome.held(), ended)
         return True
-
-    def _joined(self, wait: Wait) -> tuple[Sequence[Part], Sequence[HeldRef]] | None:
-        """What is waited for, if it is there, and the refs in it."""
-        if not wait.count:
-            (child,) = wait.children
-            outcome = self._driver.settled_outcome(child)
-            if outcome is None:
-                return None
-            self._driver.rare.outcomes.joined(wait.children)
-            return outcome.declared(), outcome.held()
-        ended = [child for child in wait.children if self._driver.is_settled(child)]
-        if len(ended) < wait.count:
-            return None
-        found = [(child, self._driver.settled_outcome(child)) for child in ended]
-        if any(outcome is None for _, outcome in found):
-            return None
-        if wait.count == len(wait.children):
-            self._driver.rare.outcomes.joined(wait.children)
-        return [packing.dump([(child, outcome.declared()[1]) for child, outcome in found if outcome is not None])], ()
 
     def _look_at_clock(self, attempt: int) -> None:
         opened = self._open.get(attempt)

@@ -56,11 +56,13 @@ class Fork(Awaited):
         return not state.limits or len(state.children) - len(state.ended) < min(state.limits)
 
     def make_room(self, state: State, outcome: list[tuple[str, bytes]]) -> None:
-        """Some have ended."""
-        state.ended = [child for child, _ in outcome]
+        """Some more have ended."""
+        state.ended += [child for child, _ in outcome]
 
     def bind(self, state: State) -> Any:
-        return children.wait_for_some(state.children, len(state.children) - min(state.limits) + 1)
+        ended = set(state.ended)
+        others = [child for child in state.children if child not in ended]
+        return children.wait_for_some(others, len(others) - min(state.limits) + 1)
 
     def begin(self, state: State) -> tuple[Any, Child[Any] | None, Exception | None]:
         """The node of the child's outcome, and the child; or an error."""

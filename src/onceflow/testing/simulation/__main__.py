@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--validate", action="store_true", help="compare every state with its definition; slow")
     parser.add_argument("--without-refs", action="store_true", help="no task returns a reference")
     parser.add_argument("--queues", action="store_true", help="many tasks ask before they start")
-    parser.add_argument("--forks", action="store_true", help="many returned graphs have nodes that stand aside")
+    parser.add_argument("--forks", action="store_true", help="many returned graphs have nodes aside, which others join")
     parser.add_argument("--actors", action="store_true", help="tasks return actors, and take them for themselves")
     arguments = parser.parse_args()
     refs = not arguments.without_refs

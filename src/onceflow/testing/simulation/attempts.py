@@ -54,6 +54,9 @@ class Attempt:
     """It raised, and a handler gave this output."""
     abandoned: bool = False
     """It never ran: the graph that the node is in ended before."""
+    joined: tuple[str, ...] = ()
+    """The nodes that stand aside, whose outcomes it was given, without those that the run had forgotten: what they gave
+    can never be taken back."""
     reported: bool = False
     """Finished, Raised or the like was delivered for it."""
 

@@ -23,6 +23,7 @@ from onceflow.testing.simulation.wrong_rules import (
     CutRun,
     GreedyRun,
     HastyRun,
+    LooseRun,
     OpenRun,
     RashRun,
     StaleRun,
@@ -30,7 +31,7 @@ from onceflow.testing.simulation.wrong_rules import (
     ValuesRun,
 )
 
-Rule = Literal["right", "cut", "consumers", "values", "rash", "hasty", "stale", "trusting", "greedy", "open"]
+Rule = Literal["right", "cut", "consumers", "values", "rash", "hasty", "stale", "trusting", "greedy", "loose", "open"]
 RULES: dict[Rule, type[Run]] = {
     "right": Run,
     "cut": CutRun,
@@ -41,6 +42,7 @@ RULES: dict[Rule, type[Run]] = {
     "stale": StaleRun,
     "trusting": TrustingRun,
     "greedy": GreedyRun,
+    "loose": LooseRun,
     "open": OpenRun,
 }
 CHUNK = 250
@@ -147,8 +149,8 @@ def _tell(simulation: Simulation, seed: int | None, settings: Settings) -> str:
         rule = "" if settings.rule == "right" else f" --rule {settings.rule}"
         refs = "" if settings.refs else " --without-refs"
         actors = " --actors" if settings.actors else ""
-        queues = " --queues" if settings.queues else ""
-        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}{refs}{actors}{queues}"]
+        played = f"{' --queues' if settings.queues else ''}{' --forks' if settings.forks else ''}"
+        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}{refs}{actors}{played}"]
     return "\n".join(lines)
 
 

@@ -69,6 +69,14 @@ class Checker:
             if reason is not None:
                 raise Violation(f"{attempt!r} ({attempt.task.options.effect}) starts, but {reason}")
 
+    def judge_joins(self, driver: Driver, attempt: Attempt, joined: tuple[str, ...]) -> None:
+        """2.11: who joins something is given what has come to its end."""
+        facts = driver.facts()
+        for child in joined:
+            end = driver.structure.aside[child]
+            if not settled(facts) >> facts.shape.position[end] & 1:
+                raise Violation(f"{attempt!r} joins {child}, which is not settled")
+
     def judge_taking(self, driver: Driver, attempt: Attempt, parent: str, part: int) -> None:
         """2.7: nobody reads the live actor that this attempt is about to change."""
         for row in driver.rows.values():

@@ -22,7 +22,13 @@ from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
 from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Value, Values, nothing
 from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.facts import deduce_versions, facts_of, members_of_recovery, what_a_crash_leaves
+from onceflow.testing.simulation.facts import (
+    deduce_versions,
+    facts_of,
+    joins_of,
+    members_of_recovery,
+    what_a_crash_leaves,
+)
 from onceflow.testing.simulation.reading import Entry, Reading
 from onceflow.testing.simulation.rows import Row, Saving, Waiting
 from onceflow.testing.simulation.story import Story
@@ -153,9 +159,20 @@ class Driver:
             self.checker.judge_effect(self, attempt)
             self.world.apply(attempt)
 
-    def finish(self, attempt: Attempt, graph: Graph | None, small: bool, refs: tuple[RefPart, ...] = ()) -> None:
-        """The attempt returns."""
+    def finish(
+        self,
+        attempt: Attempt,
+        graph: Graph | None,
+        small: bool,
+        refs: tuple[RefPart, ...] = (),
+        joined: tuple[str, ...] = (),
+    ) -> None:
+        """The attempt returns. It was given the outcomes of these, which stand aside."""
         attempt.graph = graph
+        self.checker.judge_joins(self, attempt, joined)
+        ends = {child: self.structure.aside[child] for child in joined}
+        attempt.joined = tuple([end for child, end in ends.items() if child in self.run.rows])
+        attempt.versions = {**attempt.versions, **{end: self.version(end) for end in ends.values()}}
         attempt.refs = dict(enumerate(refs, attempt.task.parts))
         attempt.output = self.values.compute(attempt)
         counts = self._counts(attempt)
@@ -172,9 +189,10 @@ class Driver:
                 made = sum(1 << part for part, ref in attempt.refs.items() if ref.origin is None)
                 row.memory = attempt.task.every_part | made
                 self._share()
+                self._count_handled()
             else:
                 self.refusing = attempt
-        self.deliver(events.Finished(attempt.node, attempt.number, graph, small, refs))
+        self.deliver(events.Finished(attempt.node, attempt.number, graph, small, refs, joined=joined))
         if self.refusing is not None:
             raise Violation(f"the graph that {attempt!r} returned was not refused")
 
@@ -211,14 +229,15 @@ class Driver:
         self._count_handled()
 
     def _count_handled(self) -> None:
-        handled = {id for id, row in self.rows.items() if row.version is not None and row.version.handled}
+        handled = frozenset(id for id, row in self.rows.items() if row.version is not None and row.version.handled)
         ended = {
             sink: expander
             for sink, expander in self.appended.ended.items()
             if sink in self.rows and self.rows[sink].version is not None
         }
-        if handled != self.structure.handled or ended != self.structure.ended:
-            self.structure = self.structure.with_handled(handled, ended)
+        joins = joins_of({id: row.version for id, row in self.rows.items()})
+        if (handled, ended, joins) != (self.structure.handled, self.structure.ended, self.structure.joins):
+            self.structure = self.structure.with_handled(handled, ended, joins)
 
     def answer_for(self, attempt: Attempt, failed: int, ends: int, again: bool, small: bool) -> None:
         """The attempt raises, and a handler answers for a graph around it."""
@@ -438,6 +457,7 @@ class Driver:
                     row = self.rows[self.structure.shape.members[x].id]
                     row.current = row.handled = None
             case records.Saved() if attempt is not None and attempt.handled:
+                attempt.joined = record.joined
                 self._end_graph(record.node)
             case records.Again():
                 self.closing.pop(record.node, None)
@@ -463,6 +483,7 @@ class Driver:
             if row.version is not None and not attempt.task.options.repeatable:
                 row.void()
                 self._contract({command.node})
+                self._count_handled()
         if command.durable:
             self.waiting.append(Waiting(command, len(self.journal), attempt))
         else:
@@ -685,7 +706,8 @@ class Driver:
         if not self.structure.accepts(node, graph):
             return False
         graphs = {**self.structure.graphs, node: graph}
-        self.structure = Structure(self.graph, graphs, self.structure.handled, self.structure.ended)
+        before = self.structure
+        self.structure = Structure(self.graph, graphs, before.handled, before.ended, before.joins)
         known = {id: row.version for id, row in self.rows.items()}
         versions = deduce_versions(self.structure, self.appended, known)
         self.rows = {id: self.rows.get(id) or Row(versions[id]) for id in self.structure.nodes}
@@ -723,6 +745,12 @@ class Driver:
             )
 
     # Facts for the checker
+
+    def version(self, node: str) -> Attempt:
+        """The attempt whose output is the present one of a node that is done."""
+        version = self.rows[node].version
+        assert version is not None
+        return version
 
     def facts(self) -> Facts:
         """What is true now, everything appended counted as committed."""

@@ -77,10 +77,11 @@ def what_a_crash_leaves(
     graphs = reading.graphs
     handled: frozenset[str] = frozenset()
     ended: dict[str, str] = {}
+    joins: dict[str, tuple[str, ...]] = {}
     while True:
-        known = present is not None and present.graphs == graphs
-        same = known and present is not None and present.handled == handled and present.ended == ended
-        structure = present if present is not None and same else Structure(graph, graphs, handled, ended)
+        said = (graphs, handled, ended, joins)
+        same = present is not None and (present.graphs, present.handled, present.ended, present.joins) == said
+        structure = present if present is not None and same else Structure(graph, *said)
         versions = deduce_versions(structure, reading, {})
         more = {
             id: version.graph
@@ -89,9 +90,15 @@ def what_a_crash_leaves(
         }
         now = frozenset(id for id, version in versions.items() if version is not None and version.handled)
         over = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
-        if not more and now == handled and over == ended:
+        joined = joins_of(versions)
+        if not more and (now, over, joined) == (handled, ended, joins):
             return structure, versions
-        graphs, handled, ended = {**graphs, **more}, now, over
+        graphs, handled, ended, joins = {**graphs, **more}, now, over, joined
+
+
+def joins_of(versions: Mapping[str, Attempt | None]) -> dict[str, tuple[str, ...]]:
+    """The nodes whose present outputs come of joining others → what they joined."""
+    return {node: version.joined for node, version in versions.items() if version is not None and version.joined}
 
 
 def deduce_versions(

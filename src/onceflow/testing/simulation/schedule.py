@@ -205,8 +205,9 @@ class Simulation:
             return
         graph = attempt.graph = self._graph_of(attempt)
         refs = self._refs_of(attempt)
-        self._remember(events.Finished(attempt.node, attempt.number, graph, refs=refs))
-        self.driver.finish(attempt, graph, self.random.random() < 0.5, refs)
+        joined = self._joined_by(attempt)
+        self._remember(events.Finished(attempt.node, attempt.number, graph, refs=refs, joined=joined))
+        self.driver.finish(attempt, graph, self.random.random() < 0.5, refs, joined)
 
     def _finish_undo(self, undo: Attempt) -> None:
         """In some schedules undos raise again and again, until a person is needed."""
@@ -239,6 +240,21 @@ class Simulation:
         if key not in self.driver.values.refs:
             self.driver.values.refs[key] = self._referring.pick(attempt)
         return self.driver.values.refs[key]
+
+    def _joined_by(self, attempt: Attempt) -> tuple[str, ...]:
+        """What stands aside, has come to its end and is joined by this attempt, if that looks like a wait."""
+        driver, options = self.driver, attempt.task.options
+        is_wait = options.effect == "none" and not (options.deterministic or options.writes) and options.checkpoint
+        if not driver.structure.aside or not is_wait or attempt.graph is not None or attempt.state != "running":
+            return ()
+        if attempt.kind != "run" or attempt.node not in driver.run.rows:
+            return ()
+        ended = [
+            child
+            for child, end in driver.structure.aside.items()
+            if driver.rows[end].version is not None and driver.run.may_join(attempt.node, child)
+        ]
+        return tuple([child for child in ended if self.random.random() < 0.5])
 
     def _end(self, attempt: Attempt) -> None:
         """A stopped or lost attempt ends: usually by proof, sometimes it turns out to have been quicker."""

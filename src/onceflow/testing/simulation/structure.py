@@ -21,7 +21,7 @@ class _Place:
 class Structure:
     """A graph with the graphs that its expanders have returned (`graphs`: id of the expander → graph). `handled` are
     the nodes whose output a handler made (2.8): they are nondeterministic and saved, and so are the graphs they are
-    in."""
+    in. `joins` are the nodes that have joined others, which stand aside (2.11)."""
 
     def __init__(
         self,
@@ -29,12 +29,16 @@ class Structure:
         graphs: Mapping[str, Graph],
         handled: Iterable[str] = (),
         ended: Mapping[str, str] | None = None,
+        joins: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.graph = graph
         self.graphs = dict(graphs)
         self.handled = frozenset(handled)
         self.ended = dict(ended or {})
         """Sink → expander of the graphs that ended before they were done."""
+        self.joins = dict(joins or {})
+        self.aside: dict[str, str] = {}
+        """What stands aside → the node that has its result."""
         self.nodes: dict[str, Node] = {}
         self._members: list[Member] = []
         self.sink = self._add(graph, None)
@@ -42,6 +46,8 @@ class Structure:
             self._note_handled()
         if self.ended:
             self._note_ended()
+        if self.joins:
+            self._note_joins()
         self.shape = Shape(self._members)
         self.effectful_ancestors: dict[str, tuple[str, ...]] = {}
         effectful = self.shape.undoable | self.shape.irrevocable
@@ -79,6 +85,8 @@ class Structure:
             else:
                 prefix = next_prefix(place.prefix) if place and index == graph.sink else id
                 readable.append(self._add(nested, _Place(id, prefix, checkpoint)))
+            if node.aside:
+                self.aside[id] = readable[index]
         return readable[graph.sink]
 
     def _note_handled(self) -> None:
@@ -104,6 +112,15 @@ class Structure:
             node for sink, expander in self.ended.items() if sink in self.nodes for node in self.inside(expander)
         } - self.ended.keys()
         self._members = [replace(member, checkpoint=False) if member.id in over else member for member in self._members]
+
+    def _note_joins(self) -> None:
+        """2.11: what was joined is above those that joined it."""
+        self._members = [
+            replace(member, parents={**dict.fromkeys(joined, 0), **member.parents}, joins=True)
+            if (joined := [child for child in self.joins.get(member.id, ()) if child in self.nodes])
+            else member
+            for member in self._members
+        ]
 
     def inside(self, expander: str) -> set[str]:
         """The nodes of the graph that this one returned, and of all nested in it; all, if it is empty."""
@@ -141,7 +158,8 @@ class Structure:
             node.options.effect != "none" or node.options.checkpoint for node in graph.nodes
         ):
             return False
-        return not blocked(Structure(self.graph, {**self.graphs, expander: graph}, self.handled).shape)
+        whole = Structure(self.graph, {**self.graphs, expander: graph}, self.handled, joins=self.joins)
+        return not blocked(whole.shape)
 
     def without(self, expanders: set[str]) -> Structure:
         """The structure after these nodes have been dropped: what they returned, and all nested in it, is gone."""
@@ -154,11 +172,14 @@ class Structure:
             {id: graph for id, graph in self.graphs.items() if id not in gone},
             self.handled - gone,
             {sink: expander for sink, expander in self.ended.items() if sink not in gone},
+            {node: joined for node, joined in self.joins.items() if node not in gone},
         )
 
-    def with_handled(self, handled: Iterable[str], ended: Mapping[str, str]) -> Structure:
-        """The same nodes, of which others have been handled."""
-        return Structure(self.graph, self.graphs, handled, ended)
+    def with_handled(
+        self, handled: Iterable[str], ended: Mapping[str, str], joins: Mapping[str, tuple[str, ...]]
+    ) -> Structure:
+        """The same nodes, of which others have been handled, or have joined others."""
+        return Structure(self.graph, self.graphs, handled, ended, joins)
 
 
 def next_prefix(prefix: str) -> str:

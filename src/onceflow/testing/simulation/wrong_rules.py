@@ -13,12 +13,14 @@ that it takes counts as there afterwards, although nobody saved it.
 
 `TrustingRun` takes what a handler gave for what the task would give again if it is deterministic. `GreedyRun` undoes a
 whole transaction that failed, whatever irrevocable has been built on it. `OpenRun` lets a graph go on for which a
-handler has answered.
+handler has answered. `LooseRun` forgets that what was settled when it was joined may still be taken back.
 
 `RashRun` lets tasks that write variables start as soon as they have what they read, like those without effect.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from onceflow.core import commands, events
 from onceflow.core.rows import Row, Scope
@@ -116,6 +118,13 @@ class GreedyRun(Run):
 
     def _stood_on(self) -> set[Row]:
         return set()
+
+
+class LooseRun(Run):
+    """Who joins what stands aside does not depend on it: that was settled."""
+
+    def _join(self, row: Row, joined: Iterable[Row]) -> None:
+        pass
 
 
 class OpenRun(Run):

@@ -1,0 +1,82 @@
+"""Joining what stands aside (design 2.11): how a node that nothing leads to comes to read another one.
+
+Nothing leads from a node that stands aside to those that wait for its outcome: who will ask for it is not known when it
+is started, and whoever asks is given what can never change any more, because it is settled. But what is settled can be
+taken back all the same, by a saga or together with the transaction that it is in. So when an attempt has been given
+such outcomes, their nodes become **parents** of its node, until that is dropped. They are saved and settled, so this
+changes nothing for them or for it, except
+
+- what is taken back with them: the node and its descendants are theirs as well (2.8);
+- what they carry: something irrevocable below the node stands on them (2.8).
+
+The journal learns of it with the save of the node, and those that read the node start when it is saved: so nothing is
+built on a join that a crash could forget. A graph that ends before its result is there has joined what was joined in
+it: what it ends with may have come of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onceflow.core.committing import Committing
+from onceflow.core.rows import Row, Scope
+from onceflow.core.state import end_of, link
+
+
+class Joining(Committing):
+    """Adds edges from what was joined, and takes them away again."""
+
+    def may_join(self, node: str, child: str) -> bool:
+        """Whether what stands aside has come to its end for good, as far as this node is concerned. In a transaction
+        that has no result yet, that holds for those inside only: the others might outlive what they were given."""
+        row = self.rows.get(child)
+        if row is None:
+            return True
+        end = end_of(row)
+        if not end.settled:
+            return False
+        scope: Scope | None = end.scope
+        inside = self.rows[node].scope
+        while scope is not None and not inside.is_in(scope):
+            if scope.is_transaction and scope.sink is not None and not scope.sink.settled:
+                return False
+            scope = scope.outer
+        return True
+
+    def _join(self, row: Row, joined: Iterable[Row]) -> None:
+        """The row has been given what these gave. What is forgotten can never be taken back."""
+        known = {parent for parent, _ in row.parents}
+        news = [child for child in dict.fromkeys(joined) if not child.retired and child not in known]
+        if not news:
+            return
+        if not row.joined and not row.writes:
+            for consumer, _, _ in row.consumers:
+                consumer.uncommitted += 1
+        for child in news:
+            link(child, row, 0)
+        row.joined += tuple(news)
+
+    def _leave(self, row: Row) -> None:
+        """What it was given counts no more."""
+        if not row.joined:
+            return
+        if not row.writes and not row.fully_saved:
+            self._show_writes(row)
+        for child in row.joined:
+            if child.retired:
+                continue
+            child.consumers = [edge for edge in child.consumers if edge[0] is not row]
+            child.unsettled -= not row.settled
+            if child.settling is not None:
+                child.settling.consumer = 0
+            row.missing -= not child.gives(0)
+            row.unquiet -= not child.quiet
+            row.irreproducible -= not child.reproducible
+            row.unretired -= 1
+        row.parents = [edge for edge in row.parents if edge[0] not in row.joined]
+        row.joined = ()
+
+    def _joined_in(self, scope: Scope) -> list[Row]:
+        """What stands outside of this graph and was joined in it."""
+        rows = [row for row in self.rows.values() if row.joined and row.scope.is_in(scope)]
+        return [child for row in rows for child in row.joined if not child.scope.is_in(scope)]

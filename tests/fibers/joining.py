@@ -1,0 +1,83 @@
+"""Fibers that join others, for test_joining."""
+
+from __future__ import annotations
+
+from onceflow import Child, fiber, fork, join, sleep, task
+from tests.fibers.common import enter, world
+
+closed = False
+"""Whether a shop is: then nobody gets through."""
+booked = 0
+
+
+def give_back(*, key: str) -> None:
+    world.take_back(key)
+
+
+@task(rollback=give_back)
+def book() -> str:
+    """Another number each time."""
+    global booked
+    booked += 1
+    world.enter(f"room {booked}")
+    return f"room {booked}"
+
+
+@task(rollback=give_back)
+def issue(room: str) -> str:
+    world.enter(f"ticket for {room}")
+    return f"ticket for {room}"
+
+
+def get_through(what: str) -> str:
+    if closed:
+        raise ConnectionError("closed")
+    return what
+
+
+@fiber
+async def booking() -> str:
+    return await book.call()
+
+
+@fiber
+async def trip() -> str:
+    child = await fork(booking)
+    ticket = await issue.call(await join(child))
+    await sleep(1)
+    return get_through(ticket)
+
+
+@fiber
+async def forgotten_trip() -> str:
+    """Nobody joins the child, and the end waits for it all the same."""
+    await fork(booking)
+    return "done"
+
+
+@fiber
+async def forgetful() -> str:
+    return get_through(await forgotten_trip.call())
+
+
+@fiber
+async def paid_trip() -> str:
+    """What is paid for cannot be taken back."""
+    child = await fork(booking)
+    paid = await enter.call(f"paid for {await join(child)}")
+    return get_through(paid)
+
+
+@fiber
+async def failing_joiner(child: Child[str]) -> str:
+    raise LookupError(await join(child))
+
+
+@fiber
+async def caught_trip() -> str:
+    """What a fiber raises comes of what it has joined."""
+    child = await fork(booking)
+    try:
+        return await failing_joiner.call(child)
+    except LookupError as error:
+        return get_through(str(error))

@@ -1,0 +1,93 @@
+"""Joining children: what becomes of it when a child is taken back, and of children that cannot be joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from onceflow import RunCancelled, TaskFailed
+from onceflow.testing import MemoryEngine, crash_everywhere
+from tests.fibers import joining
+from tests.fibers.common import world
+
+
+@pytest.fixture(autouse=True)
+def open_shop() -> Any:
+    yield
+    joining.closed = False
+    joining.booked = 0
+
+
+def closed_first(node: Callable[[], Any], **settings: Any) -> Callable[[MemoryEngine], Any]:
+    """A run that fails while the shop is closed, and is resumed when it is open. Gives what became of it."""
+
+    def scenario(engine: MemoryEngine) -> Any:
+        world.clear()
+        joining.booked = 0
+        joining.closed = True
+        try:
+            engine.run(node(), name="trip", **settings)
+        except TaskFailed:
+            joining.closed = False
+        for _ in range(2):
+            try:
+                return engine.resume("trip")
+            except TaskFailed:  # a crash took it before it was durable that somebody had resumed the run
+                pass
+        raise AssertionError("the shop is open")
+
+    return scenario
+
+
+def test_who_joined_a_child_that_was_undone_joins_it_anew() -> None:
+    assert closed_first(joining.trip.bind, on_failure="undo")(MemoryEngine()) == "ticket for room 2"
+    world.assert_holds("room 2", "ticket for room 2")
+
+
+def test_so_it_does_whatever_crashes_when() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        ticket = closed_first(joining.trip.bind, on_failure="undo")(engine)
+        room = ticket.removeprefix("ticket for ")
+        world.assert_holds(room, ticket)
+
+    crash_everywhere(scenario)
+
+
+def test_what_waits_for_a_child_that_nobody_joined_is_undone_with_it() -> None:
+    assert closed_first(joining.forgetful.bind, on_failure="undo")(MemoryEngine()) == "done"
+    world.assert_holds("room 2")
+
+
+def test_what_a_fiber_raised_because_of_a_child_is_undone_with_it() -> None:
+    assert closed_first(joining.caught_trip.bind, on_failure="undo")(MemoryEngine()) == "room 2"
+    world.assert_holds("room 2")
+
+
+def test_a_child_on_which_something_irrevocable_was_built_is_kept() -> None:
+    engine = MemoryEngine()
+    joining.closed = True
+    with pytest.raises(TaskFailed) as caught:
+        engine.run(joining.paid_trip.bind(), name="trip", on_failure="undo")
+    assert caught.value.kept == ("paid_trip/fiber/book",)
+    world.assert_holds("room 1", "paid for room 1")
+    joining.closed = False
+    assert engine.resume("trip") == "paid for room 1"
+
+
+def test_cancelling_with_undo_takes_back_the_join_with_the_child() -> None:
+    engine = MemoryEngine()
+    engine.cancel_at(joining.issue, "after effect", undo=True)
+    with pytest.raises(RunCancelled):
+        engine.run(joining.trip.bind(), name="trip")
+    world.assert_holds()
+    assert engine.resume("trip") == "ticket for room 2"
+    world.assert_holds("room 2", "ticket for room 2")
+
+
+def test_running_again_from_a_task_of_a_child_runs_again_what_came_of_joining_it() -> None:
+    engine = MemoryEngine()
+    first = engine.run_async(joining.trip.bind())
+    assert first.result() == "ticket for room 1"
+    assert engine.rerun(first.id, from_task="trip/fiber/book") == "ticket for room 2"
