@@ -503,6 +503,15 @@ class NotInFiber(OnceflowError, RuntimeError):
         self.what = what
 
 
+class CannotJoin(OnceflowError):
+    """Raised by `join` for a child that can give nothing. `child` is its id, and `reason` says why."""
+
+    def __init__(self, child: str, reason: str) -> None:
+        super().__init__(f"{child} cannot be joined: {reason}")
+        self.child = child
+        self.reason = reason
+
+
 class EventTimedOut(OnceflowError, TimeoutError):
     """Raised for a task that waited for an event which has not come in time. `task` is its id, `key` the event's, and
     `seconds` how long it waited."""

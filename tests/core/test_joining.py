@@ -201,6 +201,15 @@ def test_a_child_that_everybody_has_joined_for_good_is_forgotten():
     assert "e/c" not in drive.run.rows
 
 
+def test_a_node_is_part_of_a_child_if_the_child_waits_for_it():
+    drive = Drive(graph("e kept"))
+    drive.begin()
+    drive.complete("e", graph=graph("f kept; c kept,aside f; s kept", sink="s"))
+    drive.complete("e/f", graph=graph("j kept; k kept j"))
+    assert drive.run.is_part_of("e/f/j", "e/c")
+    assert not drive.run.is_part_of("e/s", "e/c")
+
+
 @pytest.mark.parametrize("kind", ["pure", "loose", "default", "writer"])
 def test_only_waits_join(kind):
     drive = Drive(graph(f"e kept; z {kind} e; y kept z"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceflow import Child, fiber, fork, join, sleep, task
+from onceflow import Child, current, fiber, fork, join, send_event, sleep, task, wait_event
 from tests.fibers.common import enter, world
 
 closed = False
@@ -81,3 +81,60 @@ async def caught_trip() -> str:
         return await failing_joiner.call(child)
     except LookupError as error:
         return get_through(str(error))
+
+
+class Left(Exception):
+    def __init__(self, child: Child[str]) -> None:
+        super().__init__("left")
+        self.child = child
+
+
+@fiber
+async def waiting(seconds: float) -> str:
+    await sleep(seconds)
+    await enter.call(f"waited {seconds}")
+    return f"waited {seconds}"
+
+
+@fiber
+async def leaving() -> None:
+    raise Left(await fork(waiting, 60))
+
+
+@fiber
+async def left_behind() -> str:
+    try:
+        await leaving.call()
+    except Left as error:
+        child = error.child
+    try:
+        return await join(child)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@fiber
+async def giving() -> Child[str]:
+    return await fork(waiting, 1)
+
+
+@fiber
+async def joining(child: Child[str]) -> str:
+    return await join(child)
+
+
+@task
+def tell(run: str, child: Child[str]) -> None:
+    send_event(run, "you are", child)
+
+
+@fiber
+async def joining_itself() -> str:
+    return await joining.call(await wait_event("you are", Child))
+
+
+@fiber
+async def circle() -> str:
+    child: Child[str] = await fork(joining_itself)
+    await tell.call(current().run, child)
+    return await join(child)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from onceflow import RunCancelled, TaskFailed
+from onceflow import CannotJoin, RunCancelled, TaskFailed
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import joining
 from tests.fibers.common import world
+from tests.fibers.test_segments import ends
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +92,26 @@ def test_running_again_from_a_task_of_a_child_runs_again_what_came_of_joining_it
     first = engine.run_async(joining.trip.bind())
     assert first.result() == "ticket for room 1"
     assert engine.rerun(first.id, from_task="trip/fiber/book") == "ticket for room 2"
+
+
+def test_a_child_that_ended_with_its_parent_cannot_be_joined() -> None:
+    message = (
+        "CannotJoin: left_behind/leaving/child-1 cannot be joined: it was forked in another run, or was ended with the "
+        "fiber that had forked it"
+    )
+    crash_everywhere(ends(joining.left_behind.bind, message))
+
+
+def test_a_child_of_another_run_cannot_be_joined() -> None:
+    engine = MemoryEngine()
+    child = engine.run(joining.giving.bind())
+    with pytest.raises(TaskFailed) as caught:
+        engine.run(joining.joining.bind(child), name="other")
+    assert isinstance(caught.value.__cause__, CannotJoin)
+    assert caught.value.__cause__.child == "giving/child-1"
+
+
+def test_a_fiber_cannot_join_itself() -> None:
+    with pytest.raises(TaskFailed) as caught:
+        MemoryEngine().run(joining.circle.bind())
+    assert "it would wait for itself" in str(caught.value.__cause__)

@@ -43,6 +43,21 @@ class Joining(Committing):
             scope = scope.outer
         return True
 
+    def is_part_of(self, node: str, child: str) -> bool:
+        """Whether this node is in the graph whose result is the outcome of what stands aside: it has to come to its end
+        first."""
+        row = self.rows.get(child)
+        if row is None:
+            return False
+        inside = self.rows[node].scope
+        for parent, _ in row.parents:
+            scope = parent.scope
+            while scope.depth > row.scope.depth + 1 and scope.outer is not None:
+                scope = scope.outer
+            if scope.depth > row.scope.depth and inside.is_in(scope):
+                return True
+        return False
+
     def _join(self, row: Row, joined: Iterable[Row]) -> None:
         """The row has been given what these gave. What is forgotten can never be taken back."""
         known = {parent for parent, _ in row.parents}

@@ -193,6 +193,10 @@ def find_outcomes(found: Iterable[Entry]) -> dict[str, Outcome]:
             record = entries.record_of(entry, _nothing)
             if isinstance(record, records.Saved):
                 note_part(known, record, _value_of(entry))
+        elif entry.kind == "dropped":
+            record = entries.record_of(entry, _nothing)
+            for node in record.nodes if isinstance(record, records.Dropped) else ():
+                known.pop(node, None)
     return known
 
 

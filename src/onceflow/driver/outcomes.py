@@ -55,6 +55,10 @@ class Outcome(msgspec.Struct):
         ]
 
 
+NONE = Outcome(0)
+"""Of what is no child of this run, or was ended before it came to its end."""
+
+
 class Outcomes:
     """Those of one run."""
 
@@ -76,7 +80,8 @@ class Outcomes:
         self.dropped(nodes)
 
     def find(self, node: str, *, in_journal: bool) -> Outcome | None:
-        """That of a child that has come to its end. If it is not kept, it is looked for `in_journal`."""
+        """That of a child that has come to its end; `NONE` if it has left none. If it is not kept, it is looked for
+        `in_journal`."""
         found = self._known.get(node)
         if found is not None and found.is_whole and None not in found.parts.values():
             return found
@@ -84,7 +89,9 @@ class Outcomes:
             return None
         if found is None or not found.is_whole:
             self._known |= self._store.outcomes()
-            found = self._known[node]
+            found = self._known.get(node)
+        if found is None or not found.is_whole:
+            return NONE
         missing = {(node, part) for part, value in found.parts.items() if value is None}
         if missing:
             found = msgspec.structs.replace(found, parts=dict(found.parts))

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from onceflow.driver import entries
+from onceflow.driver.outcomes import NONE
 from onceflow.driver.work import Host, Work
-from onceflow.errors import EventTimedOut
+from onceflow.errors import CannotJoin, EventTimedOut
 from onceflow.storage.journal import NEVER, Entry, MailboxEvent, MarkEvents, Request
 from onceflow.values import packing
 from onceflow.values.failures import dump
@@ -94,6 +95,9 @@ class Waits:
         self._open[work.attempt] = _Open(work, wait, deadline)
         if wait.children:
             self._joining[work.attempt] = None
+        if wait.children and not wait.count and self._driver.run.is_part_of(work.node, wait.children[0]):
+            del self._open[work.attempt]
+            self._refuse(work, wait.children[0], "it would wait for itself")
         self._look(work.attempt)
         return entry
 
@@ -157,12 +161,19 @@ class Waits:
         if wait.count in (0, len(wait.children)):
             self._driver.rare.outcomes.joined(ended)
         if wait.count:
-            told = [(child, outcome.declared()[1]) for child, outcome in outcomes.items()]
+            told = [(child, outcome.declared()[1]) for child, outcome in outcomes.items() if outcome is not NONE]
             self._driver.came(work, [packing.dump(told)], joined=ended)
+        elif (outcome := outcomes[ended[0]]) is NONE:
+            reason = "it was forked in another run, or was ended with the fiber that had forked it"
+            self._refuse(work, ended[0], reason, ended)
         else:
-            (outcome,) = outcomes.values()
             self._driver.came(work, outcome.declared(), outcome.held(), ended)
         return True
+
+    def _refuse(self, work: Work, child: str, reason: str, joined: tuple[str, ...] = ()) -> None:
+        """There is nothing to wait for."""
+        failure = dump(CannotJoin(child, reason), "the engine")
+        self._driver.came(work, [NOTHING, packing.dump(failure)], joined=joined)
 
     def _look_at_clock(self, attempt: int) -> None:
         opened = self._open.get(attempt)

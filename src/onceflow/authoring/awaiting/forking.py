@@ -136,7 +136,8 @@ def fork(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def join(child: Child[R]) -> Awaitable[R]:
-    """Waits for a forked fiber. Gives what it has returned, or raises what it has raised."""
+    """Waits for a forked fiber. Gives what it has returned, or raises what it has raised; `CannotJoin` if it was ended
+    with the fiber that had forked it, belongs to another run, or is the fiber that waits."""
     return cast("Awaitable[R]", Join(child))
 
 
