@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from onceflow import Child, current, fiber, fork, join, send_event, sleep, task, wait_event
+from typing import Any
+
+from onceflow import Child, current, fiber, fork, join, on, send_event, sleep, task, wait_event
 from tests.fibers.common import enter, world
 
 closed = False
@@ -138,3 +140,28 @@ async def circle() -> str:
     child: Child[str] = await fork(joining_itself)
     await tell.call(current().run, child)
     return await join(child)
+
+
+@task(can_rollback=True)
+def fail() -> None:
+    raise ConnectionError("no line")
+
+
+@fiber
+async def breaking(first: str | None) -> None:
+    """Ends, and its child with it; perhaps in its second segment."""
+    await fork(waiting, 60)
+    if first is not None:
+        await enter.call(first)
+    with on(ConnectionError).break_():
+        await fail.call()
+
+
+@fiber
+async def calling_what_breaks(first: str | None) -> Any:
+    return await breaking.call(first), "went on"
+
+
+@fiber
+async def forking_what_breaks(first: str | None) -> Any:
+    return await join(await fork(breaking, first)), "went on"

@@ -115,3 +115,15 @@ def test_a_fiber_cannot_join_itself() -> None:
     with pytest.raises(TaskFailed) as caught:
         MemoryEngine().run(joining.circle.bind())
     assert "it would wait for itself" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("first", [None, "first"])
+@pytest.mark.parametrize("around", [joining.calling_what_breaks, joining.forking_what_breaks])
+def test_a_break_ends_a_fiber_with_all_its_children(around: Any, first: str | None) -> None:
+    effects = [] if first is None else [first]
+    crash_everywhere(ends(lambda: around.bind(first), (None, "went on"), *effects))
+
+
+@pytest.mark.parametrize("first", [None, "first"])
+def test_so_it_does_if_the_fiber_is_the_run(first: str | None) -> None:
+    ends(lambda: joining.breaking.bind(first), None, *([] if first is None else [first]))(MemoryEngine())

@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onceflow.core import events
-from onceflow.core.rows import Row
+from onceflow.core.graph import Node
+from onceflow.core.rows import Row, Scope
+from onceflow.driver.cancelling import FOLLOWING
 from onceflow.driver.outputs import Outputs, is_small
 from onceflow.driver.work import Work
 from onceflow.values import packing
@@ -53,7 +55,7 @@ class Answering:
             scope = scope.outer
         ends = at
         if answer.kind == "break":
-            ends = row.scope.depth if at == THE_TASK else at - 1
+            ends = _whole_fiber(scope if at == THE_TASK else scope.outer or scope).depth
         elif answer.kind == "again":
             driver.rare.delays.ask_for(scope.expander, answer)
             driver.raised_last[scope.expander] = driver.raised_last[node]
@@ -85,6 +87,23 @@ class Answering:
     def saved(self, node: str) -> None:
         """What was given for it counts once."""
         self._supplied.pop(node, None)
+
+
+def _whole_fiber(scope: Scope) -> Scope:
+    """If errors of a fiber are caught, the graph that its second segment returns is not that of the whole fiber, with
+    what was forked in the first one: that is the one around it."""
+    while scope.outer is not None and _is_fiber(scope.outer.node) and _goes_on(scope.node):
+        scope = scope.outer
+    return scope
+
+
+def _is_fiber(node: Node | None) -> bool:
+    return node is not None and bool(node.call.settings.fiber)
+
+
+def _goes_on(node: Node | None) -> bool:
+    """Whether it is a segment behind the first one of a fiber."""
+    return node is not None and _is_fiber(node) and node.task in FOLLOWING and not node.options.guards
 
 
 def _small(parts: list[bytes]) -> bool:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 SEGMENT = "segment"
 """The task of those that go on with a fiber."""
 
+FOLLOWING = (SEGMENT, "cleanup")
+"""The same, with those that know that the run is cancelled."""
+
 TIME = 30.0
 """Seconds that fibers have to clean up."""
 

@@ -123,7 +123,7 @@ def fork(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         reports = [await join(child) for child in children]
 
     A fiber that returns waits for the children that it has not joined; if one of them has raised, it raises the same.
-    If it raises itself, its children end with it.
+    If it raises itself, or ends by a `break_`, its children end with it.
     """
     if not callable(fn):
         shown = repr(fn)
