@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import Child, current, fiber, fork, join, on, send_event, sleep, task, wait_event
+from onceflow import Child, current, fiber, fork, join, on, send_event, sleep, spawn_limit, task, timeout, wait_event
 from tests.fibers.common import enter, world
 
 closed = False
@@ -165,3 +165,16 @@ async def calling_what_breaks(first: str | None) -> Any:
 @fiber
 async def forking_what_breaks(first: str | None) -> Any:
     return await join(await fork(breaking, first)), "went on"
+
+
+@fiber
+async def without_room() -> list[Any]:
+    seen: list[Any] = []
+    with spawn_limit(1):
+        child = await fork(waiting, 1000)
+        try:
+            async with timeout(10):
+                await fork(waiting, 1)
+        except TimeoutError:
+            seen.append("no room")
+    return [*seen, await join(child)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -127,3 +128,13 @@ def test_a_break_ends_a_fiber_with_all_its_children(around: Any, first: str | No
 @pytest.mark.parametrize("first", [None, "first"])
 def test_so_it_does_if_the_fiber_is_the_run(first: str | None) -> None:
     ends(lambda: joining.breaking.bind(first), None, *([] if first is None else [first]))(MemoryEngine())
+
+
+def test_who_waits_for_room_waits_no_longer_than_the_block_says() -> None:
+    engine = MemoryEngine()
+    began = engine.clock.now
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert engine.run(joining.without_room.bind()) == ["no room", "waited 1000"]
+    assert engine.clock.now - began == 1000
+    crash_everywhere(ends(joining.without_room.bind, ["no room", "waited 1000"], "waited 1000"))

@@ -183,7 +183,9 @@ class Waits:
     def _end(self, opened: _Open) -> None:
         """Its time is over."""
         wait, node = opened.wait, opened.work.node
-        if wait.children:
+        if wait.count:
+            self._driver.came(opened.work, [packing.dump([])])
+        elif wait.children:
             self._driver.came(opened.work, [NOTHING, packing.dump(NOT_YET)])
         elif wait.key is None:
             self._driver.came(opened.work, [NOTHING])

@@ -57,10 +57,11 @@ def wait_for(child: str, seconds: float | None) -> TaskNode:
     return cast("TaskNode", _waiting(_join, Wait(seconds=seconds, children=(child,))).bind(child))
 
 
-def wait_for_some(children: Sequence[str], count: int) -> TaskNode:
+def wait_for_some(children: Sequence[str], count: int, seconds: float | None = None) -> TaskNode:
     """A node that waits for so many of these, and gives those that have ended, each with the second part of its
-    outcome."""
-    return cast("TaskNode", _waiting(_children, Wait(children=tuple(children), count=count)).bind(count))
+    outcome. If it has waited so long before, it gives none."""
+    wait = Wait(seconds=seconds, children=tuple(children), count=count)
+    return cast("TaskNode", _waiting(_children, wait).bind(count))
 
 
 def joined(child: str, outcome: tuple[Any, Any]) -> Any:

@@ -62,7 +62,7 @@ class Fork(Awaited):
     def bind(self, state: State) -> Any:
         ended = set(state.ended)
         others = [child for child in state.children if child not in ended]
-        return children.wait_for_some(others, len(others) - min(state.limits) + 1)
+        return children.wait_for_some(others, len(others) - min(state.limits) + 1, state.left)
 
     def begin(self, state: State) -> tuple[Any, Child[Any] | None, Exception | None]:
         """The node of the child's outcome, and the child; or an error."""

@@ -263,9 +263,9 @@ def _advance(fiber: Fiber, state: State) -> Any:
             fiber.throw(RuntimeError(f"{op!r} was awaited before: call it once more"))
         elif is_cancelled and not state.told:
             state.told = True
-            fiber.throw(Cancelled(current().run))
+            _leave_undone(fiber, op, Cancelled(current().run))
         elif state.left == 0:
-            fiber.throw(state.expire())
+            _leave_undone(fiber, op, state.expire())
         elif isinstance(op, Fork) and op.has_room(state):
             node, child, error = op.begin(state)
             beside += [] if node is None else [node]
@@ -295,6 +295,13 @@ _ASYNCIO = (
     "a fiber cannot await what belongs to asyncio. Let it await an async task that does; `sleep` and `gather` of "
     "onceflow are for fibers"
 )
+
+
+def _leave_undone(fiber: Fiber, op: Awaited, error: BaseException) -> None:
+    """Raises this at the await, and what is awaited is never begun."""
+    op.forget()
+    op.spend()
+    fiber.throw(error)
 
 
 def _is_enough(fiber: Fiber, began: float) -> bool:
