@@ -178,3 +178,24 @@ async def without_room() -> list[Any]:
         except TimeoutError:
             seen.append("no room")
     return [*seen, await join(child)]
+
+
+@fiber
+async def outliving() -> str:
+    async with timeout(10):
+        child = await fork(waiting, 60)
+    return await join(child)
+
+
+@fiber
+async def parent() -> str:
+    return await join(await fork(waiting, 60))
+
+
+@fiber
+async def called_in_time() -> str:
+    try:
+        async with timeout(10):
+            return await parent.call()
+    except TimeoutError:
+        return "too late"

@@ -138,3 +138,14 @@ def test_who_waits_for_room_waits_no_longer_than_the_block_says() -> None:
         assert engine.run(joining.without_room.bind()) == ["no room", "waited 1000"]
     assert engine.clock.now - began == 1000
     crash_everywhere(ends(joining.without_room.bind, ["no room", "waited 1000"], "waited 1000"))
+
+
+def test_a_child_is_not_bound_by_the_block_in_which_it_was_forked() -> None:
+    crash_everywhere(ends(joining.outliving.bind, "waited 60", "waited 60"))
+
+
+def test_a_child_of_a_fiber_that_was_called_in_a_block_is_bound_by_it() -> None:
+    engine = MemoryEngine()
+    began = engine.clock.now
+    ends(joining.called_in_time.bind, "too late")(engine)
+    assert engine.clock.now - began == 10

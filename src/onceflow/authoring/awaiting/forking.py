@@ -67,7 +67,7 @@ class Fork(Awaited):
     def begin(self, state: State) -> tuple[Any, Child[Any] | None, Exception | None]:
         """The node of the child's outcome, and the child; or an error."""
         try:
-            outcome = self.member.bind(state)
+            outcome = self.member.bind(state.for_fork())
         except Exception as error:
             return None, None, error
         node, id = children.start(outcome, state)
@@ -123,7 +123,8 @@ def fork(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         reports = [await join(child) for child in children]
 
     A fiber that returns waits for the children that it has not joined; if one of them has raised, it raises the same.
-    If it raises itself, or ends by a `break_`, its children end with it.
+    If it raises itself, or ends by a `break_`, its children end with it. An `async with timeout(…)` around this does
+    not bind the child, which may outlive the block.
     """
     if not callable(fn):
         shown = repr(fn)

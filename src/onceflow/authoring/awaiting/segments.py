@@ -60,7 +60,8 @@ class Start:
         definition = definitions.current(self.ref)
         if definition is None:
             raise FunctionNotLoaded(self.__name__, "its function", f"there is no fiber {self.ref}")
-        return _run(definition.function(*args, **kwargs), State(deadlines=_deadlines_here()))
+        deadlines = _deadlines_here()
+        return _run(definition.function(*args, **kwargs), State(deadlines=deadlines, inherited=len(deadlines)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Start, (self.ref,)

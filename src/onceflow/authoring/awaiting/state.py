@@ -38,6 +38,8 @@ class State(msgspec.Struct):
     """Of these, those that are known to have come to their ends."""
     hidden: list[bytes] = []
     """Texts of secrets that stand in its variables: whoever goes on with it masks them."""
+    inherited: int = 0
+    """How many of the deadlines it began with: the others are those of blocks."""
 
     @property
     def deadline(self) -> float | None:
@@ -63,8 +65,13 @@ class State(msgspec.Struct):
 
     def for_child(self) -> State:
         """What a fiber that is started in it has around it."""
-        deadline = self.deadline
-        return State(list(self.handlers), [] if deadline is None else [deadline], self.told)
+        deadlines: list[float | None] = [] if self.deadline is None else [self.deadline]
+        return State(list(self.handlers), deadlines, self.told, inherited=len(deadlines))
+
+    def for_fork(self) -> State:
+        """What is around a fiber that goes on beside it: the same, without the deadlines of blocks, which may have been
+        left long before it ends."""
+        return State(self.handlers, self.deadlines[: self.inherited], self.told, inherited=self.inherited)
 
 
 def limited(task: AnyTask[..., Any], deadline: float) -> AnyTask[..., Any]:
