@@ -110,6 +110,12 @@ def test_a_saved_entry_of_a_time_without_refs_has_none(body):
     assert entries.record_of(entry, unreadable) == records.Saved("n", 1, 7)
 
 
+@pytest.mark.parametrize("refs", [(), (RefPart(1),)])
+def test_what_a_task_has_joined_stands_in_its_entry(refs):
+    record = records.Saved("n", 1, 7, None, refs, ("a/child-1", "b/child-2"))
+    assert entries.record_of(entries.saved(record, b"value", None), unreadable) == record
+
+
 @given(names, st.integers(1, 9), st.booleans(), st.none() | st.binary())
 def test_a_failed_record_comes_back(node, failures, final, failure):
     record = records.Failed(node, failures, final)
