@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import Child, current, fiber, fork, join, on, send_event, sleep, spawn_limit, task, timeout, wait_event
+from onceflow import (
+    Child,
+    current,
+    fiber,
+    fork,
+    join,
+    on,
+    send_event,
+    sleep,
+    spawn_limit,
+    task,
+    timeout,
+    transaction,
+    wait_event,
+)
 from tests.fibers.common import enter, world
 
 closed = False
 """Whether a shop is: then nobody gets through."""
 booked = 0
+tickets: list[str] = []
+"""Those with which something has failed."""
 
 
 def give_back(*, key: str) -> None:
@@ -83,6 +99,39 @@ async def caught_trip() -> str:
         return await failing_joiner.call(child)
     except LookupError as error:
         return get_through(str(error))
+
+
+@task(can_rollback=True)
+def fail_once(ticket: str) -> str:
+    if not tickets:
+        tickets.append(ticket)
+        raise ConnectionError("no line")
+    return ticket
+
+
+@fiber
+async def shaky_trip() -> str:
+    child = await fork(booking)
+    return await fail_once.call(await issue.call(await join(child)))
+
+
+@transaction
+def whole_trip() -> str:
+    return shaky_trip.bind()
+
+
+@fiber
+async def retried_trip() -> str:
+    with on(ConnectionError).retry(3):
+        return await whole_trip.call()
+
+
+@fiber
+async def repeated_trip() -> str:
+    try:
+        return await whole_trip.call()
+    except ConnectionError:
+        return await whole_trip.call()
 
 
 class Left(Exception):

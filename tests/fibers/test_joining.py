@@ -20,6 +20,7 @@ def open_shop() -> Any:
     yield
     joining.closed = False
     joining.booked = 0
+    joining.tickets.clear()
 
 
 def closed_first(node: Callable[[], Any], **settings: Any) -> Callable[[MemoryEngine], Any]:
@@ -76,6 +77,17 @@ def test_a_child_on_which_something_irrevocable_was_built_is_kept() -> None:
     world.assert_holds("room 1", "paid for room 1")
     joining.closed = False
     assert engine.resume("trip") == "paid for room 1"
+
+
+@pytest.mark.parametrize("around", [joining.retried_trip, joining.repeated_trip])
+def test_a_transaction_that_is_taken_back_joins_its_children_anew(around: Any) -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        world.clear()
+        joining.tickets.clear()
+        ticket = engine.run(around.bind())
+        world.assert_holds(ticket.removeprefix("ticket for "), ticket)
+
+    crash_everywhere(scenario)
 
 
 def test_cancelling_with_undo_takes_back_the_join_with_the_child() -> None:
