@@ -78,7 +78,7 @@ def test_a_parked_fiber_cleans_up_when_its_run_is_cancelled(engine: Engine) -> N
     assert engine.cancel("tidying") == "cancelled"
     with pytest.raises(RunCancelled):
         handle.result(timeout=LONG)
-    assert engine.get_output("tidying", "tidying~2/enter") == ("tidied", None)
+    assert engine.get_output("tidying", "tidying~2/enter") == "tidied"
 
 
 def test_a_fiber_that_raises_goes_on_from_there_when_it_is_resumed(tmp_path: Path) -> None:

@@ -133,13 +133,13 @@ class Inputs:
         """Its own output, as a whole."""
         return Needs([self._find(row, None)], self._refs_in([(row, None, False)], {}))
 
-    def read(self, needs: Needs) -> Read:
-        """As `Work` has it."""
+    def read(self, needs: Needs, *, caught: bool = False) -> Read:
+        """As `Work` has it. `caught`: the output is value and error, and the function itself returned the value."""
         values, refs, output = needs.values, needs.refs, needs.output
         if not values and output is None:
             return _READ_NOTHING
         if output is not None and self._is_kept(output):
-            values = [*values, output]
+            values = [*values, output[:1] if caught else output]
         missing = {part for value in values for part in value if isinstance(part, tuple)}
         if refs is not None:
             missing.update([part for part in refs.contents if isinstance(part, tuple)])
@@ -195,7 +195,7 @@ class Inputs:
                 return None
         read = [(row.parents[edge][0], part, slot in by_ref) for slot, (edge, part) in enumerate(call.slots)]
         if output:
-            read.append((row, None, False))
+            read.append((row, 0 if call.settings.catch else None, False))
         return self._refs_in(read, carried)
 
     def _refs_in(self, read: list[tuple[Row, int | None, bool]], carried: Mapping[Key, bytes]) -> FoundRefs | None:

@@ -55,8 +55,8 @@ class Launching(Batching):
 
     def _undo(self, command: commands.Undo, needs: Needs) -> None:
         row = self.run.rows[command.node]
-        parts, spans, refs, has_output = self._inputs.read(needs)
         node, key = row.node, self._key(row)
+        parts, spans, refs, has_output = self._inputs.read(needs, caught=bool(node.call.settings.catch))
         self._launch(Work(row.id, node.task, command.attempt, node.call, parts, 1, key, spans, refs, True, has_output))
 
     def _launch(self, work: Work) -> None:

@@ -22,7 +22,8 @@ _OURS = ("onceflow.core.", "onceflow.authoring.building", "onceflow.authoring.ca
 """What graphs are made of, apart from tasks."""
 
 _TASKS = "onceflow.authoring.tasks"
-_AROUND = {(_TASKS, "catching"), (_TASKS, "_with_options"), ("onceflow.authoring.loops.roles", "in_role")}
+_CATCHING = _TASKS, "catching"
+_AROUND = {_CATCHING, (_TASKS, "_with_options"), ("onceflow.authoring.loops.roles", "in_role")}
 """What makes a task of another one, its first argument."""
 
 _RESUME = segments.__name__, "resume"
@@ -82,6 +83,11 @@ def fiber_in(task: Any) -> str | None:
         ref: str = base.args[0]
         return ref
     return None
+
+
+def is_caught(task: Any) -> bool:
+    """Whether a fiber has called this task, as it was read here, so that its errors are values."""
+    return isinstance(task, Made) and (task.module, task.qualname) == _CATCHING
 
 
 Kind = Literal["task", "fiber", ""]

@@ -13,6 +13,7 @@ from onceflow.core.graph import Graph, Node
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.history import History, find_values
+from onceflow.driver.outputs import Blob
 from onceflow.driver.state import Ending
 from onceflow.driver.state import Status as DriverStatus
 from onceflow.engine.looking import reasons
@@ -22,6 +23,10 @@ from onceflow.errors import NoOutput
 from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
 from onceflow.storage.schema import PLACES
+from onceflow.values import packing
+
+NO_ERROR = packing.dump(None)
+"""The second part of an outcome of which errors are caught."""
 
 
 class Reading:
@@ -61,12 +66,13 @@ class Reading:
         return found
 
     def output(self, run: str, task: str | None) -> Ending:
-        """With a task's output, if it is saved and can never change any more; of the whole run's by default.
-        Raises `NoOutput`."""
+        """With a task's output, if it is saved and can never change any more; of the whole run's by default. Of a task
+        that a fiber called, it is what the fiber got. Raises `NoOutput`."""
         state, past, row = self._load(run)
         found = state.ends()[0] if task is None else state.rows.get(task)
         if found is None:
             raise NoOutput(run, str(task), "there is no such task in this run (or not yet, or not any more)")
+        called = found
         while found.nested is not None:
             found = found.nested.sink
         if not found.fully_saved or found.doomed:
@@ -76,7 +82,15 @@ class Reading:
         wanted = {(found.id, part) for part in range(found.every_part.bit_length()) if found.every_part >> part & 1}
         with self._home.journal.load(run) as loaded:
             values = find_values(loaded.entries, wanted)
-        return Ending("succeeded", tuple([values[key] for key in sorted(wanted)]), parts=found.node.parts)
+        parts = [values[key] for key in sorted(wanted)]
+        if not _is_called_by_a_fiber(called.node):
+            return Ending("succeeded", tuple(parts), parts=found.node.parts)
+        value, error, *refs = parts
+        if error != NO_ERROR:
+            packed = error if isinstance(error, bytes) else self._home.blobs.read(cast("Blob", error).reference)
+            problem = "it failed, and the fiber that called it was given the error"
+            raise NoOutput(run, called.id, problem) from packing.unpack(packed)
+        return Ending("succeeded", (value, *refs))
 
     def _load(self, run: str, load: entries.LoadGraph | None = None) -> tuple[Run, History, RunRow]:
         """The run as core sees it, before it takes stock. `load` reads graphs that tasks returned, by default without
@@ -91,6 +105,17 @@ def _load_without_code(node: str, value: bytes) -> Graph:
     from onceflow.authoring.awaiting import outside  # slow to import, only for runs in which tasks returned graphs
 
     return outside.load_graph(node, value)
+
+
+def _is_called_by_a_fiber(node: Node) -> bool:
+    """Whether errors are caught that its fiber gets raised, so that its output has a part more than its function
+    returned. (Where the user has asked for that, they expect it.)"""
+    task = getattr(node.call, "task", None)
+    if task is None:
+        return False
+    from onceflow.authoring.awaiting import outside  # as above
+
+    return outside.is_caught(task)
 
 
 def _why_not_saved(row: RunRow, checkpoint: bool) -> str:
