@@ -1,13 +1,16 @@
 """Cancelling a run with fibers (design 2.8): they are told first.
 
 Each fiber is told once: `Cancelled` is raised where it waits, or at its next await. What it waits for without effect is
-stopped; what has begun outside comes to its end first. From then on the fiber does what it likes, to clean up; its
-segments have another name then (`CLEANUP`), so that nobody disturbs it again, also after a crash. When a fiber lets the
+stopped; what has begun outside comes to its end first. A segment that runs was started as one of a run that goes on: it
+has no effect, so it is stopped and started once more, and told at its next await; what the first attempt gives after
+all, which could begin something, does not count. From then on the fiber does what it likes, to clean up; its segments
+have another name then (`cleanup`), so that nobody disturbs it again, also after a crash. When a fiber lets the
 exception out of the run, or when the time is over, the run is cancelled as any other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from onceflow.core import events
@@ -51,7 +54,7 @@ class Cancelling:
     def ask(self, undo: bool, grace: float) -> None:
         """Cancel the run. `grace`: seconds that begun irrevocable attempts have, when its fibers have ended."""
         self._grace = grace
-        if self.asked is not None or not has_fibers(self._driver.run):
+        if self.asked is not None or not (has_fibers(self._driver.run) or any(self._outdated())):
             self.end(undo)
             return
         self.asked = undo
@@ -71,22 +74,33 @@ class Cancelling:
         self._host.later(self._driver, self._grace, lambda: self._driver.tell(events.GiveUp()))
 
     def look(self) -> bool:
-        """Disturb fibers that wait. Whether there was one."""
+        """Disturb fibers that wait, and stop those that run. Whether there was one that waited."""
         if self.asked is None or self._driver.run.status != "running":
             return False
         ops = [parent for row in self._driver.run.rows.values() if _is_untold(row) for parent, _ in row.parents]
-        disturbed = [self._disturb(op) for op in ops if op.state == "running" and op.effect == "none"]
+        plain = [op for op in ops if op.state == "running" and op.effect == "none" and not op.node.call.settings.fiber]
+        attempts = [op.attempt for op in plain] + [work.attempt for work in self._outdated()]
+        disturbed = [self._disturb(attempt) for attempt in attempts]
         return any(disturbed)
 
-    def _disturb(self, op: Row) -> bool:
-        if op.attempt in self._stopped:
+    def _disturb(self, attempt: int) -> bool:
+        if attempt in self._stopped:
             return False
-        self._stopped.add(op.attempt)
-        return self._driver.disturb(op.attempt)
+        if self._driver.is_under_way(attempt):  # else it is about to start, and its time comes then
+            self._stopped.add(attempt)
+        return self._driver.disturb(attempt)
+
+    def _outdated(self) -> Iterator[Work]:
+        return filter(self.is_outdated, self._driver.under_way())
+
+    def is_outdated(self, work: Work) -> bool:
+        """Whether it is a segment that was started before anybody wanted to cancel the run."""
+        return work.call.settings.fiber and not work.cancelled and not self._driver.is_private(work.attempt)
 
     def instead(self, work: Work) -> Answer | None:
-        """What a stopped attempt counts as having given, if it was stopped here."""
-        if work.attempt not in self._stopped or not work.call.settings.catch:
+        """What a stopped attempt counts as having given, if it was stopped here. A fiber says that itself."""
+        settings = work.call.settings
+        if work.attempt not in self._stopped or not settings.catch or settings.fiber:
             return None
         return Answer("value", THE_TASK, [NOTHING, packing.dump(Cancelled(self._driver.id))])
 
@@ -101,8 +115,10 @@ class Cancelling:
 
 
 def _is_untold(row: Row) -> bool:
-    """Whether it goes on with a fiber that has not been told."""
-    return row.node.task == SEGMENT and row.state == "waiting" and row.node.call.settings.fiber
+    """Whether it goes on with a fiber that has not been told. (A run that was just loaded does not know yet what is
+    done in it, but what is saved.)"""
+    is_segment = row.node.task == SEGMENT and row.node.call.settings.fiber
+    return is_segment and row.state in ("waiting", "running", "backoff") and not row.saved
 
 
 def has_fibers(run: Run) -> bool:

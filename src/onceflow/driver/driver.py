@@ -89,6 +89,9 @@ class Driver(Obeying):
     ) -> None:
         """What was started has returned. `held` are the refs in its output; `writes` is what it wrote to variables;
         `joined` are the children whose outcomes it was given."""
+        if self._is_cancelling and self.rare.cancelling.is_outdated(work):
+            self.ended(work)
+            return
         if not self._take(work):
             return
         self.finished_attempts += 1
@@ -153,7 +156,9 @@ class Driver(Obeying):
         """What was started has raised. `answer` is what a handler says shall become of it."""
         if self.over:
             return
-        if answer is None and work.call.settings.fiber and self._is_cancelling:
+        if self._is_cancelling and self.rare.cancelling.is_outdated(work):
+            self.ended(work)
+        elif answer is None and work.call.settings.fiber and self._is_cancelling:
             self.rare.cancelling.end()
             self.ended(work)
         elif self._take(work):

@@ -26,6 +26,14 @@ class Launching(Batching):
         """Whether an attempt was started and has not been answered."""
         return attempt in self._in_flight
 
+    def under_way(self) -> list[Work]:
+        """What was started and has not been answered."""
+        return list(self._in_flight.values())
+
+    def is_private(self, attempt: int) -> bool:
+        """Whether what it gives is for undos only."""
+        return attempt in self._private
+
     def _start(self, command: commands.Start, needs: Needs) -> None:
         row = self.run.rows[command.node]
         node, key = row.node, self._key(row)
