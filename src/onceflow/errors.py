@@ -622,26 +622,48 @@ class TaskFailed(OnceflowError):
 
 
 class RunCancelled(OnceflowError):
-    """Raised when the result of a run is asked for that was cancelled. `run` is its id."""
+    """Raised when the result of a run is asked for that was cancelled. `run` is its id. `fibers` are the ids of those
+    that have let `Cancelled` out of the run: they have ended by that, and `resume` cannot go on with them."""
 
-    def __init__(self, run: str, kept: tuple[str, ...] = (), uncertain: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        run: str,
+        kept: tuple[str, ...] = (),
+        uncertain: tuple[str, ...] = (),
+        fibers: tuple[str, ...] = (),
+    ) -> None:
         self.run = run
         self.kept = kept
         self.uncertain = uncertain
+        self.fibers = fibers
         text = f"run {run} was cancelled."
         if kept:
             text += f" Not taken back, because something irrevocable stands on it: {', '.join(kept)}."
         if uncertain:
             text += f" May or may not have happened: {', '.join(uncertain)}."
-        super().__init__(f"{text} resume({run!r}) would go on with it.")
+        if fibers:
+            text += (
+                f" It cannot go on, because its fiber {', '.join(fibers)} was told that and has ended: "
+                f"rerun({run!r}, from_task={fibers[0]!r}) starts it again, in a new run."
+            )
+        else:
+            text += f" resume({run!r}) would go on with it."
+        super().__init__(text)
 
 
 class RunTimedOut(RunCancelled, TimeoutError):
     """Raised when the result of a run is asked for that ran out of time and was therefore cancelled. `timeout` is how
     many seconds it had."""
 
-    def __init__(self, run: str, timeout: float, kept: tuple[str, ...] = (), uncertain: tuple[str, ...] = ()) -> None:
-        super().__init__(run, kept, uncertain)
+    def __init__(
+        self,
+        run: str,
+        timeout: float,
+        kept: tuple[str, ...] = (),
+        uncertain: tuple[str, ...] = (),
+        fibers: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(run, kept, uncertain, fibers)
         self.timeout = timeout
         self.args = (f"it ran out of time after {timeout:g} seconds: {self.args[0]}",)
 

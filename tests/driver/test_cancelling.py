@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from onceflow.authoring.building import build_graph
+from onceflow.errors import Cancelled
 from onceflow.values import packing
+from onceflow.values.failures import dump
 from tests.driver.common import Drive, effect
 from tests.fibers import busy
 
@@ -45,8 +47,9 @@ def test_nor_does_what_it_raises():
 def test_what_was_started_later_may_let_the_exception_go():
     drive = busy_drive()
     drive.end("pondering")
-    drive.fail("pondering")
+    drive.fail("pondering", dump(Cancelled("r"), "a fiber"))
     assert drive.driver.status == "cancelled"
+    assert drive.kinds == ["cancelling", "cancelling pondering", "cancelled", "finished"]
 
 
 def test_nobody_waits_longer_than_half_a_minute():

@@ -1,9 +1,9 @@
-"""Fibers that compute when their run is cancelled."""
+"""Fibers that compute, or wait, when their run is cancelled."""
 
 from __future__ import annotations
 
-from onceflow import Cancelled, fiber, fork, join, workflow
-from tests.fibers.common import enter
+from onceflow import Cancelled, call, fiber, fork, join, wait_event, workflow
+from tests.fibers.common import enter, reserve
 
 
 @fiber
@@ -49,3 +49,9 @@ def afterwards() -> str:
 async def quick() -> str:
     await enter.call("in the fiber")
     return "after the fiber"
+
+
+@fiber
+async def expecting() -> str:
+    await reserve.call("room")
+    return await call(wait_event("word", str))

@@ -114,6 +114,7 @@ class Batching(DriverState):
             case records.Dropped(nodes):
                 self.rare.waits.dropped(nodes)
                 self.rare.outcomes.dropped(nodes)
+                self.rare.cancelling.dropped(nodes)
                 for node in nodes:
                     self.annotations.pop(node, None)
                     self.rare.limits.forget(node)

@@ -10,13 +10,14 @@ exception out of the run, or when the time is over, the run is cancelled as any 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onceflow.core import events
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
 from onceflow.driver import entries
+from onceflow.driver.history import History, untouched
 from onceflow.driver.work import Host, Work
 from onceflow.errors import Cancelled
 from onceflow.values import packing
@@ -41,12 +42,15 @@ NOTHING = packing.dump(None)
 
 
 class Cancelling:
-    """Of one driver. `asked`: somebody wants that, with or without undo, and the journal knows it."""
+    """Of one driver. `past` is what the journal has of its run."""
 
-    def __init__(self, driver: Driver, host: Host, asked: bool | None) -> None:
+    def __init__(self, driver: Driver, host: Host, past: History) -> None:
         self._driver = driver
         self._host = host
-        self.asked = asked
+        self.asked = past.cancelling
+        """Somebody wants that, with or without undo, and the journal knows it."""
+        self.ended_fibers = past.ended_fibers
+        """Ids of fibers that have let the exception out of the run, which the journal knows, too."""
         self._grace = 0.0
         self._stopped: set[int] = set()
         """Attempts that were stopped for it."""
@@ -72,6 +76,20 @@ class Cancelling:
         """Nobody is asked any more."""
         self._driver.tell(events.Cancel(bool(self.asked if undo is None else undo)))
         self._host.later(self._driver, self._grace, lambda: self._driver.tell(events.GiveUp()))
+
+    def let_go(self, work: Work) -> None:
+        """A fiber has let the exception out of the run. It has ended by that; so a run that goes on with it, because
+        somebody has resumed it, comes to the same end once more."""
+        outer, slash, last = work.inside[:-1].rpartition("/")
+        fiber = f"{outer}{slash}{last.partition('~')[0]}"
+        self.asked = bool(self.asked)
+        self.ended_fibers.append(fiber)
+        self._driver.note(entries.cancelling(self.asked, fiber))
+        self.end()
+
+    def dropped(self, nodes: Sequence[str]) -> None:
+        """What these have done counts no more."""
+        self.ended_fibers = untouched(self.ended_fibers, nodes)
 
     def look(self) -> bool:
         """Disturb fibers that wait, and stop those that run. Whether there was one that waited."""

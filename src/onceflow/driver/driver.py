@@ -28,7 +28,7 @@ from onceflow.driver.work import Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted
 from onceflow.values import packing
 from onceflow.values.answers import THE_TASK, Answer
-from onceflow.values.failures import dump
+from onceflow.values.failures import dump, tell
 from onceflow.values.variables import Step
 
 NO_ERROR = packing.dump(None)
@@ -158,6 +158,9 @@ class Driver(Obeying):
             return
         if self._is_cancelling and self.rare.cancelling.is_outdated(work):
             self.ended(work)
+        elif answer is None and work.call.settings.fiber and self._is_told(failure):
+            self.rare.cancelling.let_go(work)
+            self.ended(work)
         elif answer is None and work.call.settings.fiber and self._is_cancelling:
             self.rare.cancelling.end()
             self.ended(work)
@@ -167,6 +170,11 @@ class Driver(Obeying):
                 self._note_raised(work, failure, permanent)
             else:
                 self._note_answer(work, failure, permanent, answer)
+
+    def _is_told(self, failure: bytes) -> bool:
+        """Whether it is what fibers are told when this run is cancelled. (It is not unpickled: nothing of the user's
+        runs here.)"""
+        return self.run.status == "running" and tell(failure) == tell(self.rare.cancelling.failure())
 
     def raised_here(self, work: Work, failure: bytes) -> None:
         """What was started counts as having raised, though not where it ran: it took too long, or cannot be given what

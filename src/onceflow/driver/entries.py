@@ -79,8 +79,9 @@ def took(node: str, number: int) -> Entry:
     return Entry(TOOK, node, _encode((number,)))
 
 
-def cancelling(undo: bool) -> Entry:
-    return Entry(CANCELLING, "", _encode((undo,)))
+def cancelling(undo: bool, fiber: str = "") -> Entry:
+    """With the id of a fiber: that one has let the exception out of the run."""
+    return Entry(CANCELLING, fiber, _encode((undo,)))
 
 
 def supplied(node: str, parts: list[bytes]) -> Entry:

@@ -6,7 +6,7 @@ for the values that matter now. A long run has few of those, however many it has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from onceflow.core import records
 from onceflow.core.graph import Graph
@@ -45,6 +45,8 @@ class History:
         time to pass."""
         self.cancelling: bool | None = None
         """Whether it is to be cancelled, with or without undo, and its fibers have been told."""
+        self.ended_fibers: list[str] = []
+        """Ids of fibers that have let that out of the run."""
         self.taken: dict[str, int] = {}
         """Node → the number of the event that is its output."""
         self.supplied: dict[str, list[bytes]] = {}
@@ -77,6 +79,7 @@ class History:
                 history.awaited[entry.node] = entries.key_in(entry)
             elif entry.kind == entries.CANCELLING:
                 history.cancelling = bool(entries.number_in(entry))
+                history.ended_fibers += [entry.node] if entry.node else []
             elif entry.kind == entries.TOOK:
                 history.taken[entry.node] = entries.number_in(entry)
             elif entry.kind == entries.SUPPLIED:
@@ -130,6 +133,7 @@ class History:
                     self.blobs.pop(node, None)
                     self.annotations.pop(node, None)
                     self.since.pop(node, None)
+                self.ended_fibers = untouched(self.ended_fibers, nodes)
             case records.Parked(node):
                 self.parked = node
             case records.Undone(node) if node == self.parked:
@@ -144,6 +148,7 @@ class History:
                 self.resumed = True
                 self.since.clear()
                 self.failed.clear()
+                self.ended_fibers.clear()
 
     def _note_since(self, node: str, entry: Entry) -> None:
         since = entries.since(entry)
@@ -155,6 +160,11 @@ class History:
             self.annotations[node] = annotations
         else:
             self.annotations.pop(node, None)
+
+
+def untouched(fibers: list[str], dropped: Sequence[str]) -> list[str]:
+    """Of these those of which nothing was dropped. The others will not know what they were told after that."""
+    return [id for id in fibers if not any(node == id or node.startswith((f"{id}/", f"{id}~")) for node in dropped)]
 
 
 def load_values(found: Iterable[Entry], run: Run) -> tuple[Outputs, dict[str, dict[tuple[str, int], bytes]]]:

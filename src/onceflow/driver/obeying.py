@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from onceflow.core import commands, events, records
 from onceflow.driver import entries
 from onceflow.driver.batching import Held
@@ -149,7 +151,10 @@ class Obeying(Launching):
             self._end(Ending("succeeded", self._saving.output(sink), parts=sink.node.parts))
             return
         failure = self.raised_last.get(command.failed[0]) if command.failed else None
-        self._end(Ending(command.status, (), command.failed, command.kept, command.uncertain, failure))
+        ending = Ending(command.status, (), command.failed, command.kept, command.uncertain, failure)
+        if self._is_cancelling:
+            ending = msgspec.structs.replace(ending, ended_fibers=tuple(self.rare.cancelling.ended_fibers))
+        self._end(ending)
 
     def _end(self, ending: Ending) -> None:
         self.ending = ending

@@ -84,7 +84,7 @@ class Rare:
     @property
     def cancelling(self) -> Cancelling:
         if self._cancelling is None:
-            self._cancelling = Cancelling(self._driver, self._host, self._past.cancelling)
+            self._cancelling = Cancelling(self._driver, self._host, self._past)
         return self._cancelling
 
     @property

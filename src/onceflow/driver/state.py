@@ -44,6 +44,8 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     """How many seconds it had, if it was cancelled because it ran out of time."""
     parts: int = 1
     """How many of `result` are parts of the output."""
+    ended_fibers: tuple[str, ...] = ()
+    """Ids of fibers that have ended because it was cancelled, and cannot go on."""
 
 
 class DriverState:

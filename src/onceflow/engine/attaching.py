@@ -309,6 +309,7 @@ class Attaching:
         )  # else somebody resumes it, and it has all its time again
         if not goes_on:
             past.since.clear()
+            past.ended_fibers.clear()
         left = settings.timeout
         if left is not None and goes_on and not past.resumed and row.status != "pending":
             left -= self._hub.now() - row.created

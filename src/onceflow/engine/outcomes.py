@@ -51,9 +51,9 @@ def error_of(ending: Ending, run: str, name: str | None) -> OnceflowError:
     cause = None if ending.failure is None else failures.load(ending.failure)
     error: OnceflowError
     if ending.timeout is not None:
-        error = RunTimedOut(run, ending.timeout, ending.kept, ending.uncertain)
+        error = RunTimedOut(run, ending.timeout, ending.kept, ending.uncertain, ending.ended_fibers)
     elif ending.status == "cancelled":
-        error = RunCancelled(run, ending.kept, ending.uncertain)
+        error = RunCancelled(run, ending.kept, ending.uncertain, ending.ended_fibers)
     elif ending.status == "paused":
         error = RunPaused(run, ending.failed[0] if ending.failed else None)
     else:

@@ -42,7 +42,9 @@ class Reading:
         if row.status == "paused":
             failed = () if past.parked is None else (past.parked,)
         failure = past.failures.get(failed[0]) if failed else None
-        return Ending(cast("DriverStatus", row.status), (), failed, past.kept, past.uncertain, failure)
+        ended = tuple(past.ended_fibers)
+        status = cast("DriverStatus", row.status)
+        return Ending(status, (), failed, past.kept, past.uncertain, failure, ended_fibers=ended)
 
     def tasks(self, run: str) -> list[TaskInfo]:
         state, past, _ = self._load(run)
