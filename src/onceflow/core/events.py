@@ -148,7 +148,10 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Resume(msgspec.Struct, frozen=True, gc=False):
-    """Go on with a run that was loaded and had failed, been undone, cancelled or parked."""
+    """Go on with a run that was loaded and had failed, been undone, cancelled or parked. What is saved of the nodes in
+    `again` is dropped: they have consumers, and none of these has begun or saved anything."""
+
+    again: tuple[str, ...] = ()
 
 
 class Given(msgspec.Struct, frozen=True, gc=False):

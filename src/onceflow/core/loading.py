@@ -7,7 +7,7 @@ the recovery is the usual one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 from onceflow.core import commands, records
@@ -190,9 +190,14 @@ class Loading(Concluding):
         for row in self.rows.values():
             row.failures = 0
 
-    def _resume(self) -> None:
+    def _resume(self, again: list[Row]) -> None:
         self._append(records.Resumed())
         self._forget_stop()
+        if again:
+            self._append(records.Dropped(tuple(row.id for row in again)))
+            for row in again:
+                self._emit(commands.Drop(row.id, self._attempt))
+            self._replay_drop(again)
         self._wake()
 
     def _wake(self) -> None:
@@ -265,6 +270,38 @@ class Loading(Concluding):
                     self._emit(commands.Wait(row.id, row.attempt, row.failures))
             if unfinished:
                 self._undo_locally(row, retry=row.state == "backoff")
+
+
+def can_be_forgotten(row: Row) -> bool:
+    """Whether what is saved of a row can be dropped in a run that was just loaded, and nobody notices: what it read is
+    there, or can be made again; nothing has to be taken back; and nothing below it has left a trace. (What was written
+    to variables counts for good, and what stands aside others may have seen.)"""
+    if not row.saved or row.nested is not None or row.doomed or row.writes or not row.consumers:
+        return False
+    if row.effect == "undoable" and row.begun:
+        return False
+    if not all(parent.repeatable for parent in _reach(row, _unsaved_parents)):
+        return False
+    return not any(other.saved or other.begun or other.nested is not None for other in _reach(row, _consumers))
+
+
+def _reach(row: Row, next_to: Callable[[Row], list[Row]]) -> list[Row]:
+    """All that can be reached from a row."""
+    found = dict.fromkeys(next_to(row))
+    stack = list(found)
+    while stack:
+        more = [other for other in next_to(stack.pop()) if other not in found]
+        found.update(dict.fromkeys(more))
+        stack += more
+    return list(found)
+
+
+def _unsaved_parents(row: Row) -> list[Row]:
+    return [parent for parent, _ in row.parents if not parent.fully_saved]
+
+
+def _consumers(row: Row) -> list[Row]:
+    return [consumer for consumer, _, _ in row.consumers]
 
 
 def _infer_done(order: list[Row]) -> None:

@@ -17,6 +17,7 @@ from onceflow.core import events
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
 from onceflow.driver import entries
+from onceflow.driver.awaited import SEGMENT
 from onceflow.driver.history import History, untouched
 from onceflow.driver.work import Host, Work
 from onceflow.errors import Cancelled
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
     from onceflow.driver.outputs import Part
 
-SEGMENT = "segment"
-"""The task of those that go on with a fiber."""
-
 FOLLOWING = (SEGMENT, "cleanup")
-"""The same, with those that know that the run is cancelled."""
+"""The tasks of those that go on with a fiber, also if they know that the run is cancelled."""
 
 TIME = 30.0
 """Seconds that fibers have to clean up."""

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 import msgspec
 
 from onceflow.core import commands, events, records
+from onceflow.core.rows import Row
 from onceflow.driver import entries
+from onceflow.driver.awaited import Awaited, awaited_by
 from onceflow.driver.batching import Held
 from onceflow.driver.launching import Launching
+from onceflow.driver.outputs import Part
 from onceflow.driver.saving import Save
 from onceflow.driver.state import Ending
 from onceflow.errors import OnceflowError
@@ -154,7 +157,18 @@ class Obeying(Launching):
         ending = Ending(command.status, (), command.failed, command.kept, command.uncertain, failure)
         if self._is_cancelling:
             ending = msgspec.structs.replace(ending, ended_fibers=tuple(self.rare.cancelling.ended_fibers))
+        elif command.failed and command.failed[0] in self.run.rows:
+            ending = msgspec.structs.replace(ending, awaited=self._awaited_by(self.run.rows[command.failed[0]]))
         self._end(ending)
+
+    def _awaited_by(self, row: Row) -> tuple[tuple[Awaited, Part], ...]:
+        """What a segment of a fiber had waited for, and the outcomes of that."""
+        awaited = awaited_by(row)
+        found = {one.outcome: self._outputs.get(*one.outcome) for one in awaited}
+        missing = {key for key, value in found.items() if not isinstance(value, bytes)}
+        stored = self._store.values(missing) if missing else {}
+        values = {key: stored.get(key, value) for key, value in found.items()}
+        return tuple([(one, value) for one in awaited if (value := values[one.outcome]) is not None])
 
     def _end(self, ending: Ending) -> None:
         self.ending = ending

@@ -10,6 +10,7 @@ import msgspec
 
 from onceflow.core import events
 from onceflow.core.run import Run
+from onceflow.driver.awaited import Awaited
 from onceflow.driver.guards import Guards
 from onceflow.driver.history import History
 from onceflow.driver.inputs import Inputs, Key
@@ -46,6 +47,8 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     """How many of `result` are parts of the output."""
     ended_fibers: tuple[str, ...] = ()
     """Ids of fibers that have ended because it was cancelled, and cannot go on."""
+    awaited: tuple[tuple[Awaited, Part], ...] = ()
+    """If the first of `failed` is a segment of a fiber: what that had waited for, and what may be an error of it."""
 
 
 class DriverState:

@@ -25,8 +25,10 @@ from collections.abc import Callable, Sequence
 from onceflow.authoring import storing
 from onceflow.core import commands, events
 from onceflow.core.graph import Graph
+from onceflow.core.loading import can_be_forgotten
 from onceflow.core.run import Run
 from onceflow.driver import cancelling
+from onceflow.driver.awaited import awaited_below, let_through
 from onceflow.driver.driver import Driver
 from onceflow.driver.history import History, load_values
 from onceflow.driver.inputs import Key
@@ -297,7 +299,7 @@ class Attaching:
         elif past.parked is not None:
             decided += run.handle(events.RetryUndo(past.parked))
         elif past.finished is not None:
-            decided += run.handle(events.Resume())
+            decided += run.handle(events.Resume(_tried_again(run, past, store)))
         if len(few) < FEW_ENTRIES:
             outputs, carried = load_values(few, run)
         else:
@@ -346,6 +348,20 @@ class Attaching:
         )
         driver.queue, driver.priority = settings.queue, settings.priority
         return Adopted(driver, decided, settings.timeout, left)
+
+
+def _tried_again(run: Run, past: History, store: Store) -> tuple[str, ...]:
+    """Of a run that failed because fibers let through what others had raised: the outcomes of those, on which nothing
+    else is built."""
+    found: dict[str, None] = {}
+    for node in past.failed:
+        row, failure = run.rows.get(node), past.failures.get(node)
+        awaited = [] if row is None else awaited_below(row)
+        if awaited and failure is not None:
+            outcomes = store.values({one.outcome for one in awaited})
+            known = [(one, outcomes[one.outcome]) for one in awaited]
+            found |= dict.fromkeys([one.outcome[0] for one in let_through(failure, known, store.read)])
+    return tuple([id for id in found if can_be_forgotten(run.rows[id])])
 
 
 def _opened(short: Short) -> contextlib.AbstractContextManager[Loaded]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from onceflow.driver.awaited import let_through
 from onceflow.driver.outputs import Blob, Part
 from onceflow.driver.state import Ending
 from onceflow.errors import OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
@@ -21,7 +22,7 @@ Map = Callable[[str], memoryview]
 def value_of(ending: Ending, run: str, name: str | None, map: Map) -> Any:
     """The result of a run. Raises what `error_of` gives if there is none."""
     if ending.status != "succeeded":
-        raise error_of(ending, run, name)
+        raise error_of(ending, run, name, map)
     declared, held = ending.result[: ending.parts], ending.result[ending.parts :]
     handles = [_ref(part, f"{run}.{number}", map) for number, part in enumerate(held, ending.parts)]
     parts = [_load(part, map, handles) for part in declared]
@@ -47,7 +48,8 @@ def _content(part: Part, map: Map) -> bytes | memoryview:
     return part if isinstance(part, bytes) else map(part.reference)
 
 
-def error_of(ending: Ending, run: str, name: str | None) -> OnceflowError:
+def error_of(ending: Ending, run: str, name: str | None, map: Map) -> OnceflowError:
+    """Why there is no result. What fibers only let through is told as the failure of what they awaited."""
     cause = None if ending.failure is None else failures.load(ending.failure)
     error: OnceflowError
     if ending.timeout is not None:
@@ -57,14 +59,15 @@ def error_of(ending: Ending, run: str, name: str | None) -> OnceflowError:
     elif ending.status == "paused":
         error = RunPaused(run, ending.failed[0] if ending.failed else None)
     else:
+        awaited = [] if ending.failure is None else let_through(ending.failure, ending.awaited, map)
         error = TaskFailed(
             run,
-            ending.failed,
+            (*[one.id for one in awaited], *ending.failed),
             name=name,
             reason="" if cause is None else f"{type(cause).__name__}: {failures.text_of(cause)}",
             undone=ending.status == "undone",
             kept=ending.kept,
-            uncertain=ending.uncertain,
+            uncertain=(*ending.uncertain, *[one.id for one in awaited if one.uncertain]),
         )
     error.__cause__ = cause
     return error

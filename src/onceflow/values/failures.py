@@ -75,6 +75,17 @@ def tell(failure: bytes) -> str:
     return msgspec.msgpack.decode(failure, type=list[_Link])[0].told
 
 
+def tell_causes(failure: bytes) -> list[str]:
+    """The same of the exception, and of those from which it was raised (`raise … from …`)."""
+    links = msgspec.msgpack.decode(failure, type=list[_Link])
+    told: list[str] = []
+    place: int | None = 0
+    while place is not None and len(told) < len(links):
+        told.append(links[place].told)
+        place = links[place].cause
+    return told
+
+
 def _in_one_line(error: BaseException) -> str:
     text = " ".join(masking.mask(text_of(error)).split())
     return f"{type(error).__name__}: {text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + '…'}"

@@ -17,7 +17,7 @@ from onceflow.authoring.awaiting.continuations import Continuation
 from onceflow.authoring.fibers.snapshots import header_of
 from onceflow.core.rows import Row
 from onceflow.core.run import Run
-from onceflow.driver.cancelling import SEGMENT
+from onceflow.driver.awaited import SEGMENT
 from onceflow.driver.entries import LoadGraph
 from onceflow.driver.history import History
 from onceflow.engine.looking import reasons

@@ -3,6 +3,7 @@ imported."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import msgspec
@@ -12,8 +13,9 @@ from onceflow.core import events
 from onceflow.core.graph import Graph, Node
 from onceflow.core.run import Run
 from onceflow.driver import entries
+from onceflow.driver.awaited import Awaited, awaited_by
 from onceflow.driver.history import History, find_values
-from onceflow.driver.outputs import Blob
+from onceflow.driver.outputs import Blob, Part
 from onceflow.driver.state import Ending
 from onceflow.driver.state import Status as DriverStatus
 from onceflow.engine.looking import reasons
@@ -37,14 +39,24 @@ class Reading:
         """How a run came out that nobody drives any more."""
         if row.status == "succeeded":
             return self.output(row.id, None)
-        _, past, _ = self._load(row.id)
+        state, past, _ = self._load(row.id)
         failed = tuple(past.failed)
         if row.status == "paused":
             failed = () if past.parked is None else (past.parked,)
         failure = past.failures.get(failed[0]) if failed else None
         ended = tuple(past.ended_fibers)
         status = cast("DriverStatus", row.status)
-        return Ending(status, (), failed, past.kept, past.uncertain, failure, ended_fibers=ended)
+        awaited = () if row.status == "cancelled" else self._awaited(row.id, state, failed[:1])
+        return Ending(status, (), failed, past.kept, past.uncertain, failure, ended_fibers=ended, awaited=awaited)
+
+    def _awaited(self, run: str, state: Run, failed: Sequence[str]) -> tuple[tuple[Awaited, Part], ...]:
+        """What a fiber that failed had waited for, and the outcomes of that."""
+        awaited = [one for node in failed if node in state.rows for one in awaited_by(state.rows[node])]
+        if not awaited:
+            return ()
+        with self._home.journal.load(run) as loaded:
+            outcomes = find_values(loaded.entries, {one.outcome for one in awaited})
+        return tuple([(one, outcomes[one.outcome]) for one in awaited])
 
     def tasks(self, run: str) -> list[TaskInfo]:
         state, past, _ = self._load(run)

@@ -79,6 +79,8 @@ class Driver:
     permanent: bool = False
     again: bool = False
     """A handler wants that attempt to be repeated."""
+    resuming: tuple[str, ...] = ()
+    """What the run that is just being resumed is to do again."""
     over: commands.Finish | None = None
     closing: dict[str, None] = field(default_factory=dict)
     """Expanders of graphs that are about to end, or to be tried again; empty for the run."""
@@ -343,6 +345,12 @@ class Driver:
             attempt.state = "silent"
         self.deliver(events.Lost(tuple(parts), tuple((a.node, a.number) for a in attempts)))
 
+    def resume(self, again: tuple[str, ...]) -> None:
+        """Somebody goes on with a run that was loaded; these are to be done again."""
+        self.resuming = again
+        self.deliver(events.Resume(again))
+        self.resuming = ()
+
     def save(self, saving: Saving, outcome: Literal["saved", "failed", "impossible"]) -> None:
         """A save in flight comes to its end."""
         self.saves.remove(saving)
@@ -373,10 +381,7 @@ class Driver:
         self.closing, self.expiring, self.groups = {}, {}, set()
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
         self.asking = {}
-        self.structure, versions = what_a_crash_leaves(self.graph, self.durable)
-        self.forgotten = self.structure.graphs.keys() - self.durable.graphs.keys()
-        self.rows = {id: Row(versions[id], refs=self.durable.refs.get(id, {})) for id in self.structure.nodes}
-        self._share()
+        self._begin_with(self.durable)
         self.epoch += 1
         stragglers = tuple((attempt.node, attempt.number) for attempt in self.active)
         self.story.tell("load", stragglers)
@@ -466,6 +471,8 @@ class Driver:
                 if row.handled is not None and not self.appended.stopping and not self.is_closed(record.node):
                     self._take_over(row, row.handled)
                 row.handled = None
+            case records.Dropped() if record.nodes == self.resuming:
+                self._begin_with(self.appended)
             case records.Dropped():
                 self._drop(set(record.nodes))
 
@@ -726,6 +733,13 @@ class Driver:
         self.expiring = {expander: sink for expander, sink in self.expiring.items() if expander in self.closing}
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
+
+    def _begin_with(self, reading: Reading) -> None:
+        """Nothing is there but what the journal has."""
+        self.structure, versions = what_a_crash_leaves(self.graph, reading)
+        self.forgotten = self.structure.graphs.keys() - reading.graphs.keys()
+        self.rows = {id: Row(versions[id], refs=reading.refs.get(id, {})) for id in self.structure.nodes}
+        self._share()
 
     def _drop(self, nodes: set[str]) -> None:
         """The outputs are void. So is a graph whose expander may return another one when it runs again."""

@@ -17,6 +17,7 @@ from typing import TypeVar
 from onceflow.core import commands, events
 from onceflow.core.definitions import each
 from onceflow.core.graph import Graph
+from onceflow.core.loading import can_be_forgotten
 from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
 from onceflow.testing.simulation.attempts import Attempt
@@ -130,7 +131,20 @@ class Simulation:
     def _resume(self) -> None:
         self.crash()
         self.driver.over = None
-        self.driver.deliver(events.Resume())
+        self.driver.resume(self._tried_again())
+
+    def _tried_again(self) -> tuple[str, ...]:
+        """Some outcomes that handlers gave, or that nobody can notice to be another one, and on which nothing is built:
+        they are dropped."""
+        driver = self.driver
+        found = [
+            id
+            for id, row in driver.run.rows.items()
+            if can_be_forgotten(row)
+            and (version := driver.rows[id].version) is not None
+            and (version.handled or row.effect == "none")
+        ]
+        return tuple([id for id in found if self.random.random() < 0.5])
 
     def crash(self, asleep: bool = False) -> None:
         """The engine dies; what attempts survive is a matter of luck."""
