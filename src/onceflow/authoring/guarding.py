@@ -44,6 +44,10 @@ InForce = tuple[Sequence[Layer], Mapping[int, Target]]
 
 NOTHING: InForce = ((), {})
 
+PASSED_ON = "_onceflow_passed_on"
+"""Attribute of an exception that a fiber lets go as it was given it at an await: trying its segment again can never
+help, because what was awaited has failed for good."""
+
 
 class Verdict(NamedTuple):
     """What shall become of a failure."""
@@ -76,6 +80,7 @@ class Guard:
     ) -> tuple[BaseException, Verdict | None]:
         """The exception, or what a handler raised instead, and what is to become of it; None if it fails the run.
         `failed`: how often what the layers answer for has failed before. `hopeless`: trying again can never help."""
+        passed_on = vars(error).pop(PASSED_ON, False)
         for layer in self._layers:
             target = self._targets[layer.at]
             count = failed.get(layer.at, 0) + 1
@@ -100,7 +105,8 @@ class Guard:
                         return error, None
                 policy = decision.policy
                 assert policy is not None
-                if not hopeless and count <= policy.count:
+                again = not hopeless and not (passed_on and layer.at == THE_TASK)
+                if again and count <= policy.count:
                     return error, Verdict("again", layer.at, delay=policy.wait(count), jitter=policy.jitter)
             if layer.catch and isinstance(error, (Exception, Cancelled)):
                 return error, Verdict("value", layer.at, (None, _Caught(error)), target.parts)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from onceflow.authoring.awaiting.ops import Awaited, NodeCall
 from onceflow.authoring.fibers import frames
 from onceflow.authoring.nodes import NodeHandle
-from onceflow.authoring.tasks import catching
 
 if TYPE_CHECKING:
     from onceflow.authoring.awaiting.state import State
@@ -25,10 +24,10 @@ class RoutineCall(Awaited):
         self.coroutine: CoroutineType[Any, Any, Any] | None = coroutine
 
     def bind(self, state: State) -> Any:
-        from onceflow.authoring.awaiting.segments import begin, child
+        from onceflow.authoring.awaiting.segments import begin_call
 
         assert self.coroutine is not None
-        return catching(begin).bind(*child(self.coroutine, state))
+        return begin_call(self.coroutine, state)
 
     def spend(self) -> None:
         super().spend()

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter
 from typing import Any
 
+from onceflow.authoring import guarding
 from onceflow.authoring.awaiting import continuations, here, live
 from onceflow.authoring.awaiting.children import ended
 from onceflow.authoring.awaiting.continuations import Continuation
@@ -74,9 +75,7 @@ class FiberCall(TaskCall):
         task = self.task
         if not (state.handlers or state.deadlines) or not isinstance(task, FiberTask) or task is not task._base:
             return super().bind(state)
-        definition = definitions.current(task.ref)
-        assert definition is not None
-        return catching(begin).bind(*child(definition.function(*self.args, **self.kwargs), state))
+        return begin_call(task.durable(*self.args, **self.kwargs), state)
 
 
 class FiberTask(Task[..., Any]):
@@ -191,8 +190,26 @@ def resume(saved: bytes, sources: bytes, token: str, state: bytes, outcome: Any,
         around.reset(before)
 
 
-def child(coroutine: Coroutine[Any, Any, Any], state: State) -> tuple[Any, ...]:
-    """The arguments of `begin` for a call of a durable function. Raises `NotPersistable`."""
+def begin_call(coroutine: Coroutine[Any, Any, Any], state: State) -> Any:
+    """A node that gives what a call of a durable function returns, as a fiber of its own, and catches what it raises.
+    Asked about that are the handlers of the fiber, then those around the call. Raises `NotPersistable`."""
+    task = _task_of(coroutine)
+    given = {} if task is None else {name: value for name, value in task._given.items() if name not in OPTIONS}
+    handlers = (*(() if task is None else task.settings.handlers), *state.in_force)
+    if handlers:
+        given["handlers"] = handlers
+    first = _with_options(begin, {**begin._given, **given}) if given else begin
+    return catching(first).bind(*_child(coroutine, state))
+
+
+def _task_of(coroutine: Any) -> FiberTask | None:
+    """None for functions that are durable without being fibers of an engine."""
+    definition = definitions.of_code(coroutine.cr_code)
+    return None if definition is None else _tasks.get(definition.ref)
+
+
+def _child(coroutine: Coroutine[Any, Any, Any], state: State) -> tuple[Any, ...]:
+    """The arguments of `begin`."""
     try:
         continuation, refs = continuations.of_fiber(Fiber.waiting(coroutine))
     finally:
@@ -249,6 +266,8 @@ def _go_on(fiber: Fiber, value: Any, error: BaseException | None) -> None:
         fiber.send(value)
     else:
         fiber.throw(error)
+        if fiber.error is error:
+            vars(error)[guarding.PASSED_ON] = True
 
 
 def _advance(fiber: Fiber, state: State) -> Any:
@@ -302,7 +321,7 @@ def _leave_undone(fiber: Fiber, op: Awaited, error: BaseException) -> None:
     """Raises this at the await, and what is awaited is never begun."""
     op.forget()
     op.spend()
-    fiber.throw(error)
+    _go_on(fiber, None, error)
 
 
 def _is_enough(fiber: Fiber, began: float) -> bool:
