@@ -4,6 +4,10 @@ A task that has no effect, is deterministic and is not saved may run anywhere an
 also within the segment that awaits it: nobody can notice, and it saves a trip to the engine and back. A segment does so
 for `LONG_ENOUGH` and then returns, whatever it awaits, so that little is lost with it. A task that turned out to take
 long becomes a node of its own from then on: such are seen, measured and placed by the engine.
+
+Nobody can stop a task that a segment carries out. So where a deadline is near, it does so only with tasks that are
+known to be short: some segment of this process has carried them out, or the engine has, and was quick. Should one take
+too long all the same, that is told when it is over.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ _PLAIN = UNCHANGING - {TaskNode, PartNode}
 """Types whose values need not be copied. A node stands for a graph, which the engine carries out."""
 
 _long: WeakSet[AnyTask[..., Any]] = WeakSet()
+_short: WeakSet[AnyTask[..., Any]] = WeakSet()
 _plain: WeakKeyDictionary[AnyTask[..., Any], bool] = WeakKeyDictionary()
 
 
@@ -45,7 +50,30 @@ def is_possible(op: Awaited, state: State) -> bool:
     host = link()
     if host is None or not host.hosts_fibers:
         return False
-    return type(op) is TaskCall and not state.handlers and op.task is not None and _is_plain(op.task)
+    if type(op) is not TaskCall or state.handlers or op.task is None or not _is_plain(op.task):
+        return False
+    return not state.deadlines or op.task in _short or state.deadline is None
+
+
+class Watch:
+    """How long the engine takes for what this process might carry out itself."""
+
+    __slots__ = ("_began", "_task")
+
+    def __init__(self, task: AnyTask[..., Any]) -> None:
+        self._task = task
+        self._began = perf_counter()
+
+    def end(self) -> None:
+        if perf_counter() - self._began <= LONG:
+            _short.add(self._task)
+
+
+def unknown(op: Awaited) -> AnyTask[..., Any] | None:
+    """The task that it calls, if nobody knows whether that is short."""
+    if type(op) is TaskCall and op.task is not None and _is_plain(op.task) and op.task not in _short:
+        return op.task
+    return None
 
 
 def _is_plain(task: AnyTask[..., Any]) -> bool:
@@ -76,6 +104,8 @@ def carry_out(op: Awaited) -> Any:
         running.reset(before)
         if perf_counter() - began > LONG:
             _long.add(op.task)
+        elif op.task not in _short:
+            _short.add(op.task)
     return value if type(value) in _PLAIN else _copied(value)
 
 

@@ -11,7 +11,7 @@ and is raised in the fiber. A wait gives just its value; what else can become of
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
@@ -25,6 +25,9 @@ from onceflow.authoring.waiting import default_of, packed_late, taken, wait_of, 
 from onceflow.errors import Cancelled, EventTimedOut, InvalidOption, WrongArguments
 from onceflow.values.waits import Wait
 
+if TYPE_CHECKING:
+    from onceflow.authoring.awaiting.here import Watch
+
 T = TypeVar("T")
 
 
@@ -33,6 +36,8 @@ class Awaited(Op):
 
     is_spent = False
     """Whether it has been awaited."""
+    watch: Watch | None = None
+    """Of how long it takes, where its fiber stays."""
 
     def bind(self, state: State) -> Any:
         """The nodes that it becomes, as an argument of the next segment, if this is around it."""

@@ -252,6 +252,9 @@ def _settle(fiber: Fiber, outcome: Any, state: State) -> None:
         value = op.settle(outcome)
     except BaseException as raised:
         error = raised
+    watch, op.watch = op.watch, None
+    if watch is not None and error is None:
+        watch.end()
     state.told = state.told or isinstance(error, Cancelled)
     left = state.left
     if isinstance(error, TimeoutError) and left is not None and left < CLOSE:
@@ -290,7 +293,7 @@ def _advance(fiber: Fiber, state: State) -> Any:
             node, child, error = op.begin(state)
             beside += [] if node is None else [node]
             _go_on(fiber, child, error)
-        elif here.is_possible(op, state) and not _is_enough(fiber, began) and _step_here(fiber, op):
+        elif here.is_possible(op, state) and not _is_enough(fiber, began) and _step_here(fiber, op, state):
             pass
         else:
             node, error = _hand_over(fiber, op, state)
@@ -336,15 +339,18 @@ def _is_enough(fiber: Fiber, began: float) -> bool:
     return True
 
 
-def _step_here(fiber: Fiber, op: Awaited) -> bool:
+def _step_here(fiber: Fiber, op: Awaited, state: State) -> bool:
     """Carries out what it waits for, if that is possible after all."""
-    value, error = None, None
+    value: Any = None
+    error: Exception | None = None
     try:
         value = here.carry_out(op)
     except here.Elsewhere:
         return False
     except Exception as raised:
         error = raised
+    if state.left == 0:
+        value, error = None, state.expire()
     op.spend()
     _go_on(fiber, value, error)
     return True
@@ -353,6 +359,7 @@ def _step_here(fiber: Fiber, op: Awaited) -> bool:
 def _hand_over(fiber: Fiber, op: Awaited, state: State) -> tuple[Any, Exception | None]:
     """What the segment returns: the nodes of the op, and the segment behind them. Or an error that concerns the
     fiber."""
+    unknown = here.unknown(op)
     try:
         outcome = op.bind(state)
         if not isinstance(op, Fork):  # which waits for room, and is yet to be carried out
@@ -369,6 +376,7 @@ def _hand_over(fiber: Fiber, op: Awaited, state: State) -> tuple[Any, Exception 
     if refs:  # which belong to this attempt: the next one has its own
         live.forget(fiber)
     else:
+        op.watch = None if unknown is None else here.Watch(unknown)
         live.keep(token, fiber, len(continuation.snapshot))
     return node, None
 

@@ -44,6 +44,8 @@ class State(msgspec.Struct):
     @property
     def deadline(self) -> float | None:
         """The next one."""
+        if not self.deadlines:
+            return None
         return min([when for when in self.deadlines if when is not None], default=None)
 
     @property
