@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from onceflow import fiber, task, timeout
+from onceflow import fiber, sleep, task, timeout
 
 elapse: list[Callable[[float], None]] = []
 """What lets time pass, if that is not up to the clock on the wall."""
@@ -49,3 +49,27 @@ async def waiting_too_long() -> str:
             return await take_too_long.call()
     except TimeoutError:
         return "too late"
+
+
+class Unreachable(Exception):
+    def __init__(self, host: str, connection: object) -> None:
+        super().__init__(host)
+        self.connection = connection
+        self.host = host
+
+
+@task.pure
+def reach(host: str) -> str:
+    raise Unreachable(host, threading.Lock()) from KeyError(host)
+
+
+@fiber
+async def keeping_an_error() -> list[Any]:
+    """Saves what a pure task has raised."""
+    try:
+        await reach.call("example.org")
+    except Unreachable as error:
+        kept = error
+    await sleep(0)
+    told = [type(kept).__name__, str(kept), sorted(vars(kept)), type(kept.__cause__).__name__]
+    return [*told, [note.splitlines()[0] for note in kept.__notes__], ["in reach" in note for note in kept.__notes__]]

@@ -12,6 +12,7 @@ from onceflow import Engine
 from onceflow.authoring.awaiting import here, live, segments
 from onceflow.authoring.awaiting.state import State
 from onceflow.authoring.nodes import TaskNode
+from onceflow.testing import MemoryEngine
 from onceflow.values import context
 from tests.fibers import pure
 
@@ -86,3 +87,10 @@ def test_a_task_that_was_short_and_takes_too_long_is_too_late() -> None:
 def test_a_pure_task_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     with Engine(tmp_path / "home", workers=1) as engine:
         assert engine.run(pure.waiting_too_long.bind()) == "too late"
+
+
+def test_what_a_pure_task_raises_is_the_same_wherever_it_is_carried_out(tmp_path: Path) -> None:
+    seen = ["Unreachable", "example.org", ["__notes__", "host"], "KeyError", ["raised in the task:"], [True]]
+    assert MemoryEngine().run(pure.keeping_an_error.bind()) == seen
+    with Engine(tmp_path / "home", workers=1) as engine:
+        assert engine.run(pure.keeping_an_error.bind()) == seen

@@ -20,7 +20,7 @@ from onceflow.authoring.arguments import UNCHANGING
 from onceflow.authoring.awaiting.ops import Awaited, TaskCall
 from onceflow.authoring.nodes import PartNode, TaskNode
 from onceflow.authoring.options import Settings
-from onceflow.values import snapshot
+from onceflow.values import failures, snapshot
 from onceflow.values.context import link, running
 
 if TYPE_CHECKING:
@@ -43,6 +43,14 @@ _plain: WeakKeyDictionary[AnyTask[..., Any], bool] = WeakKeyDictionary()
 
 class Elsewhere(Exception):
     """It has to be carried out by the engine after all."""
+
+
+class Raised(Exception):
+    """The task has raised something."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
 
 
 def is_possible(op: Awaited, state: State) -> bool:
@@ -88,7 +96,7 @@ def _is_plain(task: AnyTask[..., Any]) -> bool:
 
 
 def carry_out(op: Awaited) -> Any:
-    """What the task returns. Raises what it raises, or `Elsewhere`."""
+    """What the task returns. Raises `Raised` with what it raises, or `Elsewhere`."""
     assert isinstance(op, TaskCall)
     assert op.task is not None
     context = running.get()
@@ -100,6 +108,8 @@ def carry_out(op: Awaited) -> Any:
     began = perf_counter()
     try:
         value = op.task.function(*args, **kwargs)
+    except Exception as error:
+        raise Raised(_as_caught(error)) from None
     finally:
         running.reset(before)
         if perf_counter() - began > LONG:
@@ -107,6 +117,12 @@ def carry_out(op: Awaited) -> Any:
         elif op.task not in _short:
             _short.add(op.task)
     return value if type(value) in _PLAIN else _copied(value)
+
+
+def _as_caught(error: Exception) -> BaseException:
+    """As if it had gone to another process: without what cannot go there, and with its traceback as a note."""
+    assert error.__traceback__ is not None
+    return failures.load(failures.dump(error.with_traceback(error.__traceback__.tb_next), "the task"))
 
 
 def _copied(value: Any) -> Any:

@@ -342,13 +342,13 @@ def _is_enough(fiber: Fiber, began: float) -> bool:
 def _step_here(fiber: Fiber, op: Awaited, state: State) -> bool:
     """Carries out what it waits for, if that is possible after all."""
     value: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     try:
         value = here.carry_out(op)
     except here.Elsewhere:
         return False
-    except Exception as raised:
-        error = raised
+    except here.Raised as raised:
+        error = raised.error
     if state.left == 0:
         value, error = None, state.expire()
     op.spend()
