@@ -583,6 +583,13 @@ class InsideTask(OnceflowError, RuntimeError):
         )
 
 
+PINNED = (
+    "had begun in code that has changed since, and went on in it. To let it go on in the code that is there now, write "
+    '@fiber(on_change="move") and resume the run; to begin anew, rerun it.'
+)
+"""What is said of functions in which a fiber has failed, as the end of a note on the exception."""
+
+
 class TaskFailed(OnceflowError):
     """Raised when a run failed because one of its tasks did. The task's own exception is the `__cause__`.
 
@@ -599,6 +606,7 @@ class TaskFailed(OnceflowError):
         *,
         name: str | None = None,
         reason: str = "",
+        hint: str = "",
         undone: bool = False,
         kept: tuple[str, ...] = (),
         uncertain: tuple[str, ...] = (),
@@ -611,6 +619,8 @@ class TaskFailed(OnceflowError):
         self.uncertain = uncertain
         others = f" (and {', '.join(failed[1:])})" if len(failed) > 1 else ""
         text = f"task {self.task}{others} of run {name or run} failed{f': {reason}' if reason else ''}."
+        if hint:
+            text += f" {hint}"
         if undone:
             text += " Everything it had done outside was taken back."
         if kept:

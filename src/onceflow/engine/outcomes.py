@@ -11,7 +11,7 @@ from typing import Any
 from onceflow.driver.awaited import let_through
 from onceflow.driver.outputs import Blob, Part
 from onceflow.driver.state import Ending
-from onceflow.errors import OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
+from onceflow.errors import PINNED, OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
 from onceflow.values import actors, failures, packing
 from onceflow.values.refs import Ref, ValueRef, is_own, restore
 
@@ -65,6 +65,7 @@ def error_of(ending: Ending, run: str, name: str | None, map: Map) -> OnceflowEr
             (*[one.id for one in awaited], *ending.failed),
             name=name,
             reason="" if cause is None else f"{type(cause).__name__}: {failures.text_of(cause)}",
+            hint=" ".join([note for note in getattr(cause, "__notes__", ()) if note.endswith(PINNED)]),
             undone=ending.status == "undone",
             kept=ending.kept,
             uncertain=(*ending.uncertain, *[one.id for one in awaited if one.uncertain]),

@@ -20,7 +20,7 @@ from onceflow.authoring.awaiting.continuations import Continuation
 from onceflow.authoring.awaiting.forking import Fork, with_children
 from onceflow.authoring.awaiting.ops import Awaited, TaskCall
 from onceflow.authoring.awaiting.state import State, around
-from onceflow.authoring.fibers import definitions
+from onceflow.authoring.fibers import changes, definitions
 from onceflow.authoring.fibers.running import Fiber
 from onceflow.authoring.options import TaskOptions
 from onceflow.authoring.tasks import Task, _with_options, catching
@@ -303,6 +303,7 @@ def _advance(fiber: Fiber, state: State) -> Any:
     if state.children and (fiber.error is None or isinstance(fiber.error, Cancelled)):
         return with_children(ended(fiber.result, fiber.error, state), beside)
     if fiber.error is not None:
+        changes.explain_pinned(fiber.error)
         raise _explained(fiber.error)
     return fiber.result
 

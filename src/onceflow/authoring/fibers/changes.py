@@ -21,7 +21,7 @@ from typing import Any, Literal
 from onceflow.authoring.fibers import definitions, sources
 from onceflow.authoring.fibers.definitions import Definition
 from onceflow.authoring.fibers.points import Point, Version
-from onceflow.errors import CodeChanged
+from onceflow.errors import PINNED, CodeChanged
 
 Verdict = Literal["moved", "check", "lost"]
 
@@ -208,6 +208,19 @@ def unmoved(ref: str, version: str) -> Definition:
         verdict = "pin needs the old source, which was not registered (register_version)"
         raise CodeChanged(ref, version, now.version.version, verdict)
     return before
+
+
+def explain_pinned(error: BaseException) -> None:
+    """Notes on what a fiber has raised of which functions it was in the old code, if any: whoever has mended them and
+    resumed its run would look for the cause in vain."""
+    trace, found = error.__traceback__, dict[str, None]()
+    while trace is not None:
+        definition = definitions.of_code(trace.tb_frame.f_code)
+        if definition is not None and definition is not definitions.known(definition.ref):
+            found[definition.ref.partition(":")[2]] = None
+        trace = trace.tb_next
+    if found:
+        error.add_note(f"{' and '.join(found)} {PINNED}")
 
 
 def _now(ref: str, version: str) -> Definition:

@@ -188,9 +188,10 @@ def pinned(ref: str, version: str, now: Definition) -> Definition | None:
 
 
 def _compile_again(stored: Version, now: Definition) -> Definition:
-    node = sources.parse(stored.source, stored.first_line, stored.file)
+    file = sources.remember(stored.source, stored.first_line, f"{stored.file}, as it was ({stored.version[:8]})")
+    node = sources.parse(stored.source, stored.first_line, file)
     flags = now.function.__code__.co_flags
-    compiler = Compiler(Source(node, now.function.__qualname__, stored.file, flags))
+    compiler = Compiler(Source(node, now.function.__qualname__, file, flags))
     version = dataclasses.replace(stored, points=compiler.points, captured=compiler.captured, abi=ABI)
     return Definition(version, compiler, now.policy, now.function)
 
