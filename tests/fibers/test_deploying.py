@@ -79,6 +79,7 @@ def parked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 MOVE = ("@fiber\nasync def fulfil", '@fiber(on_change="move")\nasync def fulfil')
 EXTRA = ("    reserved = await", "    bonus = 7\n    reserved = await")
+CHARGE = ("def charge(", "def charge_it(")
 BEFORE = ["reserved book", True, "charged book"]
 
 
@@ -118,6 +119,14 @@ BEFORE = ["reserved book", True, "charged book"]
             None,
         ),
         ([("class Order:", "class Ordered:"), ("Order(item)", "Ordered(item)")], "lost", "no Order in shop", None),
+        (
+            [CHARGE, ("charge.call", "charge_it.call")],
+            "lost",
+            "fulfil: the code in which it began needs charge, not found in shop",
+            None,
+        ),
+        ([CHARGE], "lost", "fulfil: its code needs charge, not found in shop", None),
+        ([MOVE, CHARGE, ("charge.call", "charge_it.call")], "move", "fulfil goes on at line 25", BEFORE),
     ],
     ids=[
         "comment",
@@ -131,6 +140,9 @@ BEFORE = ["reserved book", True, "charged book"]
         "renamed",
         "task gone",
         "class gone",
+        "later task gone",
+        "later task gone for all",
+        "later task not needed any more",
     ],
 )
 def test_what_is_said_before_is_what_happens(

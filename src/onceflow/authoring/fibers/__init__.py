@@ -13,7 +13,7 @@ tracebacks, debuggers and coverage are the interpreter's own, and code that does
     pickling       how that becomes bytes; rebuilding is the way back
     snapshots      the envelope around it
     running        Fiber: from one operation to the next
-    changes        code that was edited while fibers are parked in it
+    changes        code that was edited while fibers are parked in it; needs is what that may have lost
 
 This is a library of its own: it knows nothing of engines.
 """

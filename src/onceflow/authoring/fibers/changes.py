@@ -175,17 +175,22 @@ class Outlook:
     """At which."""
     missing: tuple[str, ...] = ()
     """Variables that `migrate` has to supply."""
+    needed: tuple[str, ...] = ()
+    """What the code reads from there on that its module does not have."""
 
 
 def outlook(ref: str, version: str, number: int, variables: Collection[str]) -> Outlook:
     """For a frame that has these variables. Nothing of the user's is called, but modules are imported. Raises
     CodeChanged."""
+    from onceflow.authoring.fibers import needs  # few look ahead
+
     definition, target, moving = resolve(ref, version, number)
     line = definition.point(target).line if target > 0 else definition.version.first_line
+    needed = tuple(needs.missing(definition, target))
     if definition.version.version != version:
         missing = [] if moving is None else moving.left_to_migrate(variables)
-        return Outlook("move", line, tuple(missing))
-    return Outlook("same" if definition is definitions.known(ref) else "pin", line)
+        return Outlook("move", line, tuple(missing), needed)
+    return Outlook("same" if definition is definitions.known(ref) else "pin", line, needed=needed)
 
 
 def resolve(ref: str, version: str, number: int) -> tuple[Definition, int, Moving | None]:

@@ -113,6 +113,14 @@ class Compiler:
     def _own(self, names: frozenset[str]) -> frozenset[str]:
         return frozenset(self._mangle(id) for id in names if not id.startswith(nodes.PREFIX))
 
+    def read_from(self, number: int) -> frozenset[str]:
+        """Every name that may be read from this suspension on, also those of others than the function. 0 is the
+        start."""
+        if number:
+            return Liveness(self._lowered).at.get(number, frozenset())
+        everything = (node for statement in self._lowered for node in ast.walk(statement))
+        return frozenset(node.id for node in everything if isinstance(node, ast.Name))
+
     def live(self) -> tuple[CodeType, Inner]:
         """The function with the user's parameters. Its defaults are those that the user's function has."""
         generator = Guards(resuming=False, mangle=self._mangle)

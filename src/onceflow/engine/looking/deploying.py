@@ -179,6 +179,9 @@ def _of_frame(frame: outside.Frame) -> tuple[Verdict, str]:
         return "lost", f"{name}: {error.verdict.removeprefix('lost: ')}"
     except Exception as error:  # whatever the module raises while it is imported, or its old code when it is compiled
         return "lost", f"{name}: {type(error).__name__}: {error}"
+    if outlook.needed:
+        code = "the code in which it began" if outlook.how == "pin" else "its code"
+        return "lost", f"{name}: {code} needs {', '.join(outlook.needed)}, not found in {_module_of(frame.ref)}"
     match outlook.how:
         case "same":
             return "same", ""
