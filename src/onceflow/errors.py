@@ -366,14 +366,14 @@ class SecretUnavailable(OnceflowError, LookupError):
 
 
 class TaskNotFound(OnceflowError, LookupError):
-    """Raised when a stored run needs a task whose code is not there any more. `task` is its name, `module` where it was
-    defined, `reason` why it is not found."""
+    """Raised when a stored run needs a task whose code is not there any more, or cannot be imported. `task` is its
+    name, `module` where it was defined, `reason` why it is not found."""
 
     def __init__(self, task: str, module: str, reason: str, advice: str) -> None:
         self.task = task
         self.module = module
         self.reason = reason
-        super().__init__(f"task {task!r} of module {module!r} is not there any more: {reason}. {advice}")
+        super().__init__(f"task {task!r} of module {module!r} was not found: {reason}. {advice}")
 
 
 class UnpicklableTask(OnceflowError, TypeError):

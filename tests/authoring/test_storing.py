@@ -380,7 +380,8 @@ def test_a_task_that_became_undoable_is_still_what_it_was_for_this_run(module: M
     [
         (None, "No module named 'module_of_tasks'"),
         ("import module_that_is_not_there", "No module named 'module_that_is_not_there'"),
-        ("1 / 0", "ZeroDivisionError"),
+        ("1 / 0", "that module cannot be imported, ZeroDivisionError: division by zero"),
+        ("def (:", r"that module cannot be imported, SyntaxError: invalid syntax \(module_of_tasks.py, line 2\)"),
         ("", "there is no 'one' in that module"),
         ("def one(): ...", "'one' is not a task"),
         ("@task\ndef one(): ...", "it had a rollback function, and has none now"),

@@ -32,6 +32,14 @@ RUN = """
             print(failed)
             traceback.print_exception(failed.__cause__, file=sys.stdout)
 """
+RESUME = """
+    import onceflow
+    if __name__ == "__main__":
+        try:
+            onceflow.resume("order")
+        except onceflow.TaskNotFound as missing:
+            print(missing)
+"""
 TOLD = "had begun in code that has changed since, and went on in it"
 
 
@@ -52,3 +60,15 @@ def test_who_has_mended_a_fiber_learns_that_it_went_on_in_the_old_code_and_how_t
     # and when that is done, it goes on
     (tmp_path / "shop.py").write_text(mended.replace("@fiber", '@fiber(on_change="move")'))
     assert run_script(tmp_path, RUN) == "1.0\n"
+
+
+def test_a_module_that_cannot_be_imported_is_told_when_its_fibers_are_resumed(tmp_path: Path) -> None:
+    # given a fiber that has failed, and a slip in its module
+    (tmp_path / "shop.py").write_text(SHOP)
+    run_script(tmp_path, RUN)
+    (tmp_path / "shop.py").write_text(SHOP + "def (:\n")
+    # when its run is resumed
+    seen = run_script(tmp_path, RESUME)
+    # then
+    assert seen.startswith("task 'outer' of module 'shop' was not found: that module cannot be imported, SyntaxError:")
+    assert "(shop.py, line 16)" in seen

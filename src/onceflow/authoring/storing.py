@@ -471,24 +471,30 @@ def _taken(definition: _Definition, present: WorkflowGraph) -> list[AnyTask[...,
 
 
 def _import(home: _Home) -> AnyTask[..., Any]:
-    if home.module not in sys.modules:
-        importlib.invalidate_caches()  # its file may be younger than what this process knows of the folder
-    try:
-        found: Any = importing.import_module(home.module)
-    except Exception as error:
-        raise TaskNotFound(
-            home.name,
-            home.module,
-            f"importing that module raised {type(error).__name__}: {error}",
-            "A run goes on with the code that exists now: make the module importable again (install it, set "
-            "PYTHONPATH, or start where the run was started), then resume.",
-        ) from error
+    found: Any = _module(home.name, home.module)
     for step in home.qualname.split("."):
         found = getattr(found, step, None)
     if isinstance(found, AnyTask):
         return found._base
     problem = f"there is no {home.qualname!r} in that module" if found is None else f"{home.qualname!r} is not a task"
     raise TaskNotFound(home.name, home.module, problem, "Bring the task back under that name, then resume.")
+
+
+def _module(task: str, module: str) -> Any:
+    """The module of a task."""
+    if module not in sys.modules:
+        importlib.invalidate_caches()  # its file may be younger than what this process knows of the folder
+    try:
+        return importing.import_module(module)
+    except Exception as error:
+        is_gone = isinstance(error, ModuleNotFoundError)
+        how = " (install it, set PYTHONPATH, or start where the run was started)" if is_gone else ""
+        raise TaskNotFound(
+            task,
+            module,
+            f"that module cannot be imported, {type(error).__name__}: {error}",
+            f"A run goes on with the code that exists now: make the module importable again{how}, then resume.",
+        ) from error
 
 
 def _load(payload: bytes, what: str, task: str, module: str, definition: _Definition) -> Any:
@@ -506,6 +512,8 @@ def _load(payload: bytes, what: str, task: str, module: str, definition: _Defini
     except TaskNotFound:
         raise
     except Exception as error:
+        if module != "__main__":
+            _module(task, module)  # which may be what has failed: that of a fiber, say
         raise TaskNotFound(
             task,
             module,
