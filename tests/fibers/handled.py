@@ -40,7 +40,10 @@ async def in_blocks(when: str) -> list[Any]:
         seen += await gather(guarded(when), guarded.call(when))
     with on(ConnectionError).ignore("the block's"):
         seen.append(await guarded.call(when))
+        seen.append(await guarded.options(name="other").call(when))
         seen.append(await join(await fork(guarded, when)))
+    with on(KeyError).ignore("nothing"):
+        seen += await guarded.options(catch=True).call(when)
     seen += await gather(guarded(when))
     seen.append(await join(await fork(guarded, when)))
     return seen
@@ -49,7 +52,7 @@ async def in_blocks(when: str) -> list[Any]:
 @fiber
 async def around_bare(when: str) -> list[Any]:
     with on(ConnectionError).ignore("the block's"):
-        seen = [await bare.call(when)]
+        seen = [await bare.call(when), await bare.options(name="other").call(when)]
         seen += await gather(bare(when), bare.call(when))
         child = await fork(bare, when)
         async with timeout(60):
@@ -59,10 +62,10 @@ async def around_bare(when: str) -> list[Any]:
 
 
 @fiber
-async def around_passing() -> str:
+async def around_passing(task: Any) -> str:
     with on(ConnectionError).retry(2, delay=10, backoff=1, jitter=0):
         try:
-            return await passing.call()
+            return await task.call()
         except ConnectionError as error:
             return f"{error}, {sorted(vars(error))}"
 

@@ -23,7 +23,7 @@ from onceflow.authoring.awaiting.state import State, around
 from onceflow.authoring.fibers import changes, definitions
 from onceflow.authoring.fibers.running import Fiber
 from onceflow.authoring.options import TaskOptions
-from onceflow.authoring.tasks import Task, _with_options, catching
+from onceflow.authoring.tasks import AnyTask, Task, _with_options, catching
 from onceflow.core.graph import Node
 from onceflow.errors import Cancelled, FunctionNotLoaded, InvalidOption, NotPersistable, TaskNotFound, WrongArguments
 from onceflow.values import masking, packing, scripts, snapshot
@@ -73,9 +73,11 @@ class FiberCall(TaskCall):
 
     def bind(self, state: State) -> Any:
         task = self.task
-        if not (state.handlers or state.deadlines) or not isinstance(task, FiberTask) or task is not task._base:
+        if not (state.handlers or state.deadlines) or not isinstance(task, FiberTask):
             return super().bind(state)
-        return begin_call(task.durable(*self.args, **self.kwargs), state)
+        first = _first_of(task, state)
+        given = _child(task.durable(*self.args, **self.kwargs), state)
+        return (catching(first) if self.is_caught else first).bind(*given)
 
 
 class FiberTask(Task[..., Any]):
@@ -192,14 +194,17 @@ def resume(saved: bytes, sources: bytes, token: str, state: bytes, outcome: Any,
 
 def begin_call(coroutine: Coroutine[Any, Any, Any], state: State) -> Any:
     """A node that gives what a call of a durable function returns, as a fiber of its own, and catches what it raises.
-    Asked about that are the handlers of the fiber, then those around the call. Raises `NotPersistable`."""
-    task = _task_of(coroutine)
+    Raises `NotPersistable`."""
+    return catching(_first_of(_task_of(coroutine), state)).bind(*_child(coroutine, state))
+
+
+def _first_of(task: FiberTask | None, state: State) -> AnyTask[..., Any]:
+    """`begin` with the options of a fiber. Asked about what it raises are its own handlers, then those around it."""
     given = {} if task is None else {name: value for name, value in task._given.items() if name not in OPTIONS}
     handlers = (*(() if task is None else task.settings.handlers), *state.in_force)
     if handlers:
         given["handlers"] = handlers
-    first = _with_options(begin, {**begin._given, **given}) if given else begin
-    return catching(first).bind(*_child(coroutine, state))
+    return _with_options(begin, {**begin._given, **given}) if given else begin
 
 
 def _task_of(coroutine: Any) -> FiberTask | None:
@@ -209,7 +214,7 @@ def _task_of(coroutine: Any) -> FiberTask | None:
 
 
 def _child(coroutine: Coroutine[Any, Any, Any], state: State) -> tuple[Any, ...]:
-    """The arguments of `begin`."""
+    """The arguments of `begin`. Raises `NotPersistable`."""
     try:
         continuation, refs = continuations.of_fiber(Fiber.waiting(coroutine))
     finally:
