@@ -220,6 +220,20 @@ def test_of_two_loops_with_the_same_await_the_one_that_stays_keeps_its_fibers(tm
     assert [move.verdict for move in report(old, new)] == ["lost", "moved"]
 
 
+def test_a_variable_that_a_comprehension_shares_with_inner_functions_does_not_become_another_ones(
+    tmp_path: Path,
+) -> None:
+    first = 'one = [(await Op("a"), (lambda: x)()) for x in "a"]'
+    second = 'total = [(await Op("price"), (lambda: x)()) for x in "b"]'
+    old = version_of(module_with(tmp_path, f"{first}\n        {second}").main)
+    new = version_of(module_with(tmp_path, f"{second}\n        {first}").main)
+
+    reasons = [move.reason for move in report(old, new) if move.verdict == "lost"]
+
+    assert "inner functions share a variable of its comprehension, which stands elsewhere now" in reasons
+    assert not [move for move in report(old, new) if move.verdict != "lost"]
+
+
 def without_holds(version: Version, text: str = "") -> Version:
     """As it was stored before points told what they hold."""
     plain = version.as_plain()

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from onceflow.authoring.fibers import definitions, sources
 from onceflow.authoring.fibers.definitions import Definition
-from onceflow.authoring.fibers.points import Point, Version
+from onceflow.authoring.fibers.points import Point, Version, without_generated
 from onceflow.errors import PINNED, CodeChanged
 
 Verdict = Literal["moved", "check", "lost"]
@@ -65,7 +65,7 @@ def _judge(point: Point, old: Version, new: Version, aligned: dict[int, int]) ->
     if len(point.temporaries) != len(target.temporaries):
         return Move(point, "lost", reason="it is now part of another expression, which holds other intermediate values")
     if apart := sorted({*old.captured} - {*new.captured}):
-        names = ", ".join(apart)
+        names = ", ".join(map(without_generated, apart))
         return Move(point, "lost", reason=f"inner functions no longer share variables with it as before ({names})")
     missing = tuple(sorted(target.live - point.live - point.assigned))
     return Move(point, "check" if missing else "moved", target, missing)
@@ -90,14 +90,14 @@ def _why_other(point: Point, now: Point) -> str:
     assert now.holds is not None
     if len(point.temporaries) != len(now.temporaries):
         return "it is now part of another expression, which holds other intermediate values"
-    which, then, here = next(
-        (which, then, here)
-        for which, (then, here) in enumerate(zip(point.holds, now.holds, strict=True))
-        if then != here
-    )
-    if which < len(point.hidden):
-        return f"it was inside `{then}` and is now inside `{here}`"
-    return f"what was computed before it in the same expression was edited: `{then}` is now `{here}`"
+    inside, computed = len(point.hidden), len(point.hidden) + len(point.temporaries)
+    pairs = enumerate(zip(point.holds[:computed], now.holds[:computed], strict=True))
+    for which, (then, here) in pairs:
+        if then != here and which < inside:
+            return f"it was inside `{then}` and is now inside `{here}`"
+        if then != here:
+            return f"what was computed before it in the same expression was edited: `{then}` is now `{here}`"
+    return "inner functions share a variable of its comprehension, which stands elsewhere now"
 
 
 def _text(point: Point) -> str:

@@ -93,6 +93,7 @@ class Compiler:
         roles = {variable for _, variable in hidden}
         generated = {id for id in live if id.startswith(nodes.PREFIX) and id != nodes.RUNTIME and id not in roles}
         temporaries = tuple(sorted(generated - self._names.captured, key=_age))
+        shared = tuple(sorted(generated & self._names.captured))
         holds = self._holds | {chosen: f"case {number}" for chosen, number in node.cases.items()}
         bound = self._names.bound
         users = bound if self._names.reads_all else live & bound | self._names.captured & bound
@@ -107,7 +108,7 @@ class Compiler:
             temporaries,
             self._own(users),
             self._own(assigned),
-            tuple(holds[id] for id in (*(variable for _, variable in hidden), *temporaries)),
+            (*(holds[id] for id in (*(variable for _, variable in hidden), *temporaries)), *shared),
         )
 
     def _own(self, names: frozenset[str]) -> frozenset[str]:

@@ -16,7 +16,7 @@ ABI = 1
 the new one; the old one's snapshots must remain readable (tests/authoring/fibers/golden)."""
 
 _GENERATED = re.compile(r"\b_F_t\d+_(?=[^\W\d])")
-"""What stood before the variables of a comprehension in texts of versions that were stored without `holds`."""
+"""What stands before the variables of a comprehension."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,8 +39,9 @@ class Point:
     assigned: frozenset[str]
     """Those that certainly have a value."""
     holds: tuple[str, ...] | None = None
-    """What the hidden values, and then the temporaries, are in the user's words: `for item in cart`, `total`. None in
-    versions that were stored before this was noted."""
+    """What the hidden values, and then the temporaries, are in the user's words: `for item in cart`, `total`. Then come
+    the variables of comprehensions that inner functions share, which go by their generated names. None in versions
+    that were stored before this was noted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Version:
                     "temporaries": tuple(point["temporaries"]),
                     "live": frozenset(point["live"]),
                     "assigned": frozenset(point["assigned"]),
-                    "text": _GENERATED.sub("", point["text"]),
+                    "text": without_generated(point["text"]),
                     "holds": None if point.get("holds") is None else tuple(point["holds"]),
                 }
             )
@@ -84,3 +85,8 @@ class Version:
         )
         lists = {name: tuple(plain[name]) for name in ("parameters", "captured")}
         return cls(**{**plain, **lists, "points": points})
+
+
+def without_generated(text: str) -> str:
+    """With the user's own names of variables of comprehensions, also in texts that were stored before that was so."""
+    return _GENERATED.sub("", text)
