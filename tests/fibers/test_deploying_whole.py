@@ -176,3 +176,14 @@ def test_a_module_that_nobody_knows_is_a_mistake(tmp_path: Path) -> None:
         with pytest.raises(InvalidOption, match="module 'shpo': there is no such module here, and no fiber"):
             engine.deploy_check("shpo")
         assert engine.deploy_check("json") == []
+
+
+def test_a_name_that_its_module_gives_when_it_is_asked_is_there(tmp_path: Path) -> None:
+    park(tmp_path, shop=SHOP, bank=BANK)
+    (tmp_path / "books.py").write_text(
+        SHOP[SHOP.index("@task") : SHOP.index("@fiber")].replace("@task", "from onceflow import task\n@task")
+    )
+    lazily = "def __getattr__(name):\n    import books\n    return getattr(books, name)\n"
+    rest = SHOP[SHOP.index("@fiber") :].replace("reserve.call", "__getattr__('reserve').call")
+    (tmp_path / "shop.py").write_text(f"{SHOP[: SHOP.index('@task')]}{lazily}{rest}")
+    assert check(tmp_path, "shop")[0] == "pin"

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import msgspec
@@ -216,7 +217,8 @@ def _problem(module: str, name: str, kind: outside.Kind) -> str:
         return ""
     for step in name.split("."):
         try:
-            place = inspect.getattr_static(place, step)
+            found_in = getattr if isinstance(place, ModuleType) else inspect.getattr_static  # as unpickling finds it
+            place = found_in(place, step)
         except AttributeError:
             return f"there is no {name} in {module} any more"
     if isinstance(place, (staticmethod, classmethod)):
