@@ -105,7 +105,8 @@ def test_a_name_that_is_there_but_stands_for_no_task_any_more_loses_the_fiber(ne
 def test_a_lost_fiber_has_no_reasons_that_contradict_that(tmp_path: Path) -> None:
     park(tmp_path, shop=SHOP, bank=BANK)
     (tmp_path / "shop.py").write_text(SHOP.replace("def reserve", "def book").replace("reserve.call", "book.call"))
-    assert check(tmp_path, "shop") == ("lost", ["there is no reserve in shop any more"])
+    needed = "fulfil: the code in which it began needs reserve, not found in shop"
+    assert check(tmp_path, "shop") == ("lost", ["there is no reserve in shop any more", needed])
 
 
 def test_who_renames_a_fiber_is_told_how_it_keeps_its_name(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
 
 class Resume(msgspec.Struct, frozen=True, gc=False):
     """Go on with a run that was loaded and had failed, been undone, cancelled or parked. What is saved of the nodes in
-    `again` is dropped: they have consumers, and none of these has begun or saved anything."""
+    `again` is dropped (see `Run.droppable`)."""
 
     again: tuple[str, ...] = ()
 

@@ -205,6 +205,31 @@ class Loading(Concluding):
         self._were_parked.clear()
         self._take_stock()
 
+    def droppable(self, nodes: Iterable[str]) -> list[Row]:
+        """Of these nodes those of which what is saved can be dropped together when a run that was just loaded is
+        resumed, and nobody notices: what they read is there, or can be made again; nothing has to be taken back; and
+        nothing below them has left a trace. (What was written to variables counts for good, and what stands aside
+        others may have seen.)"""
+        rows: dict[Row, None] = {} if self._recovering else dict.fromkeys(self._known(nodes))
+        while True:
+            left = {row: None for row in rows if self._is_droppable(row, rows)}
+            if len(left) == len(rows):
+                return list(left)
+            rows = left
+
+    def _is_droppable(self, row: Row, together: dict[Row, None]) -> bool:
+        if not row.saved or row.nested is not None or row.writes or not row.consumers:
+            return False
+        if row.effect == "undoable" and row.begun:
+            return False
+        has_read = not any((row.id, row.attempt) == ended[:2] for ended in self._abandonments)  # else its graph ended
+        if has_read and not all(parent.repeatable for parent in _reach(row, _unsaved_parents)):
+            return False
+        return not any(
+            other.begun or other.nested is not None or (other.saved and other not in together)
+            for other in _reach(row, _consumers)
+        )
+
     # -- what the records mean -----------------------------------------------------------------------------------------
 
     def _take_stock(self) -> None:
@@ -270,19 +295,6 @@ class Loading(Concluding):
                     self._emit(commands.Wait(row.id, row.attempt, row.failures))
             if unfinished:
                 self._undo_locally(row, retry=row.state == "backoff")
-
-
-def can_be_forgotten(row: Row) -> bool:
-    """Whether what is saved of a row can be dropped in a run that was just loaded, and nobody notices: what it read is
-    there, or can be made again; nothing has to be taken back; and nothing below it has left a trace. (What was written
-    to variables counts for good, and what stands aside others may have seen.)"""
-    if not row.saved or row.nested is not None or row.doomed or row.writes or not row.consumers:
-        return False
-    if row.effect == "undoable" and row.begun:
-        return False
-    if not all(parent.repeatable for parent in _reach(row, _unsaved_parents)):
-        return False
-    return not any(other.saved or other.begun or other.nested is not None for other in _reach(row, _consumers))
 
 
 def _reach(row: Row, next_to: Callable[[Row], list[Row]]) -> list[Row]:

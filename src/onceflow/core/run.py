@@ -19,7 +19,7 @@ from typing import Any
 from onceflow.core import commands, events, records
 from onceflow.core.check import find_nested_problem
 from onceflow.core.graph import Graph
-from onceflow.core.loading import Loading, can_be_forgotten
+from onceflow.core.loading import Loading
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Effort, Row, Undo
 from onceflow.core.settling import settling
@@ -391,10 +391,10 @@ class Run(Loading):
             raise IllegalEvent(
                 "only a run that was loaded after it ended unsuccessfully, or was parked, can be resumed"
             )
-        for node in event.again:
-            if self._recovering or node not in self.rows or not can_be_forgotten(self.rows[node]):
-                raise IllegalEvent(f"something may be built on what is saved of {node!r}")
-        self._resume(self._known(event.again))
+        again = self.droppable(event.again)
+        if len(again) < len(event.again):
+            raise IllegalEvent(f"something may be built on what is saved of {event.again}")
+        self._resume(again)
 
     def _given(self, event: events.Given) -> None:
         row = self.rows.get(event.node)

@@ -25,7 +25,6 @@ from collections.abc import Callable, Sequence
 from onceflow.authoring import storing
 from onceflow.core import commands, events
 from onceflow.core.graph import Graph
-from onceflow.core.loading import can_be_forgotten
 from onceflow.core.run import Run
 from onceflow.driver import cancelling
 from onceflow.driver.awaited import awaited_below, let_through
@@ -361,7 +360,7 @@ def _tried_again(run: Run, past: History, store: Store) -> tuple[str, ...]:
             outcomes = store.values({one.outcome for one in awaited})
             known = [(one, outcomes[one.outcome]) for one in awaited]
             found |= dict.fromkeys([one.outcome[0] for one in let_through(failure, known, store.read)])
-    return tuple([id for id in found if can_be_forgotten(run.rows[id])])
+    return tuple([row.id for row in run.droppable(found)])
 
 
 def _opened(short: Short) -> contextlib.AbstractContextManager[Loaded]:

@@ -17,7 +17,6 @@ from typing import TypeVar
 from onceflow.core import commands, events
 from onceflow.core.definitions import each
 from onceflow.core.graph import Graph
-from onceflow.core.loading import can_be_forgotten
 from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
 from onceflow.testing.simulation.attempts import Attempt
@@ -140,11 +139,11 @@ class Simulation:
         found = [
             id
             for id, row in driver.run.rows.items()
-            if can_be_forgotten(row)
-            and (version := driver.rows[id].version) is not None
+            if (version := driver.rows[id].version) is not None
             and (version.handled or row.effect == "none")
+            and self.random.random() < 0.5
         ]
-        return tuple([id for id in found if self.random.random() < 0.5])
+        return tuple([row.id for row in driver.run.droppable(found)])
 
     def crash(self, asleep: bool = False) -> None:
         """The engine dies; what attempts survive is a matter of luck."""
