@@ -8,7 +8,7 @@ output. So it can be dropped when the run is resumed: what had failed is tried a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from onceflow.core.rows import Row
 from onceflow.driver.outputs import Blob, Part
@@ -46,13 +46,14 @@ def awaited_below(segment: Row) -> list[Awaited]:
 
 
 def _awaited_by(segment: Row) -> list[tuple[Awaited, Row]]:
-    if segment.node.task != SEGMENT or segment.expander is None or not segment.node.call.settings.fiber:
+    settings = _settings(segment)
+    if segment.node.task != SEGMENT or segment.expander is None or not (settings is None or settings.fiber):
         return []
     found: list[tuple[Awaited, Row]] = []
     for end, _ in segment.parents:
         if end is segment.expander or not end.fully_saved or end.writes:
             continue
-        if end.node.parts != 2 and end.node.call.settings.wait is None:
+        if end.node.parts != 2 and getattr(_settings(end), "wait", None) is None:
             continue
         op = end
         while op.expander is not None and op.expander is not segment.expander:
@@ -60,6 +61,11 @@ def _awaited_by(segment: Row) -> list[tuple[Awaited, Row]]:
         uncertain = op is end and op.effect == "irrevocable" and op.begun
         found.append((Awaited(op.id, (end.id, end.node.parts - 1), uncertain), op))
     return found
+
+
+def _settings(row: Row) -> Any:
+    """None if the graph was read without its code, by somebody who only looks."""
+    return getattr(row.node.call.task, "settings", None)
 
 
 def let_through(

@@ -156,7 +156,7 @@ def fiber_task(ref: str, function: Callable[..., Any] | None = None, **given: An
         try:
             definitions.current(ref)  # imports its module, which makes it known here
         except Exception as error:
-            problem = f"importing that module raised {type(error).__name__}: {error}"
+            problem = f"that module cannot be imported, {type(error).__name__}: {error}"
             raise TaskNotFound(name, module, problem, "Make it importable again, then resume.") from error
         if ref not in _tasks:
             problem = f"there is no fiber {ref}"
