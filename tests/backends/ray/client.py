@@ -34,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         "node_ip_address": LOOPBACK,
         "ray_client_server_port": port,
     }
+    os.environ.setdefault("GRPC_POLL_STRATEGY", "poll")  # Ray's server forks amid gRPC's threads, and epoll1 minds
     cluster = Cluster(initialize_head=True, head_node_args=settings)
     try:
         tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/conformance", *arguments]
