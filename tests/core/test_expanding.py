@@ -225,6 +225,14 @@ def test_a_nested_graph_that_blocks_an_outer_task_is_refused():
     assert drive.play().status == "failed"
 
 
+def test_a_nested_task_that_writes_waits_as_an_irrevocable_one_does():
+    """However plain it is: `e` is deterministic, and its nested `w` starts when `a` is settled, which waits for `m`."""
+    drive = begun("a loose; e kept,deterministic a; m kept a e; z pure m", "a")
+    error = refusal(drive, "e", graph("w writer,deterministic; j pure w"))
+    assert isinstance(error, UnsafeGraph)
+    assert error.blocked == ("e/w",)
+
+
 # -- expanders that run again ----------------------------------------------------------------------------------------
 
 

@@ -257,7 +257,8 @@ def _is_declared_saved(expander: Row) -> bool:
 
 def _keeps_nobody_waiting(node: Node) -> bool:
     """Whether it can stand in the place of a repeatable task, and nobody waits for it who would not wait for that."""
-    return node.options.repeatable and node.options.effect == "none" and not node.takes
+    options = node.options
+    return options.repeatable and options.effect == "none" and not options.writes and not node.takes
 
 
 def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
