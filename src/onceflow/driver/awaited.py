@@ -65,7 +65,7 @@ def _awaited_by(segment: Row) -> list[tuple[Awaited, Row]]:
 
 def _settings(row: Row) -> Any:
     """None if the graph was read without its code, by somebody who only looks."""
-    return getattr(row.node.call.task, "settings", None)
+    return getattr(getattr(row.node.call, "task", None), "settings", None)
 
 
 def let_through(
