@@ -49,6 +49,14 @@ async def counting(path: str) -> int:
 
 
 @fiber
+async def counting_aloud() -> None:
+    number = 0
+    while number >= 0:
+        number = await call(wait_event("number", int))
+        print(number)
+
+
+@fiber
 async def passing(path: str) -> list[int]:
     """Is at a door when it is woken for the first time."""
     first = await call(wait_event("number", int))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from collections.abc import Iterator
@@ -160,6 +161,64 @@ def test_what_it_prints_and_logs_belongs_to_it(engine: Engine) -> None:
     assert {(line.task, line.attempt) for line in lines.values()} == {("talking/segment", "2.2")}
 
 
+def test_what_is_printed_belongs_to_the_segment_that_did(engine: Engine) -> None:
+    park(engine, away.counting_aloud.bind(), "aloud")
+    engine.send_events([("aloud", "number", number) for number in (1, 2, -1)])
+    has(engine, "aloud", "succeeded")
+    lines = [(line.text, line.task) for line in engine.logs("aloud")]
+    assert [text for text, _ in lines] == ["1", "2", "-1"]
+    assert len({task for _, task in lines}) == 3
+
+
+def test_a_module_that_prints_when_it_is_imported_harms_nobody(tmp_path: Path) -> None:
+    output = run_script(tmp_path, PRINTING)
+    assert output.splitlines()[-1] == "hello 9"
+
+
+def test_a_slow_run_delays_no_others(engine: Engine, door: Door) -> None:
+    park(engine, away.passing.bind(door.path), "slow one")
+    names = [f"quick {number}" for number in range(5)]
+    for name in names:
+        park(engine, away.patient.bind(name), name)
+    engine.send_events([(name, "number", 1) for name in ["slow one", *names]])
+    door.wait()
+    for name in names:
+        has(engine, name, "succeeded")
+    door.open()
+    wake(engine, "slow one", 2)
+    has(engine, "slow one", "succeeded")
+
+
+def test_whoever_wants_a_run_that_is_being_woken_gets_it_once(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    names = [f"wanted {number}" for number in range(20)]
+    for name in names:
+        park(engine, away.counting.bind(str(path)), name)
+    engine.send_events([(name, "number", 1) for name in names])
+    handles = [engine.resume_async(name) for name in names]
+    engine.send_events([(name, "number", number) for number in (20, -1) for name in names])
+    assert [handle.result(LONG) for handle in handles] == [21] * len(names)
+
+
+def test_an_engine_that_is_left_waits_for_runs_that_workers_have(tmp_path: Path, door: Door) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        park(engine, away.passing.bind(door.path), "left")
+        engine.send_events([("left", "number", 1), ("left", "number", 2)])
+        door.wait()
+        threading.Timer(0.05, door.open).start()
+    with Engine(tmp_path / "home", workers=1) as engine:
+        assert engine.get_output("left") == [1, 2]
+
+
+def test_whoever_resumes_a_parked_run_is_told_whatever_the_garbage_collector_does(engine: Engine) -> None:
+    park(engine, away.patient.bind("kept"), "kept")
+    handle = engine.resume_async("kept")
+    until(lambda: hub_of(engine).is_parked(handle.id))
+    gc.collect()
+    wake(engine, "kept", 3)
+    assert handle.result(LONG) == "kept 3"
+
+
 def test_a_worker_that_dies_of_a_run_gives_back_all_of_them(engine: Engine, tmp_path: Path) -> None:
     park(engine, away.deadly.bind(str(tmp_path / "died")), "deadly")
     names = [f"beside {number}" for number in range(5)]
@@ -262,6 +321,34 @@ def test_runs_with_a_limit_or_a_place_in_a_queue_are_driven_here(engine: Engine)
         has(engine, name, "succeeded")
     assert delegated(engine) == before
 
+
+PRINTING = """
+    from pathlib import Path
+    from onceflow import Engine, call, fiber, wait_event
+
+    print("imported")
+
+    @fiber
+    async def patient(greeting):
+        number = await call(wait_event("number", int))
+        return f"{greeting} {number}"
+
+    if __name__ == "__main__":
+        with Engine("home", workers=1) as engine:
+            id = engine.run_async(patient.bind("hello"), name="printing").id
+            while not engine._hub.is_parked(id):
+                pass
+        with Engine("home", workers=1, recover=True) as engine:
+            while not engine._hub.is_parked(id):
+                pass
+            engine.send_event("printing", "nothing", 1)
+            while engine.statistics().runs.delegated < 1:
+                pass
+            engine.send_event("printing", "number", 9)
+            while engine.status("printing") != "succeeded":
+                pass
+            print(engine.get_output("printing"))
+"""
 
 SCRIPT = """
     from onceflow import Engine, call, fiber, wait_event

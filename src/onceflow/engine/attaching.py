@@ -241,12 +241,15 @@ class Attaching:
             completion.end(None, error)
             return True
         driven = self._hub.expect(row.id, row.name, completion.feeds)
+
+        def pass_on() -> None:
+            if not isinstance(driven.error, Redirected):
+                completion.end(driven.ending, driven.error)
+
+        driven.when_done(pass_on)  # before it can be parked: then it is known that somebody depends on it
         self._hub.adopt((make, driven))
         driven.wait_until_accepted()
-        if isinstance(driven.error, Redirected):
-            return False
-        driven.when_done(lambda: completion.end(driven.ending, driven.error))
-        return True
+        return not isinstance(driven.error, Redirected)
 
     def _load(
         self, row: RunRow, again: Submission | None, cancel: events.Cancel | None, short: Short | None = None

@@ -48,7 +48,7 @@ from onceflow.storage.journal import (
     Request,
     SetStatus,
 )
-from onceflow.values import context, packing
+from onceflow.values import context, packing, variables
 from onceflow.values.packing import SMALL, Packed, Ready
 from onceflow.values.refs import Ref
 from onceflow.values.variables import Updates
@@ -100,8 +100,8 @@ class Driven(msgspec.Struct, frozen=True, array_like=True):
     """If it waits: `RunRow.due`."""
     attempts: list[tuple[str, int]]
     """Nodes that ran, and their attempts."""
-    printed: list[Output]
-    """What they printed and logged. (What goes past Python's streams is nobody's.)"""
+    printed: list[tuple[int, Output]]
+    """What they printed and logged, with their places in `attempts`. (What goes past Python's streams is nobody's.)"""
 
     @property
     def size(self) -> int:
@@ -110,7 +110,7 @@ class Driven(msgspec.Struct, frozen=True, array_like=True):
             entry for request in self.requests if isinstance(request, AppendEntries) for entry in request.entries
         ]
         content = [len(entry.body) + len(entry.value or b"") for entry in entries]
-        content += [len(piece.data) for piece in self.printed]
+        content += [len(piece.data) for _, piece in self.printed]
         return OVERHEAD * (1 + len(content)) + sum(content)
 
 
@@ -231,6 +231,7 @@ class _Alone:
         self._owner = owner
         self._works: deque[Work] = deque()
         self._attempts: list[tuple[str, int]] = []
+        self._printed: list[tuple[int, Output]] = []
         self._requests: list[Any] = []
         self._unanswered = 0
         self._dirty = False
@@ -238,14 +239,12 @@ class _Alone:
 
     def drive(self) -> Driven:
         """Raises whatever keeps it from getting on."""
-        token = context.job_token.get()
-        output.holding[token] = []
         try:
             driver = self._go_on()
         finally:
-            printed = output.release(token)
+            _tidy_up(context.job_token.get())
         status = "waiting" if driver.ending is None else driver.ending.status
-        return Driven(self.run, self._requests, status, self._due, self._attempts, printed)
+        return Driven(self.run, self._requests, status, self._due, self._attempts, self._printed)
 
     def _go_on(self) -> Driver:
         driver = self._load()
@@ -315,12 +314,14 @@ class _Alone:
         driver.finished(work, parts, outcome.graph, outcome.annotations)
 
     def _call(self, job: Job, work: Work, refs: JobRefs) -> Any:
-        args, kwargs = arguments_of(job, _contents.load, refs)
+        output.holding[job.token] = []
         before = context.running.set(job.context)
         try:
+            args, kwargs = arguments_of(job, _contents.load, refs)
             return work.call.function(*args, **kwargs)
         finally:
             context.running.reset(before)
+            self._printed += [(len(self._attempts) - 1, piece) for piece in output.release(job.token)]
 
     # -- as `Host` and `Store` have it ---------------------------------------------------------------------------------
 
@@ -393,6 +394,14 @@ class _Alone:
 
     def outcomes(self) -> dict[str, Outcome]:
         _elsewhere()
+
+
+def _tidy_up(token: int) -> None:
+    """What was noted under this number concerns nobody any more."""
+    context.annotated.pop(token, None)
+    context.sent.pop(token, None)
+    context.take_lost(token)
+    variables.take(token)
 
 
 def _small(part: object) -> bytes:

@@ -198,7 +198,8 @@ class _Worker:
 
     def progress(self, token: int, done: float, total: float | None, note: str) -> None:
         """As `Link` has it."""
-        if self._progress is not None and not self._is_copy:
+        is_alone = context.ALONE in (context.running.get() or ())
+        if self._progress is not None and not self._is_copy and not is_alone:
             self._progress.tell(token, done, total, note)
 
     def is_hurried(self) -> bool:

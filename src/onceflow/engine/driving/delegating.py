@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 AT_ONCE = 24
 """Runs that a worker is handed. It has done with them in a few milliseconds."""
 
-PATIENCE = 10.0
+LARGE = 64 * 1024
+"""Bytes of a graph. What is larger takes longer to be sent than it saves."""
+
+PATIENCE = 2.0
 """Seconds after which a worker that has not come back with its runs is stopped: some code takes its time, and whoever
 wants to cancel such a run, or to look at it, finds it only here."""
 
@@ -38,7 +41,7 @@ Accepted = Callable[[Driven], None]
 
 
 class Delegating:
-    """Belongs to the loop's thread, but for `suits` and `in`."""
+    """Belongs to the loop's thread, but for `suits`, `in` and `len`."""
 
     def __init__(
         self,
@@ -55,9 +58,10 @@ class Delegating:
         self._parking = parking
         self._accepted = accepted
         self._broken = broken
-        self._away: dict[str, int] = {}
-        """Runs that workers have, or whose commit is under way. (Somebody may have gone on with one here in spite of
-        that, and sent it away again: how often. The journal refuses all but one.)"""
+        self._away: set[str] = set()
+        """Runs that workers have, or whose commit is under way."""
+        self._waiting: list[Callable[[], None]] = []
+        """Called when none is away."""
         self._driven_here: dict[str, tuple[int, int]] = {}
         """Workflow → how many of its runs are yet to be driven here, and how many if one is handed back again."""
         self._closed = False
@@ -65,19 +69,27 @@ class Delegating:
     def __contains__(self, run: str) -> bool:
         return run in self._away
 
+    def __len__(self) -> int:
+        return len(self._away)
+
+    def when_back(self, then: Callable[[], None]) -> None:
+        """Call this as soon as no run is away."""
+        if self._away and not self._closed:
+            self._waiting.append(then)
+        else:
+            then()
+
     def close(self) -> None:
         """Whatever becomes of those that are away concerns the next engine."""
         self._closed = True
+        self._away.clear()
+        self._tell_waiting()
 
     def suits(self, short: Short) -> bool:
         """Whether it may be worth a try."""
         settings = _settings(short.settings)
-        if (
-            settings.queue is not None
-            or settings.timeout is not None
-            or settings.priority
-            or _is_of_script(short.graph)
-        ):
+        is_limited = settings.queue is not None or settings.timeout is not None or settings.priority != 0
+        if is_limited or len(short.graph) > LARGE or _is_of_script(short.graph):
             return False
         workflow = short.run.workflow
         left, after = self._driven_here.get(workflow, (0, FIRST))
@@ -86,10 +98,15 @@ class Delegating:
         return not left
 
     def send(self, runs: Sequence[Short], errands: Errands) -> None:
-        for start in range(0, len(runs), AT_ONCE):
-            self._send(runs[start : start + AT_ONCE], errands)
+        """None of them may be here, or away. Those of one workflow go together: a slow one delays no others."""
+        workflows: dict[str, list[Short]] = {}
+        for short in runs:
+            workflows.setdefault(short.run.workflow, []).append(short)
+        for workflow, some in workflows.items():
+            for start in range(0, len(some), AT_ONCE):
+                self._send(workflow, some[start : start + AT_ONCE], errands)
 
-    def _send(self, runs: Sequence[Short], errands: Errands) -> None:
+    def _send(self, workflow: str, runs: Sequence[Short], errands: Errands) -> None:
         graphs: dict[bytes, int] = {}
         woken = [
             Woken(
@@ -104,20 +121,21 @@ class Delegating:
             )
             for short in runs
         ]
-        workflows = {short.run.id: short.run.workflow for short in runs}
-        for run in workflows:
-            self._away[run] = self._away.get(run, 0) + 1
+        ids = [short.run.id for short in runs]
+        self._away.update(ids)
         token = errands.delegate(
-            Delegation(self._owner, list(graphs), woken),
-            lambda report: self._came_back(workflows, report),
+            Delegation(self._owner, list(graphs), woken), lambda report: self._came_back(workflow, ids, report)
         )
         self._loop.later(PATIENCE, lambda: errands.give_up(token))
 
-    def _came_back(self, runs: dict[str, str], report: Report | None) -> None:
-        """`runs` with their workflows."""
+    def _came_back(self, workflow: str, runs: list[str], report: Report | None) -> None:
         if report is None:
-            report = Report(handed_back=list(runs))
-        self._learn({runs[driven.run] for driven in report.driven}, {runs[r] for r in report.handed_back + report.slow})
+            report = Report(handed_back=runs)
+        if report.handed_back or report.slow:
+            _, after = self._driven_here.get(workflow, (0, FIRST))
+            self._driven_here[workflow] = (after, min(2 * after, MOST))
+        else:
+            self._driven_here.pop(workflow, None)
         for run in report.handed_back:
             self._give(run, here=True)
         for run in report.left:
@@ -125,22 +143,19 @@ class Delegating:
         for driven in report.driven:
             self._commit(driven)
 
-    def _learn(self, worked: set[str], failed: set[str]) -> None:
-        """With which workflows it is worth it."""
-        for workflow in worked - failed:
-            self._driven_here.pop(workflow, None)
-        for workflow in failed:
-            _, after = self._driven_here.get(workflow, (0, FIRST))
-            self._driven_here[workflow] = (after, min(2 * after, MOST))
-
     def _give(self, run: str, *, here: bool) -> None:
         self._is_back(run)
         self._parking.load_again(run, here=here)
 
     def _is_back(self, run: str) -> None:
-        times = self._away.pop(run) - 1
-        if times:
-            self._away[run] = times
+        self._away.discard(run)
+        if not self._away:
+            self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for then in waiting:
+            then()
 
     def _commit(self, driven: Driven) -> None:
         def answer(outcome: Outcome) -> None:
@@ -149,18 +164,20 @@ class Delegating:
         self._journal.submit(driven.requests, answer)
 
     def _answered(self, driven: Driven, outcome: Outcome) -> None:
-        """If it was refused, somebody else has driven the run meanwhile, and nothing was done here."""
         if self._closed:
             return
-        if isinstance(outcome.refusal, Failed):
-            self._broken()
         if outcome.ok:
             self._accepted(driven)
-        self._is_back(driven.run)
-        if outcome.ok and driven.due is not None:
-            self._parking.park(driven.run, driven.due, None)
-        else:
+            if driven.due is None:
+                self._parking.forget(driven.run)
+            else:
+                self._parking.park(driven.run, driven.due, None)
+        elif isinstance(outcome.refusal, Failed):
+            self._broken()
             self._parking.forget(driven.run)
+        else:  # somebody else has driven it meanwhile, and may not know what it was woken for
+            self._parking.load_again(driven.run, here=False)
+        self._is_back(driven.run)
 
 
 @functools.lru_cache(maxsize=1000)
@@ -168,7 +185,7 @@ def _settings(stored: bytes) -> Settings:
     return decode_settings(stored)
 
 
-@functools.lru_cache(maxsize=1000)
+@functools.lru_cache(maxsize=200)
 def _is_of_script(graph: bytes) -> bool:
     """Whether it has tasks of a script: to go on with them takes a process that runs the script."""
     return storing.is_of_script(graph)

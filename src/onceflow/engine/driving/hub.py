@@ -279,20 +279,27 @@ class Hub(ABC):
         while self._answers or self._dirty or self._doorman.gate.busy:
             self._doorman.gate.turn()
             while self._answers:
-                driver, requests, outcome = self._answers.popleft()
-                if outcome.ok:
-                    self._completions_accept(driver, requests)
-                    self._tell(driver, driver.committed)
-                else:
-                    self._refused(driver, outcome)
-            if self._commands_wanted:
-                self._commands_wanted = False
-                self._look_for_commands()
+                self._take_answers()
             self._flush()
         timeout = None if self._workers is None else self._workers.turn()
         if self._waiting_for_room and (self._workers is None or self._workers.backlog <= MOST_WAITING // 2):
             self._let_in()
         return 0 if self._dirty or self._answers or self._doorman.gate.busy else timeout
+
+    def _take_answers(self) -> None:
+        """A run that was woken for a command is told of it before it has a chance to rest again."""
+        answers = [self._answers.popleft() for _ in range(len(self._answers))]
+        for driver, requests, outcome in answers:
+            if outcome.ok:
+                self._completions_accept(driver, requests)
+        if self._commands_wanted:
+            self._commands_wanted = False
+            self._look_for_commands()
+        for driver, _, outcome in answers:
+            if outcome.ok:
+                self._tell(driver, driver.committed)
+            else:
+                self._refused(driver, outcome)
 
     def _let_in(self) -> None:
         rooms, self._waiting_for_room = self._waiting_for_room, []

@@ -23,12 +23,12 @@ from onceflow.engine.driving.cluster import Cluster
 from onceflow.engine.driving.delegating import Delegating
 from onceflow.engine.driving.errands import Kept, Replied
 from onceflow.engine.driving.fetching import Fetching
-from onceflow.engine.driving.hub import Hub, interrupted
+from onceflow.engine.driving.hub import Adopted, Hub, interrupted
 from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
 from onceflow.engine.driving.parking import SOON, Parking
 from onceflow.engine.driving.workers import Workers
-from onceflow.engine.handles import Completion, Redirected
+from onceflow.engine.handles import Completion, Latch, Redirected
 from onceflow.engine.logs.lines import level_number
 from onceflow.engine.logs.printing import Printing
 from onceflow.engine.logs.recording import Recording
@@ -240,13 +240,39 @@ class LocalHub(Hub):
 
         def send() -> None:
             if self._processes is not None and self._closed is None:
-                self._delegating.send(runs, self._processes.errands)
+                self._delegating.send(self._still_woken(runs), self._processes.errands)
 
         self._post(send)
+
+    def _still_woken(self, runs: Sequence[Short]) -> list[Short]:
+        """Without those that somebody goes on with here, or has gone on with since they were loaded."""
+        found: dict[str, Short] = {}
+        for short in runs:
+            run = short.run.id
+            if run in self.parking or run in self._delegating:
+                self.parking.wake(run)
+            elif run not in self._active and self.parking.was_woken(run):
+                found[run] = short
+        return list(found.values())
+
+    def _adopt(self, make: Callable[[Hub], Adopted], completion: Completion) -> None:
+        if completion.run in self._delegating:  # look again when it is back
+            self.parking.wake(completion.run)
+            completion.end(None, Redirected())
+        else:
+            super()._adopt(make, completion)
 
     def not_driven(self, run: str) -> None:
         """A run was woken, and is not driven here after all. From any thread."""
         self._threaded.post(lambda: self.parking.forget(run))
+
+    def wait_until_idle(self) -> None:
+        super().wait_until_idle()
+        while self._delegating:
+            back = Latch()
+            self._threaded.post(lambda back=back: self._delegating.when_back(back.open))  # type: ignore[misc]
+            back.wait()
+            super().wait_until_idle()
 
     def is_busy_with(self, run: str) -> bool:
         return super().is_busy_with(run) or run in self._delegating
@@ -255,10 +281,10 @@ class LocalHub(Hub):
         self.counts.delegate(len(driven.attempts))
         self._recording.tell("run delegated", driven.run, detail=driven.status)
         if self._printing is not None and driven.printed:
-            node, attempt = driven.attempts[-1]
-            for output in driven.printed:
+            for place, output in driven.printed:
+                node, attempt = driven.attempts[place]
                 self._printing.add(capture.printed(output), driven.run, node, attempt_name(attempt))
-            self._printing.end(driven.printed[0].token)
+            self._printing.end(driven.printed[0][1].token)
             self._printing.turn()
             self._printing.ended(driven.run)
         if driven.due is None:

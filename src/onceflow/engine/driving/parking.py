@@ -112,6 +112,10 @@ class Parking:
         elif run in self._woken:
             self._woken[run] = max(self._woken[run], _AGAIN_HERE if here else _AGAIN)
 
+    def was_woken(self, run: str) -> bool:
+        """Whether it is about to be driven again, and nobody does that yet."""
+        return run in self._woken
+
     def load_again(self, run: str, *, here: bool) -> None:
         """One that was woken, and has not been driven."""
         self._waking.put(Waking(run, None, here))
