@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import fiber, fork, gather, join, parallel, task, transaction, workflow
+from onceflow import Cancelled, call, fiber, fork, gather, join, parallel, task, transaction, wait_event, workflow
 from tests.fibers.common import enter, take_back, world
 
 broken: set[str] = set()
@@ -91,3 +91,30 @@ async def composing(how: str) -> Any:
 @fiber
 async def sending(who: str) -> str:
     return await join(await fork(buying, who))
+
+
+@fiber
+async def refunding(who: str) -> None:
+    try:
+        await call(wait_event("never"))
+    except Cancelled:
+        await pay.call(who)
+        raise
+
+
+@task.pure
+def one() -> int:
+    return 1
+
+
+@workflow
+def ones() -> list[int]:
+    return parallel(one.bind(), one.bind())
+
+
+@fiber
+async def counting() -> list[int]:
+    try:
+        return await ones.call()
+    finally:
+        await enter.call("counted")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskFailed
+from onceflow import RunCancelled, TaskFailed
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import letting_through
 from tests.fibers.common import world
@@ -146,3 +146,37 @@ def test_whatever_crashes_when_it_is_done_in_the_end(how: str) -> None:
         assert engine.status("order") == "succeeded"
 
     crash_everywhere(scenario)
+
+
+def test_nothing_is_tried_again_for_a_fiber_whose_result_was_given() -> None:
+    engine = MemoryEngine()
+    failed(engine, letting_through.buying.bind("ann"), "ann")
+    engine.set_result("order", "buying~2/segment", "by hand")
+    world.clear()
+    assert engine.resume("order") == "by hand"
+    world.assert_holds()
+
+
+def test_what_fails_while_a_fiber_cleans_up_is_tried_again() -> None:
+    engine = MemoryEngine()
+    handle = engine.run_async(letting_through.refunding.bind("ann"), name="order")
+    engine.clock.advance(1)
+    broken.add("ann")
+    engine.cancel("order")
+    world.assert_holds()
+    with pytest.raises(TaskFailed) as told:
+        engine.resume("order")
+    assert told.value.task == "refunding~2/pay"
+    broken.clear()
+    with pytest.raises(RunCancelled):
+        engine.resume("order")
+    world.assert_holds("ann paid")
+    assert handle.done()
+
+
+def test_a_run_is_cancelled_while_the_outcome_of_a_graph_is_made() -> None:
+    """What makes it is not stopped, again and again; the fiber is told at its next await."""
+    engine = MemoryEngine()
+    engine.cancel_at("counting/ones/caught", "before")
+    with pytest.raises(RunCancelled):
+        engine.run(letting_through.counting.bind())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from onceflow.core import events
 from onceflow.core.graph import Node
 from onceflow.core.rows import Row, Scope
-from onceflow.driver.cancelling import FOLLOWING
+from onceflow.driver.awaited import FOLLOWING
 from onceflow.driver.outputs import Outputs, is_small
 from onceflow.driver.work import Work
 from onceflow.values import packing

@@ -17,6 +17,9 @@ from onceflow.values import failures, packing
 SEGMENT = "segment"
 """The task of those that go on with a fiber."""
 
+FOLLOWING = (SEGMENT, "cleanup")
+"""The same, with those that know that the run is cancelled."""
+
 
 class Awaited(NamedTuple):
     """Something that may have failed."""
@@ -47,7 +50,7 @@ def awaited_below(segment: Row) -> list[Awaited]:
 
 def _awaited_by(segment: Row) -> list[tuple[Awaited, Row]]:
     settings = _settings(segment)
-    if segment.node.task != SEGMENT or segment.expander is None or not (settings is None or settings.fiber):
+    if segment.node.task not in FOLLOWING or segment.expander is None or not (settings is None or settings.fiber):
         return []
     found: list[tuple[Awaited, Row]] = []
     for end, _ in segment.parents:

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
     from onceflow.driver.outputs import Part
 
-FOLLOWING = (SEGMENT, "cleanup")
-"""The tasks of those that go on with a fiber, also if they know that the run is cancelled."""
-
 TIME = 30.0
 """Seconds that fibers have to clean up."""
 
@@ -94,8 +91,8 @@ class Cancelling:
         if self.asked is None or self._driver.run.status != "running":
             return False
         ops = [parent for row in self._driver.run.rows.values() if _is_untold(row) for parent, _ in row.parents]
-        plain = [op for op in ops if op.state == "running" and op.effect == "none" and not op.node.call.settings.fiber]
-        attempts = [op.attempt for op in plain] + [work.attempt for work in self._outdated()]
+        attempts = [op.attempt for op in ops if op.state == "running" and _need_not_end(op)]
+        attempts += [work.attempt for work in self._outdated()]
         disturbed = [self._disturb(attempt) for attempt in attempts]
         return any(disturbed)
 
@@ -128,6 +125,13 @@ class Cancelling:
         if wait.children:
             return [packing.dump([])] if wait.count else [NOTHING, packing.dump(CANCELLED)]
         return [packing.dump(Cancelled(self._driver.id))]
+
+
+def _need_not_end(op: Row) -> bool:
+    """Whether something else can be given to the fiber instead, and nobody notices. (What is done in no time, such as
+    what catches the errors of a graph, has nothing that could be given.)"""
+    settings = op.node.call.settings
+    return op.effect == "none" and not settings.fiber and bool(settings.catch or settings.wait is not None)
 
 
 def _is_untold(row: Row) -> bool:

@@ -357,6 +357,8 @@ def _tried_again(run: Run, past: History, store: Store) -> tuple[str, ...]:
     else is built."""
     found: dict[str, None] = {}
     for node in past.failed:
+        if node in past.supplied:  # somebody has given its result: nothing has to be tried for that
+            continue
         row, failure = run.rows.get(node), past.failures.get(node)
         awaited = [] if row is None else awaited_below(row)
         if awaited and failure is not None:
