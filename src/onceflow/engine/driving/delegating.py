@@ -126,7 +126,12 @@ class Delegating:
         token = errands.delegate(
             Delegation(self._owner, list(graphs), woken), lambda report: self._came_back(workflow, ids, report)
         )
-        self._loop.later(PATIENCE, lambda: errands.give_up(token))
+        self._loop.later(PATIENCE, lambda: self._give_up(errands, token))
+
+    def _give_up(self, errands: Errands, token: int) -> None:
+        """Unless somebody waits until nothing is under way any more, who would have to wait for the same again."""
+        if not self._waiting:
+            errands.give_up(token)
 
     def _came_back(self, workflow: str, runs: list[str], report: Report | None) -> None:
         if report is None:
