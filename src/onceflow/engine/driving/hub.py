@@ -123,8 +123,6 @@ class Hub(ABC):
         """Drivers of runs that have run out of time → how many seconds they had."""
         self._claimed: set[Driver] = set()
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
-        self._commands_wanted = False
-        """Whether one has become durable."""
         self._doorman = Doorman(self._open_gate(), self._max_running)
         """Places in queues."""
         self._counted: dict[Driver, overviews.Counted] = {}
@@ -289,14 +287,11 @@ class Hub(ABC):
     def _take_answers(self) -> None:
         """A run that was woken for a command is told of it before it has a chance to rest again."""
         answers = [self._answers.popleft() for _ in range(len(self._answers))]
+        if any(outcome.ok and driver in self._claimed for driver, _, outcome in answers):
+            self._look_for_commands()
         for driver, requests, outcome in answers:
             if outcome.ok:
                 self._completions_accept(driver, requests)
-        if self._commands_wanted:
-            self._commands_wanted = False
-            self._look_for_commands()
-        for driver, _, outcome in answers:
-            if outcome.ok:
                 self._tell(driver, driver.committed)
             else:
                 self._refused(driver, outcome)
@@ -439,9 +434,7 @@ class Hub(ABC):
 
     def _completions_accept(self, driver: Driver, requests: Sequence[Request]) -> None:
         completion = self._completions.get(driver)
-        if driver in self._claimed:
-            self._claimed.discard(driver)
-            self._commands_wanted = True
+        self._claimed.discard(driver)
         if completion is not None:
             completion.accept()
             if completion.feeds:
