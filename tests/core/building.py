@@ -1,19 +1,4 @@
-"""Small graphs in one line, and a driver that answers a run's commands only when the test says so.
-
-`graph("a loose; s kept a; n default s")` is three nodes: each stands as `id kind reads…`. The kinds:
-
-    pure      no effect, deterministic, not saved          undoable  can be undone, nondeterministic, saved
-    kept      no effect, nondeterministic, saved           default   irrevocable, nondeterministic, saved
-    loose     no effect, nondeterministic, not saved       writer    kept, and writes task variables
-
-A kind may be followed by `saved`, `unsaved`, `deterministic`, `writing`, `retries=2`, `parts=2`, joined with commas;
-by `asks` for nodes that ask before they start, by `aside` for those that nothing leads from to the sink, and by
-`turn=3`, `opens` and `limit=2` for nodes that take turns. `a.1` reads one part of `a`, `a` all of them, `after:a` none:
-a control-only edge. `takes:a` reads all, and takes the actors in it.
-
-`refs("new a.1 b@1")` are three refs in an output: one that the attempt made, one that came in as part 1 of `a`, and the
-output of `b` by reference; the last one is in part 1 of the output, the others in part 0. `actor` is a version of an
-actor, which the attempt made.
+"""A driver that answers a run's commands only when the test says so, for small graphs in one line (`graph`, `refs`).
 
 `Drive` speaks of commands as sentences, without attempt numbers (it checks those itself): records begin with `+`, and
 an attempt that must wait for the journal is started with `start!`.
@@ -21,88 +6,13 @@ an attempt that must wait for the journal is started with `start!`.
 
 from __future__ import annotations
 
-import msgspec
-
 from onceflow.core import commands, events, records
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node, Turn
-from onceflow.core.refs import RefPart
+from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.core.sharing import bits
+from onceflow.testing.simulation.notation import graph, refs
 
-KINDS = {
-    "pure": Options(checkpoint=False, deterministic=True, effect="none"),
-    "kept": Options(effect="none"),
-    "loose": Options(checkpoint=False, effect="none"),
-    "undoable": Options(effect="undoable"),
-    "default": Options(),
-    "writer": Options(effect="none", writes=True),
-}
-CHANGES = {
-    "saved": {"checkpoint": True},
-    "unsaved": {"checkpoint": False},
-    "deterministic": {"deterministic": True},
-    "transaction": {"transaction": True},
-}
-CHANGES["writing"] = {"writes": True}
-
-
-def graph(text: str, sink: str | None = None) -> Graph:
-    nodes: list[Node] = []
-    position: dict[str, int] = {}
-    for line in filter(None, map(str.strip, text.replace("\n", ";").split(";"))):
-        id, kind, *reads = line.split()
-        kind, *changes = kind.split(",")
-        options, parts, turn, admission, aside = KINDS[kind], 1, None, None, False
-        for change in changes:
-            if change.startswith("parts="):
-                parts = int(change.removeprefix("parts="))
-            elif change.startswith("turn="):
-                turn = Turn(int(change.removeprefix("turn=")))
-            elif change == "asks":
-                admission = ""
-            elif change == "aside":
-                aside = True
-            elif change == "opens":
-                turn = msgspec.structs.replace(turn, opens=True)
-            elif change.startswith("limit="):
-                turn = msgspec.structs.replace(turn, limit=int(change.removeprefix("limit=")))
-            elif change.startswith("retries="):
-                options = msgspec.structs.replace(options, retries=int(change.removeprefix("retries=")))
-            else:
-                options = msgspec.structs.replace(options, **CHANGES[change])
-        edges: dict[int, int] = {}
-        takes: list[tuple[int, int]] = []
-        for read in reads:
-            parent, _, part = read.removeprefix("after:").removeprefix("takes:").partition(".")
-            mask = 0 if read.startswith("after:") else 1 << int(part) if part else nodes[position[parent]].every_part
-            edges[position[parent]] = edges.get(position[parent], 0) | mask
-            if read.startswith("takes:"):
-                takes.append((list(edges).index(position[parent]), mask))
-        position[id] = len(nodes)
-        node = Node(
-            id=id,
-            task=id,
-            options=options,
-            parts=parts,
-            edges=tuple(edges.items()),
-            takes=tuple(takes),
-            turn=turn,
-            admission=admission,
-            aside=aside,
-        )
-        nodes.append(node)
-    return Graph(nodes, None if sink is None else position[sink])
-
-
-def refs(text: str) -> tuple[RefPart, ...]:
-    found = []
-    for word in text.split():
-        what, _, holders = word.partition("@")
-        node, _, part = what.partition(".")
-        origin = None if what in ("new", "actor") else (node, int(part or 0))
-        found.append(RefPart(sum(1 << int(holder) for holder in holders or "0"), origin, what == "actor"))
-    return tuple(found)
+__all__ = ["Drive", "graph", "refs", "tell"]
 
 
 def tell(command: commands.Command) -> str:

@@ -20,8 +20,16 @@ def begun(text="e kept"):
 def test_what_stands_aside_starts_with_its_graph_and_holds_nobody_up():
     drive = Drive(graph("e kept; z kept e"))
     drive.begin()
-    assert drive.finish("e", graph=graph(FORK, sink="s")) == ["save e", "start e/c", "start e/s"]
-    assert drive.finish("e/s") == ["start z"]
+    assert drive.finish("e", graph=graph(FORK, sink="s")) == ["save e"]
+    assert drive.save("e") == ["+saved e as graph", "start e/c", "start e/s"]
+    assert drive.finish("e/s") == ["save e/s", "start z"]
+
+
+def test_its_graph_begins_when_the_journal_has_it_whatever_becomes_of_the_refs_in_it():
+    drive = Drive(graph("e kept"))
+    drive.begin()
+    drive.finish("e", graph=graph(FORK, sink="s"), holding="new")
+    assert drive.save("e") == ["+saved e as graph with 1 refs", "save e.1", "start e/c", "start e/s"]
 
 
 def test_a_run_ends_after_all_that_stands_aside():
@@ -70,7 +78,7 @@ def test_a_graph_is_checked_together_with_what_stands_aside_and_reads_it():
     # given something undoable that stands aside, and comes after what a task without a save returns
     drive = Drive(graph("e loose,saved"))
     drive.begin()
-    drive.finish("e", graph=graph("b pure; s kept; f undoable,aside after:b", sink="s"))
+    drive.complete("e", graph=graph("b pure; s kept; f undoable,aside after:b", sink="s"))
     # when that returns a graph which could be different the next time
     answer = drive.finish("e/b", graph=graph("x loose"))
     # then it is refused

@@ -202,3 +202,14 @@ def test_what_is_plainly_safe_is_safe_by_the_definition():
     plain = [g for g in graphs if is_plainly_safe(g)]
     assert len(plain) > 50
     assert not any(definitions.blocked(shape_of(g)) for g in plain)
+
+
+def test_what_two_tasks_take_must_be_made_again_from_what_is_still_there():
+    """`f` would be run again for the second taker, and for that `b`, which drops the first one: they would go on for
+    ever. (Seed 810073201.)"""
+    takers = "b loose; f pure takes:b; g kept takes:f; h kept takes:f; i kept g h"
+    with pytest.raises(UnsafeGraph) as unsafe:
+        check(graph(takers))
+    assert unsafe.value.proposals == {"h": ("f",)}
+    check(graph(takers.replace("b loose", "b pure")))
+    check(graph(takers.replace("b loose", "b kept")))

@@ -52,13 +52,14 @@ def test_a_transaction_that_is_tried_again_starts_afresh_after_its_delay():
     assert drive.elapse("e") == ["+begun e/u carrying e.0", "start! e/u"]
 
 
-def test_an_undo_is_not_shown_what_a_handler_gave():
+def test_a_task_whose_graph_is_not_saved_is_undone_before_it_takes_the_place_of_the_result():
     drive = inside("e kept; n kept e", "u undoable,unsaved")
     drive.finish("e/u", graph=graph("x loose; y pure x"))
-    drive.ends("e~2/x", 1)
+    assert drive.ends("e~2/x", 1) == ["+recovering e/u", "undo e/u with output"]
+    assert drive.undone("e/u")[-3:] == ["give e/u", "+abandoned e/u", "save e/u"]
     drive.save("e/u")
     drive.cancel(undo=True)
-    assert drive.end("n") == ["+recovering e/u", "undo e/u"]
+    assert drive.end("n") == ["+finished cancelled", "finish cancelled"]
 
 
 def test_what_something_irrevocable_stands_on_is_kept():

@@ -70,7 +70,7 @@ class DryRun(Outputs):
         self._begin_and_start(row)
 
     def _overwrite(self, row: Row, part: int) -> None:
-        if not row.repeatable:  # else it would run again for those who need what it made
+        if not row.reproducible:  # else it would run again for those who need what it made, and nobody would notice
             super()._overwrite(row, part)
 
     @property

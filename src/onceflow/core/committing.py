@@ -4,6 +4,9 @@ A task that writes starts when it is quiet, and what it wrote is committed with 
 then on it is settled, so nothing that is committed is ever rolled back: to a saga it is like something irrevocable that
 has begun. Nobody may settle such a task by being settled themselves: unsaved, it would never be committed.
 
+What is written is in the memory of whoever drives the run, until it is committed. So after a crash what is saved of a
+writer counts as a whole or not at all (`loading`). An outcome that a handler gave in its stead is no write.
+
 What the graph orders after a writer sees what it wrote: its consumers start when that is durable.
 """
 
@@ -19,9 +22,9 @@ class Committing(Retiring):
 
     def _commit_writes(self, row: Row) -> None:
         """The last part of its output is saved."""
+        row.wrote = True
         self._append(records.Wrote(row.id, row.attempt))
         self._cover_above(row)
-        self._show_writes(row)
 
     def _show_writes(self, row: Row) -> None:
         """Those that come after it see what it wrote, or may build on what it joined."""

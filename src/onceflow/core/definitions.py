@@ -41,6 +41,8 @@ class Member:
     """It writes task variables."""
     joins: bool = False
     """It has been given the outcomes of members that stand aside, which are among its parents (2.11)."""
+    forks: bool = False
+    """Something stands aside in the graph that it returned (2.11)."""
 
 
 class Shape:
@@ -117,8 +119,8 @@ class Facts:
     """An attempt is under way, and has not been stopped or lost."""
     recorded: Members = 0
     """Tasks with a durable *done* record, which counts as their save (2.12)."""
-    abandoned: Members = 0
-    """Done with nothing, because the graph around them has ended (2.8)."""
+    wrote: Members = 0
+    """Tasks whose writes to variables are committed (2.11)."""
     memory: list[int] = field(default_factory=list)
     """The parts that are in memory somewhere."""
     saved: list[int] = field(default_factory=list)
@@ -266,13 +268,12 @@ def why_not_start(facts: Facts, node: str) -> str | None:
         for parent, _ in shape.edges[x]:
             if not calm >> parent & 1:
                 return f"{shape.members[parent].id} is not quiet"
-    expander = member.expander
-    if (
-        (member.effect != "none" or member.writes)
-        and expander is not None
-        and not facts.is_saved(shape.position[expander])
-    ):
-        return f"the graph that {expander} returned is not saved"
+    if member.expander is not None:
+        expander = shape.position[member.expander]
+        if shape.members[expander].forks and not facts.saved[expander] & 1:
+            return f"something stands aside in the graph that {member.expander} returned, which is not saved"
+        if (member.effect != "none" or member.writes) and not facts.is_saved(expander):
+            return f"the graph that {member.expander} returned is not saved"
     return None
 
 
@@ -292,7 +293,7 @@ def blocked(shape: Shape) -> Members:
             if not may_start(facts, shape.members[x].id):
                 continue
             for parent, part in facts.takes(x):
-                if not (shape.checkpoint | shape.repeatable) >> parent & 1:
+                if not reproducible(facts) >> parent & 1:
                     facts.memory[parent] &= ~(1 << part)
             facts.done |= 1 << x
             facts.visible |= 1 << x
@@ -353,9 +354,7 @@ def undone_by(facts: Facts, again: Members) -> Members:
 
 def for_good(facts: Facts) -> Members:
     """What can never be taken back: begun irrevocable tasks, and (2.11) those whose writes are committed."""
-    shape = facts.shape
-    committed = sum(1 << x for x in each(shape.writers & facts.done & ~facts.abandoned) if facts.is_saved(x))
-    return facts.begun & shape.irrevocable | committed
+    return facts.begun & facts.shape.irrevocable | facts.wrote
 
 
 def stood_on(facts: Facts) -> Members:

@@ -44,7 +44,7 @@ class Ending(Handling):
     """Closes scopes, and brings them to their ends."""
 
     _endings: dict[Scope, End] = {}
-    """The scopes that are closed, except those that lie in another one."""
+    """The scopes that are about to end, or to be tried again, except those that lie in another one."""
     _pausing: dict[int, Scope] = {}
     """Attempt → the scope that is opened again when its delay is over."""
     _abandonments: dict[tuple[str, int, str], None] = {}
@@ -53,7 +53,7 @@ class Ending(Handling):
     def _answered_for(self, row: Row, failed: int, ends: int, small: bool, again: bool) -> None:
         """The current attempt raised, and a handler takes it as a failure of the scope at depth `failed` (if that is
         negative, of the task alone), and decides what becomes of the scope at depth `ends`."""
-        if self._stopping is not None or row.visible or _has_result(row.scope, ends):
+        if self._stopping is not None or row.visible or row.scope.at(ends).has_result:
             self._attempt_raised(row, permanent=True)
             return
         self._running -= 1
@@ -65,7 +65,7 @@ class Ending(Handling):
         scope = row.scope
         undo: Scope | None = None
         while scope.depth > ends or (0 <= failed <= scope.depth):
-            if 0 <= failed <= scope.depth and scope.is_transaction:
+            if 0 <= failed <= scope.depth and scope.is_transaction and not scope.has_result:
                 undo = scope
             if scope.depth <= ends or scope.outer is None:
                 break
@@ -104,7 +104,7 @@ class Ending(Handling):
             if sink is None or self.rows.get(sink.id) is not sink:  # dropped meanwhile, with all that is around it
                 del self._endings[scope]
                 continue
-            if any(_is_under_way(row) for row in self._rows_in(scope)):
+            if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
                 continue
             if end.expired and sink.visible:  # it was quicker
                 del self._endings[scope]
@@ -120,11 +120,14 @@ class Ending(Handling):
                     for group in groups:
                         self._reassess(group)
                     return True
-            del self._endings[scope]
             if end.again:
+                del self._endings[scope]
                 self._pause(scope)
             elif sink.visible:
+                del self._endings[scope]
                 self._fail_too_late(self.rows[end.cause])
+            elif (expander := _unsaved_around(sink, scope)) is not None:
+                self._take_back(with_what_is_below([expander]))  # which takes the place of the sink
             else:
                 self._give(scope, sink, end)
             return True
@@ -155,6 +158,8 @@ class Ending(Handling):
 
     def _open(self, scope: Scope) -> None:
         for row in self._rows_in(scope):
+            if any(row.scope.is_in(other) for other in self._endings):
+                continue  # what is about to end in it stays closed
             row.scope.closed = False
             row.failures = 0
             if row.state == "waiting":
@@ -167,9 +172,7 @@ class Ending(Handling):
 
     def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
-        joined = self._joined_in(scope)
-        sink = self._fold(scope, sink)
-        self._join(sink, joined)
+        self._join(sink, self._joined_in(scope))
         sink.state = "handled"
         sink.attempt = self._new_attempt()
         sink.small = end.small
@@ -182,26 +185,6 @@ class Ending(Handling):
             self._save_around(sink)
             assert expander.nested is not None
             expander.nested.held.append(sink)
-
-    def _fold(self, scope: Scope, sink: Row) -> Row:
-        """What the journal does not know of a scope need not be kept for its end: where the sink is in a graph that is
-        not saved, the task that returned that graph takes its place."""
-        expander = sink.expander
-        while expander is not None and expander.scope.is_in(scope) and not expander.fully_saved:
-            assert expander.nested is not None
-            rows = [expander]
-            for row in rows:  # grows while it is gone through
-                if row.nested is not None:
-                    rows += row.nested.rows
-            for row in rows:
-                self._end_attempt(row)
-                self._emit(commands.Drop(row.id, self._attempt))
-                self._reset(row)
-                row.quiet = False
-            for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
-                self._collapse(row)
-            sink, expander = expander, expander.expander
-        return sink
 
     def _advance_outcomes(self) -> None:
         outcomes, self._outcomes = self._outcomes, {}
@@ -222,6 +205,7 @@ class Ending(Handling):
     def _outcome_saved(self, sink: Row) -> None:
         scope, sink.ends = sink.ends, None
         assert scope is not None
+        self._endings.pop(scope, None)
         self._abandon(scope, sink)
         for consumer, _, _ in sink.consumers:
             consumer.follows_writer = True  # what was written in the scope may be on its way
@@ -230,7 +214,7 @@ class Ending(Handling):
 
     def _abandon(self, scope: Scope, sink: Row) -> None:
         """Nobody reads any more what is in the scope, so what is not saved of it need not be."""
-        abandoned: list[tuple[Row, bool]] = []
+        abandoned: list[tuple[Row, bool, bool]] = []
         for row in self._rows_in(scope):
             row.scope.over = True
             if row is sink:
@@ -238,8 +222,8 @@ class Ending(Handling):
             row.checkpoint = row.forced = False
             is_whole = row.state == "done" and (row.fully_saved or not row.writes)  # else what it wrote never counts
             if not is_whole or not (row.consumers or row.fully_saved):  # what stands aside would never be settled
-                abandoned.append((row, not row.visible))
-        for row, _ in abandoned:
+                abandoned.append((row, not row.visible, row.holds_up))
+        for row, _, _ in abandoned:
             row.state = "done"
             row.abandoned = row.visible = True
             row.attempt = 0
@@ -247,9 +231,9 @@ class Ending(Handling):
             row.ends = None
             self._forget_saves(row, row.saving)
             row.saved = row.every_part
-        for row, first_time in abandoned:
+        for row, first_time, held_up in abandoned:
             self._gain(row, row.every_part, first_time)
-            if row.writes:
+            if held_up:
                 self._show_writes(row)
             if row.group is not None or row.keeps is not None:
                 self._turn_is_over(row)
@@ -343,11 +327,16 @@ class Ending(Handling):
                 self._wait_for(scope)
 
 
-def _has_result(scope: Scope, ends: int) -> bool:
-    """Whether the scope at this depth has the result that it is to be given. Only what stands aside fails so late."""
-    while scope.depth > ends and scope.outer is not None:
-        scope = scope.outer
-    return scope.sink is not None and scope.sink.visible
+def _unsaved_around(sink: Row, scope: Scope) -> Row | None:
+    """The outermost task of the scope that has returned a graph with the sink in it and is not saved. What it returned
+    need not be kept for the end of the scope: it is taken back, and the task takes the place of the sink."""
+    found: Row | None = None
+    expander = sink.expander
+    while expander is not None and expander.scope.is_in(scope):
+        if not expander.fully_saved:
+            found = expander
+        expander = expander.expander
+    return found
 
 
 def _is_under_way(row: Row) -> bool:

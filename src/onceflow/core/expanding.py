@@ -34,6 +34,7 @@ class Expanding(Starting):
             rows.append(row)
             self.rows[row.id] = row
             if node.aside:
+                expander.forks = True
                 self._aside[row] = None
             self._inherit_zombies(row)
         sink = rows[graph.sink]
@@ -84,13 +85,13 @@ class Expanding(Starting):
 
     def _distrust(self, expander: Row) -> None:
         known = expander
-        while known.expander is not None and not known.expander.fully_saved:
+        while known.expander is not None and not known.is_known:
             known = known.expander
         if known.node.options.repeatable:
             self._append(records.Expanded(known.id))
 
     def _record_expansions_in(self, nested: Nested) -> None:
-        """The journal knows this graph now, so what was noted for its expander is noted for those that it contains."""
+        """The journal has this graph now, so what was noted for its expander is noted for those that it contains."""
         for row in nested.rows:
             if row.handled and row.node.options.repeatable:
                 self._append(records.Handled(row.id))
@@ -121,6 +122,7 @@ class Expanding(Starting):
                 if mark is not None:
                     self._release_hindered(mark)
         expander.nested = None
+        expander.forks = False
 
 
 def _inside(expander: Row) -> tuple[str, int]:

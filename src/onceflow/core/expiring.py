@@ -36,7 +36,7 @@ class Expiring(Ending):
             outermost: Scope | None = None
             inner: Scope | None = row.scope
             while inner is not None and inner.depth >= scope.depth:
-                if inner.is_transaction and inner.sink is not None and not inner.sink.visible:
+                if inner.is_transaction and not inner.has_result:
                     outermost = inner
                 inner = inner.outer
             if outermost is not None:

@@ -12,7 +12,7 @@ journal before the outcome is saved: a crash forgets it, and the task is tried a
 from __future__ import annotations
 
 from onceflow.core import records
-from onceflow.core.rows import Row
+from onceflow.core.rows import GRAPH, Row
 from onceflow.core.stopping import Stopping
 
 
@@ -57,8 +57,7 @@ class Handling(Stopping):
     def _record_handling(self, row: Row) -> None:
         """The journal learns that it is not what the task declares; or, where it does not know the row, that the
         graphs around it are not."""
-        expander = row.expander
-        if expander is None or expander.fully_saved:
+        if row.is_known:
             if row.node.options.repeatable:
                 self._append(records.Handled(row.id))
             return
@@ -69,7 +68,7 @@ class Handling(Stopping):
         expander = row.expander
         assert expander is not None
         self._distrust(expander)
-        while expander is not None and not expander.fully_saved:
+        while expander is not None and not expander.saved & GRAPH:
             if not expander.checkpoint:
                 self._force(expander)
                 self._ask_to_save(expander)

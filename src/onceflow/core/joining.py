@@ -64,12 +64,13 @@ class Joining(Committing):
         news = [child for child in dict.fromkeys(joined) if not child.retired and child not in known]
         if not news:
             return
-        if not row.joined and not row.writes:
-            for consumer, _, _ in row.consumers:
-                consumer.uncommitted += 1
+        held_up = row.holds_up
         for child in news:
             link(child, row, 0)
         row.joined += tuple(news)
+        if row.holds_up and not held_up:
+            for consumer, _, _ in row.consumers:
+                consumer.uncommitted += 1
 
     def _leave(self, row: Row) -> None:
         """What it was given counts no more."""
@@ -87,6 +88,7 @@ class Joining(Committing):
             row.missing -= not child.gives(0)
             row.unquiet -= not child.quiet
             row.irreproducible -= not child.reproducible
+            row.uncommitted -= child.holds_up
             row.unretired -= 1
         row.parents = [edge for edge in row.parents if edge[0] not in row.joined]
         row.joined = ()

@@ -28,6 +28,8 @@ class Loading(Concluding):
     it."""
     _to_be_dropped: dict[str, None] = {}
     """The members of the journaled R. Some become known only later, when their expander turns out to be saved."""
+    _torn: list[Row] = []
+    """Tasks that write variables of which a part is saved."""
     _were_joined: dict[str, tuple[str, ...]] = {}
     """Node → what it has joined, with what is saved of it."""
 
@@ -54,6 +56,7 @@ class Loading(Concluding):
         run._loaded = True
         for record in history:
             run._replay(record)
+        run._forget_unwritten()
         run._replay_joins()
         for node, attempt in straggling:
             run._zombies[attempt] = node  # its row may come back with the graph that a crash took
@@ -80,8 +83,8 @@ class Loading(Concluding):
             case records.Done(node):
                 row = self.rows[node]
                 row.saved = row.every_part
-            case records.Wrote():
-                pass  # the save before it says as much
+            case records.Wrote(node):
+                self.rows[node].wrote = True
             case records.Expanded(node):
                 self.rows[node].repeatable = False
             case records.Handled(node):
@@ -161,7 +164,6 @@ class Loading(Concluding):
             row.doomed = True
 
     def _replay_drop(self, rows: list[Row]) -> None:
-        self._to_be_dropped.clear()
         for row in rows:
             self._were_joined.pop(row.id, None)
             if row.refs is not None:
@@ -171,14 +173,21 @@ class Loading(Concluding):
             row.doomed = False
             forget_handling(row)
             self._recovering.pop(row, None)
+        if not self._recovering:
+            self._to_be_dropped.clear()
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
+
+    def _forget_unwritten(self) -> None:
+        """What tasks wrote that were not saved as a whole went with whoever drove the run: they run again. Nobody has
+        read what they gave."""
+        self._torn = [row for row in self.rows.values() if row.writes and row.saved and not row.fully_saved]
+        self._replay_drop(self._torn)
 
     def _replay_joins(self) -> None:
         for node, children in self._were_joined.items():
             for row in self._known([node]):
                 self._join(row, self._known(children))
-                row.uncommitted += sum(child.committed for child in row.joined)  # as of its other parents
         self._were_joined.clear()
 
     def _forget_stop(self) -> None:
@@ -234,6 +243,11 @@ class Loading(Concluding):
 
     def _take_stock(self) -> None:
         self._stalled = True
+        if self._torn:
+            self._append(records.Dropped(tuple(row.id for row in self._torn)))
+            for row in self._torn:
+                self._emit(commands.Drop(row.id, self._attempt))
+            self._torn = []
         answer, self._commands = self._commands, []
         self._replay_endings()
         order = topological(self.rows)
@@ -242,10 +256,9 @@ class Loading(Concluding):
             if row.begun and row.effect == "undoable":
                 self._pin(row)
         for row in order:
-            if (row.begun and row.effect == "irrevocable") or row.committed:
+            if (row.begun and row.effect == "irrevocable") or row.wrote:
                 self._cover_above(row)
-            if row.committed or (row.joined and row.fully_saved):
-                self._show_writes(row)
+            row.uncommitted = sum(parent.holds_up for parent, _ in row.parents)
         done = [row for row in order if row.state == "done"]
         for row in done:
             if row.keeps is not None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from onceflow.core import commands, records
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
-from onceflow.core.rows import Nested, Row, forget_handling
+from onceflow.core.rows import GRAPH, Nested, Row, forget_handling
 from onceflow.core.sharing import Makers, Sharing, bits
-
-GRAPH = 1
-"""Mask of the part that is the graph, where one was returned."""
 
 
 class Outputs(Sharing):
@@ -94,7 +91,7 @@ class Outputs(Sharing):
                     suspects[consumer] = None
                 if regained:
                     self._gain(consumer, regained, first_time=False)
-                    if consumer.checkpoint and consumer.state == "done" and not consumer.doomed:
+                    if consumer.checkpoint:
                         self._ask_to_save(consumer)
         self._suspects.update(dict.fromkeys(suspects))
 
@@ -144,6 +141,8 @@ class Outputs(Sharing):
 
     def _needs_inputs(self, row: Row, makers: Makers) -> None:
         """The row is to run (again): what it reads and is lost must be made again."""
+        if row.scope.closed:
+            return  # looked at when it opens
         if row.missing:
             for parent, mask in row.parents:
                 self._seeds.update(dict.fromkeys(self._makers_of_lost(parent, mask, makers)))
@@ -153,6 +152,9 @@ class Outputs(Sharing):
     # -- saves ---------------------------------------------------------------------------------------------------------
 
     def _ask_to_save(self, row: Row) -> None:
+        """What is there of its output is to be saved, as soon as the journal has the graph that it is in."""
+        if row.state != "done" or row.doomed:
+            return  # it is asked for when it is done
         expander = row.expander
         if expander is not None and not expander.fully_saved:
             assert expander.nested is not None
@@ -179,14 +181,17 @@ class Outputs(Sharing):
         else:
             row.refs.told = True
             self._append(records.Saved(row.id, part, row.attempt, graph, row.refs.parts, joined))
-        if graph is not None and row.saved != row.every_part:
-            self._ask_to_save(row)
+        if nested is not None and graph is not None:
+            self._record_expansions_in(nested)
+            self._ready.extend(inner for inner in nested.rows if inner.missing == 0)
+            if row.saved != row.every_part:
+                self._ask_to_save(row)
         if row.saved == row.every_part:
             if nested is not None:
                 self._let_nested_begin(nested)
-            if row.writes:
+            if row.writes and not row.handled and row.ends is None:
                 self._commit_writes(row)
-            elif row.joined:
+            if row.writes or row.joined:
                 self._show_writes(row)
             if row.ends is None:
                 self._note_saved(row)
@@ -194,11 +199,10 @@ class Outputs(Sharing):
                 self._outcomes[row] = None
 
     def _let_nested_begin(self, nested: Nested) -> None:
-        """The expander is saved, so the journal knows the graph."""
-        self._record_expansions_in(nested)
+        """The expander is saved, with all that it holds: what is in its graph may have effects, and be saved."""
         held, nested.held = nested.held, []
         for row in dict.fromkeys(held):  # it may have been done before, and dropped
-            if row.state == "done" and not row.doomed and not row.saving and not row.released:
+            if row.state == "done" and not row.saving and not row.released:
                 self._ask_to_save(row)
             elif row.ends is not None and not row.saving:
                 self._outcomes[row] = None

@@ -151,13 +151,15 @@ class Recovery(Undoing):
     def _reset(self, row: Row) -> None:
         """As if it had never run, except that what is irrevocable stays begun: it runs again with the same inputs."""
         self._leave(row)
+        written = row.writes and row.fully_saved  # a handler gave it: what was written is never dropped
         if row.refs is not None:
             self._set_refs(row, None)
         for consumer, mask, _ in row.consumers:
             if row.gives(mask):
                 consumer.missing += 1
-            if row.reproducible:
-                consumer.irreproducible += 1
+            consumer.irreproducible += row.reproducible
+            consumer.unquiet += row.quiet
+            consumer.uncommitted += written
         for parent, _ in row.parents:
             if parent.settling is not None:
                 parent.settling.consumer = 0
@@ -168,14 +170,14 @@ class Recovery(Undoing):
         self._end_turn(row)
         row.state = "waiting"
         row.attempt = row.available = row.saved = row.failures = 0
-        row.visible = row.inferred = row.reproducible = row.doomed = False
         row.abandoned = False
+        row.visible = row.inferred = row.reproducible = row.quiet = row.doomed = False
         forget_handling(row)
 
 
 def _is_for_good(row: Row) -> bool:
     """Whether something was done that cannot be taken back. What a handler put in its place never began."""
-    return (row.effect == "irrevocable" and row.begun) or (row.committed and not row.abandoned)
+    return (row.effect == "irrevocable" and row.begun) or row.wrote
 
 
 def readable_attempt(row: Row) -> int | None:

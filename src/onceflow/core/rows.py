@@ -14,6 +14,9 @@ from onceflow.core.refs import RefPart
 if TYPE_CHECKING:
     from onceflow.core.turns import Group
 
+GRAPH = 1
+"""Mask of the part that is the graph, where one was returned."""
+
 State = Literal["waiting", "running", "backoff", "handled", "failed", "done"]
 """`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for
 its retry. `handled`: it raised, and will be done, with what a handler gave, when that attempt is undone. `failed`: it
@@ -58,6 +61,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     small: bool = False
     writes: bool = False
     """It writes task variables, which are committed with its save."""
+    wrote: bool = False
+    """What it wrote is committed. (An outcome that a handler gave is no write.)"""
     follows_writer: bool = False
     """A parent writes task variables: it sees them, so it starts when they are durable."""
     uncommitted: int = 0
@@ -110,6 +115,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """Read by nodes outside this part of the graph."""
     expander: Row | None = None
     nested: Nested | None = None
+    forks: bool = False
+    """Something stands aside in the graph that it returned."""
     prefix: tuple[str, int] | None = None
     """For the sink of a nested graph: the prefix of its ids as (base, tail depth)."""
     depth: int = 0
@@ -117,7 +124,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     ends: Scope | None = None
     """It is `handled`, because that graph, whose result it is, has ended."""
     abandoned: bool = False
-    """It is done with nothing: the graph that it is in ended before."""
+    """It is done with nothing: the graph that it is in ended before. For people."""
     group: Group | None = None
     """Those with whom it takes turns."""
     queued: bool = False
@@ -132,9 +139,9 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         return self.saved == self.every_part
 
     @property
-    def committed(self) -> bool:
-        """What it wrote to task variables counts."""
-        return self.writes and self.fully_saved
+    def is_known(self) -> bool:
+        """The journal has the graph that it is in."""
+        return self.expander is None or bool(self.expander.saved & GRAPH)
 
     @property
     def holds_up(self) -> bool:
@@ -244,10 +251,24 @@ class Scope:
             scope = scope._heir
         return scope._sink
 
+    @property
+    def has_result(self) -> bool:
+        """Whether somebody may have read its result. Then nobody can answer for it any more, and if it is a
+        transaction, that is over."""
+        sink = self.sink
+        return sink is not None and sink.visible
+
     def ends_with(self, sink: Row | None, heir: Scope | None = None) -> None:
         """The result is that of this row, or that of another graph."""
         self._sink = sink
         self._heir = heir
+
+    def at(self, depth: int) -> Scope:
+        """The graph at this depth that it is, or is nested in."""
+        scope = self
+        while scope.depth > depth and scope.outer is not None:
+            scope = scope.outer
+        return scope
 
     def is_in(self, other: Scope) -> bool:
         """Whether it is this graph, or nested in it."""

@@ -224,12 +224,9 @@ class Run(Loading):
         row = self.rows.get(event.node)
         if row is None or self.final is not None:
             return
-        scope = row.scope
-        if not 0 < event.ends <= scope.depth:
+        if not 0 < event.ends <= row.scope.depth:
             raise IllegalEvent(f"{event.node!r} is not in a graph at depth {event.ends}")
-        while scope.depth > event.ends and scope.outer is not None:
-            scope = scope.outer
-        self._expire(scope, event.small)
+        self._expire(row.scope.at(event.ends), event.small)
 
     def _elapsed(self, event: events.Elapsed) -> None:
         row = self._row(event.node, event.attempt)

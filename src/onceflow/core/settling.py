@@ -50,7 +50,9 @@ class Settling(RunState):
         elif row.unquiet == 0:
             self._settle(row)
         else:
-            self._explore.append(settling(row))
+            mark = settling(row)
+            mark.why = None  # whatever kept it out before, what it requires now is something else
+            self._explore.append(mark)
 
     def _note_done(self, row: Row) -> None:
         """The row became done, and is not saved yet."""

@@ -160,9 +160,8 @@ def link(parent: Row, consumer: Row, mask: int) -> None:
     consumer.unquiet += not parent.quiet
     consumer.irreproducible += not parent.reproducible
     consumer.unretired += 1
-    if parent.writes:
-        consumer.follows_writer = True
-        consumer.uncommitted += not parent.committed
+    consumer.follows_writer |= parent.writes
+    consumer.uncommitted += parent.holds_up
 
 
 def topological(rows: Mapping[str, Row]) -> list[Row]:

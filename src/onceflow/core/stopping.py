@@ -79,14 +79,15 @@ class Stopping(Recovery):
                 self._emit(commands.Stop(row.id, row.attempt))
 
     def _failed_groups(self) -> list[Scope]:
-        """The outermost transactions in which something failed for good. Who cancels a run says what is undone."""
+        """The outermost transactions without a result in which something failed for good. (Who cancels a run says what
+        is undone.)"""
         if self._stopping == "cancelled":
             return []
         groups: dict[Scope, None] = {}
         for scope in self._failed.values():
             outermost: Scope | None = None
             while scope is not None:
-                if scope.node is not None and scope.node.options.transaction:
+                if scope.is_transaction and not scope.has_result:
                     outermost = scope
                 scope = scope.outer
             if outermost is not None:

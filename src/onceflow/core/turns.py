@@ -126,7 +126,8 @@ class Turns(Taking):
         if last.keeps is not row or last.visible:
             self._end_turn(row)
         if last.keeps is not None and (last is row or last.visible):
-            self._end_turn(last.keeps)
+            if last.keeps.state == "done":  # else it runs once more, which is its turn as well
+                self._end_turn(last.keeps)
             last.keeps = None
 
     def _set_limit(self, id: str, limit: int) -> None:

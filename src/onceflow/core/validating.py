@@ -24,6 +24,7 @@ def facts_of(run: Run) -> definitions.Facts:
             checkpoint=row.checkpoint,
             writes=row.writes,
             joins=bool(row.joined),
+            forks=row.forks,
             parts=row.declared.bit_length(),
             expander=row.expander.id if row.expander is not None and not row.expander.retired else None,
             takes={row.parents[edge][0].id: mask for edge, mask in row.node.takes if row.parents},
@@ -43,7 +44,7 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.done |= bit * (row.state == "done" and not row.doomed)
         facts.visible |= bit * row.visible
         facts.begun |= bit * row.begun
-        facts.abandoned |= bit * row.abandoned
+        facts.wrote |= bit * row.wrote
         facts.running |= bit * (row.state == "running")
         facts.memory[x] = row.available
         facts.saved[x] = row.saved
@@ -105,7 +106,7 @@ def _validate_turn(row: Row) -> None:
     group = row.group
     if group is None:
         return
-    is_kept = row.state == "done" and row.nested is not None
+    is_kept = row.nested is not None
     assert row in group.flying or row.state != "running", f"{row.id} runs, and it is not its turn"
     has_reason = row.state == "running" or row.asking or is_kept
     assert row not in group.flying or has_reason, f"{row.id} has a turn for nothing"

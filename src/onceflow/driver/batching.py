@@ -96,10 +96,7 @@ class Batching(DriverState):
                 entry = entries.saved(record, value, blob, annotations)
             case records.Wrote():
                 mark = self._submitted + 1
-                wrote = self.rare.variables.record(record, mark)
-                if wrote is not None:
-                    self._entries.append(wrote)
-                return
+                entry = self.rare.variables.record(record, mark)
             case records.Begun(node, _, carried):
                 entry = entries.begun(record, self._inputs.carry(node, carried), self._since_when(node))
             case records.Failed(node, failures, final):

@@ -125,11 +125,13 @@ class Variables:
         self._host.update(self._driver, updates, worked_out)
         return False
 
-    def record(self, record: records.Wrote, mark: int) -> Entry | None:
-        """The entry of a commit, which is part of the batch with this number. None if nothing was written."""
+    def record(self, record: records.Wrote, mark: int) -> Entry:
+        """The entry of a commit, which is part of the batch with this number. It tells that nothing more will be
+        written, also if nothing was."""
         written = self._written.pop(record.node, None)
-        if written is None or self._turn is None:
-            return None
+        if written is None:
+            return entries.wrote(record, {})
+        assert self._turn is not None, f"what {record.node} wrote is committed before its turn"
         (save, values), self._turn = self._turn, None
         assert save.node == record.node
         self._stored.pop((save.node, save.attempt), None)

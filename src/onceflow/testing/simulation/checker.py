@@ -112,7 +112,7 @@ class Checker:
         shape = driver.structure.shape
         if attempt.kind == "run":
             for writer in shape.names(shape.ancestors[shape.position[node]] & shape.writers):
-                if writer not in driver.durable.wrote and not _is_abandoned(driver, writer):
+                if writer not in driver.durable.wrote and not _wrote_nothing(driver, writer):
                     raise Violation(f"{attempt!r} does not see what {writer} wrote")
         if attempt.task.options.effect == "irrevocable":
             for other in driver.of_node[node]:
@@ -203,7 +203,7 @@ class Checker:
             if record.final != (not driver.again and (driver.permanent or record.failures > retries)):
                 raise Violation(f"{record}, but the task may be tried {retries + 1} times")
         if record.final and record.node in driver.rows:
-            group = driver.structure.transaction_around(record.node)
+            group = driver.transaction_around(record.node)
             driver.groups |= set() if group is None else {group}
         if record.final and driver.on_failure == "undo":
             self._staying = None
@@ -237,8 +237,10 @@ class Checker:
         """2.11: what a task wrote is committed once, with its save, and can never be rolled back."""
         facts = driver.facts()
         x = facts.shape.position[record.node]
-        if not facts.shape.writers >> x & 1 or driver.rows[record.node].version is not attempt:
+        if not facts.shape.writers >> x & 1 or driver.rows[record.node].version is not attempt or attempt.handled:
             raise Violation(f"{record} of what it has not written")
+        if attempt.number >> 32 != driver.epoch:
+            raise Violation(f"{record}, but what it wrote went with the engine that had it")
         if record.node in driver.appended.wrote:
             raise Violation(f"{record}, but {driver.appended.wrote[record.node]!r} has written before")
         if not settled(facts) >> x & 1:
@@ -266,9 +268,20 @@ class Checker:
         for group in driver.groups | self._failed_groups(driver):
             if group in driver.rows:
                 allowed |= group_saga(facts, shape.set_of(driver.structure.inside(group)))
+        allowed |= self._unsaved_graphs(driver, facts)
         too_many = again & ~allowed & facts.done
         if too_many:
             raise Violation(f"the recovery takes {shape.names(too_many)}, which nothing requires")
+
+    def _unsaved_graphs(self, driver: Driver, facts: Facts) -> int:
+        """2.8: graphs that are not saved, in others that are about to end, with those who returned them."""
+        shape = facts.shape
+        closed = driver.closed()
+        unsaved = [
+            node for node in driver.structure.graphs if node in closed and not facts.is_saved(shape.position[node])
+        ]
+        found = shape.set_of(unsaved)
+        return found | shape.below(found) & shape.set_of(closed)
 
     def _failed_groups(self, driver: Driver) -> set[str]:
         groups: set[str | None] = set()
@@ -279,8 +292,8 @@ class Checker:
                 if node not in driver.rows:  # and was not the first one in its place
                     node = node.rpartition("~")[0] or node
             if node in driver.rows:
-                outermost = driver.structure.transaction_around(node)
-                if outermost is None and node != failed and driver.structure.nodes[node].options.transaction:
+                outermost = driver.transaction_around(node)
+                if outermost is None and node != failed and driver.is_open_transaction(node):
                     outermost = node
                 groups.add(outermost)
         return {group for group in groups if group is not None}
@@ -436,7 +449,7 @@ class Checker:
         self._values_belong_together(driver, facts)
         for node, row in driver.rows.items():
             assert row.version is not None
-            writes = row.version.task.options.writes and not _is_abandoned(driver, node)
+            writes = row.version.task.options.writes and not _wrote_nothing(driver, node)
             if writes and node not in driver.durable.wrote:
                 raise Violation(f"the run has succeeded, but what {node} wrote is not committed")
             if row.version.handled:
@@ -470,11 +483,12 @@ def _finished_effects(driver: Driver) -> frozenset[str]:
     )
 
 
-def _is_abandoned(driver: Driver, writer: str) -> bool:
-    """Whether it was in a graph that has ended, so that what it has not saved as a whole never counts."""
+def _wrote_nothing(driver: Driver, writer: str) -> bool:
+    """Whether a handler gave its output, or it was in a graph that has ended, so that what it has not saved as a whole
+    never counts."""
     version = driver.rows[writer].version
     structure = driver.structure
-    return (version is not None and version.abandoned) or any(
+    return (version is not None and version.handled) or any(
         writer in structure.inside(expander) and writer not in driver.appended.wrote
         for expander in structure.ended.values()
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Literal
 
 from onceflow.core import commands, events, records
@@ -53,6 +52,8 @@ class Driver:
     epoch: int = 1
     journal: list[Entry] = field(default_factory=list)
     committed: int = 0
+    answers: list[int] = field(default_factory=list)
+    """How many entries there were after each answer of the run that is not committed yet."""
     appended: Reading = field(default_factory=Reading)
     durable: Reading = field(default_factory=Reading)
     attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
@@ -88,6 +89,7 @@ class Driver:
     """Expander → sink, of those whose time is over. If the sink gets its output meanwhile, they open again."""
     groups: set[str] = field(default_factory=set)
     """Expanders of transactions in which something failed that a handler answered for."""
+    _answering: bool = False
     parked: list[str] = field(default_factory=list)
     """Nodes whose undo waits for a person."""
     structure: Structure = field(init=False)
@@ -127,14 +129,18 @@ class Driver:
         self.deliver(events.Admitted(node))
         self.admitting = None
 
+    def uncommitted(self) -> int:
+        """How many answers of the run the journal has yet to commit. The records of one stand or fall together."""
+        return len(self.answers)
+
     def commit(self, count: int) -> None:
-        """The journal commits the next entries. What a task wrote stands or falls with its last save."""
-        following = [record for record, _ in self.journal[self.committed + count :]]
-        count += len(list(takewhile(lambda record: isinstance(record, records.Wrote), following)))
-        self.story.tell("commit", count)
-        for entry in self.journal[self.committed : self.committed + count]:
+        """The journal commits what the run said in its next answers."""
+        through = self.answers[count - 1]
+        del self.answers[:count]
+        self.story.tell("commit", through - self.committed)
+        for entry in self.journal[self.committed : through]:
             self.durable.read(entry)
-        self.committed += count
+        self.committed = through
 
     def carry_out(self, waiting: Waiting) -> None:
         """A durable command whose commit is there."""
@@ -190,6 +196,7 @@ class Driver:
                 row.version, row.refs = attempt, attempt.refs
                 made = sum(1 << part for part, ref in attempt.refs.items() if ref.origin is None)
                 row.memory = attempt.task.every_part | made
+                self._was_quicker(attempt.node)
                 self._share()
                 self._count_handled()
             else:
@@ -256,7 +263,7 @@ class Driver:
                 scope = scope.outer
             self.closing[chain[ends]] = None
             if failed >= 0:
-                group = self.structure.transaction_around(attempt.node, chain[failed])
+                group = self.transaction_around(attempt.node, chain[failed])
                 if group is not None:
                     self.groups.add(group)
         self.deliver(events.Ends(attempt.node, attempt.number, failed, ends, again, small))
@@ -274,9 +281,24 @@ class Driver:
             self.groups |= {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
         self.deliver(events.Expired(node, ends, small))
 
+    def transaction_around(self, node: str, expander: str | None = None) -> str | None:
+        """The outermost transaction without a result around a node, up to and including the graph of this expander if
+        one is given."""
+        around = self.structure.expanders_around(node)
+        if expander in around:
+            around = around[: around.index(expander) + 1]
+        found = [other for other in around if self.is_open_transaction(other)]
+        return found[-1] if found else None
+
+    def is_open_transaction(self, expander: str) -> bool:
+        """Whether this task has returned a transaction that has no result yet."""
+        if expander not in self.structure.graphs or not self.structure.nodes[expander].options.transaction:
+            return False
+        return self.rows[self.structure.result_of(expander)].version is None
+
     def _is_open_transaction(self, expander: str, around: str) -> bool:
         inside = expander == around or expander in self.structure.inside(around)
-        return inside and self.structure.nodes[expander].options.transaction
+        return inside and self.is_open_transaction(expander)
 
     def _give(self, command: commands.Give) -> None:
         """What the handler gave is there; it counts when all of it is saved."""
@@ -311,16 +333,12 @@ class Driver:
 
     def is_closed(self, node: str) -> bool:
         """Nothing may start there: a handler has answered for a graph around it."""
-        return any(
-            node in self.structure.inside(expander)
-            for expander in self.closing
-            if (expander in self.rows and not self._was_quicker(expander)) or not expander
-        )
+        return node in self.closed()
 
-    def _was_quicker(self, expander: str) -> bool:
-        """Its time was over, but it had its result before it came to its end."""
-        sink = self.rows.get(self.expiring.get(expander, ""))
-        return sink is not None and sink.version is not None
+    def _was_quicker(self, node: str) -> None:
+        """If this is the result of a graph whose time is over, it came before the graph had come to its end."""
+        for expander in [expander for expander, sink in self.expiring.items() if sink == node]:
+            del self.expiring[expander], self.closing[expander]
 
     def end_undo(self, undo: Attempt, succeeded: bool) -> None:
         """The undo returns or raises."""
@@ -365,7 +383,9 @@ class Driver:
         """The engine dies and another one loads what is committed. Attempts that survive are stragglers."""
         self.story.tell("crash", self.epoch)
         del self.journal[self.committed :]
+        self.answers.clear()
         # The next engine cannot name the nodes of a graph that the journal does not know.
+        self.durable = self.durable.after_crash()
         known = Structure(self.graph, self.durable.graphs).nodes
         self.durable.recovering = self.durable.recovering.intersection(known)
         self.appended = self.durable.copy()
@@ -400,10 +420,15 @@ class Driver:
 
     def _call(self, what: Callable[[], list[commands.Command]]) -> int:
         self.told = True
+        outermost, self._answering = not self._answering, True
         answer = what()
         for command in answer:
             self.story.tell("command", command)
             self._obey(command)
+        if outermost:
+            self._answering = False
+            if len(self.journal) > (self.answers[-1] if self.answers else self.committed):
+                self.answers.append(len(self.journal))
         return len(answer)
 
     def _obey(self, command: commands.Command) -> None:
@@ -745,18 +770,22 @@ class Driver:
         """The outputs are void. So is a graph whose expander may return another one when it runs again."""
         for node in nodes & self.rows.keys():
             self.rows[node] = Row()
-        self._count_handled()
         if self.structure.graphs:
-            shape = self.structure.shape
+            shape = self.structure.shape  # what a handler gave does not come again
             undone = shape.set_of(node for node, row in self.rows.items() if row.version is None) & ~shape.repeatable
             self._contract(
                 {
                     node
                     for node in self.structure.graphs
                     if (shape.ancestors[shape.position[node]] | 1 << shape.position[node]) & undone
-                    or node in nodes & self.forgotten
+                    or node in nodes & (self.forgotten | self.closed())
                 }
             )
+        self._count_handled()
+
+    def closed(self) -> set[str]:
+        """What is in graphs that are about to end, or to be tried again."""
+        return {node for expander in self.closing for node in self.structure.inside(expander)}
 
     # Facts for the checker
 
@@ -779,8 +808,9 @@ class Driver:
 
     def facts_after_crash(self) -> Facts:
         """What would be true if the engine crashed now and all attempts with it."""
-        structure, versions = what_a_crash_leaves(self.graph, self.durable, self.structure)
-        return facts_of(structure, self.durable, versions, [0] * len(versions), self.durable.refs)
+        left = self.durable.after_crash()
+        structure, versions = what_a_crash_leaves(self.graph, left, self.structure)
+        return facts_of(structure, left, versions, [0] * len(versions), left.refs)
 
     def rows_in_order(self) -> list[Row]:
         """The rows in the order of the structure's shape."""

@@ -40,7 +40,7 @@ def facts_of(
         version = versions[node]
         if version is not None:
             facts.done |= bit
-            facts.abandoned |= bit * version.abandoned
+            facts.wrote |= bit * (node in reading.wrote)
             if refs.get(node):
                 facts.refs[x] = refs[node]
             if node in reading.recorded:

@@ -58,6 +58,22 @@ class Reading:
         other.failures = dict(self.failures)
         return other
 
+    def after_crash(self) -> Reading:
+        """What is left of this by a crash: what is saved of a task that writes variables counts as a whole or not at
+        all (2.11)."""
+        torn = [node for node, parts in self.saved.items() if self._is_torn(node, parts)]
+        if not torn:
+            return self
+        left = self.copy()
+        for node in torn:
+            left._drop(node)
+        return left
+
+    def _is_torn(self, node: str, parts: Mapping[int, Attempt]) -> bool:
+        task = next(iter(parts.values())).task
+        declared = 1 if node in self.graphs else task.parts
+        return task.options.writes and len(parts) < declared + len(self.refs[node])
+
     @property
     def stopping(self) -> bool:
         """Nothing new starts: it has failed, or somebody cancelled it."""

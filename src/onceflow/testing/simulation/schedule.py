@@ -169,7 +169,7 @@ class Simulation:
         driver = self.driver
         kinds: list[list[Step]] = [[] for _ in range(9)]
         committing, carrying, landing, ending, saving, elapsing, proving, nudging, admitting = kinds
-        if driver.committed < len(driver.journal):
+        if driver.uncommitted():
             committing.append(self._commit)
         for waiting in driver.waiting:
             if waiting.needs <= driver.committed:
@@ -209,7 +209,7 @@ class Simulation:
         return choices[self.random.randrange(len(choices))]
 
     def _commit(self) -> None:
-        left = len(self.driver.journal) - self.driver.committed
+        left = self.driver.uncommitted()
         self.driver.commit(left if self.random.random() < 0.5 else 1 + self.random.randrange(left))
 
     def _finish(self, attempt: Attempt) -> None:

@@ -40,6 +40,7 @@ class Structure:
         self.aside: dict[str, str] = {}
         """What stands aside → the node that has its result."""
         self.nodes: dict[str, Node] = {}
+        self._results: dict[str, str] = {}
         self._members: list[Member] = []
         self.sink = self._add(graph, None)
         if self.handled:
@@ -77,6 +78,7 @@ class Structure:
                     place.expander if place else None,
                     {readable[node.edges[edge][0]]: parts for edge, parts in node.takes},
                     node.options.writes,
+                    forks=id in self.graphs and any(inner.aside for inner in self.graphs[id].nodes),
                 )
             )
             nested = self.graphs.get(id)
@@ -84,7 +86,8 @@ class Structure:
                 readable.append(id)
             else:
                 prefix = next_prefix(place.prefix) if place and index == graph.sink else id
-                readable.append(self._add(nested, _Place(id, prefix, checkpoint)))
+                self._results[id] = self._add(nested, _Place(id, prefix, checkpoint))
+                readable.append(self._results[id])
             if node.aside:
                 self.aside[id] = readable[index]
         return readable[graph.sink]
@@ -132,17 +135,18 @@ class Structure:
                 found.add(member.id)
         return found
 
-    def transaction_around(self, node: str, expander: str | None = None) -> str | None:
-        """The outermost transaction around a node, up to and including the graph of this expander if one is given."""
-        found = None
-        at = self.member(node).expander
-        while at is not None:
-            if self.nodes[at].options.transaction:
-                found = at
-            if at == expander:
-                break
-            at = self.member(at).expander
+    def expanders_around(self, node: str) -> list[str]:
+        """The tasks that have returned the graphs that a node is in, from inside outwards."""
+        found: list[str] = []
+        expander = self.member(node).expander
+        while expander is not None:
+            found.append(expander)
+            expander = self.member(expander).expander
         return found
+
+    def result_of(self, expander: str) -> str:
+        """The node that has the result of the graph that this one returned."""
+        return self._results[expander]
 
     def repeatable(self, node: str) -> bool:
         """Running it again cannot be noticed downstream."""
