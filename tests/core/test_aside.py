@@ -40,14 +40,19 @@ def test_a_run_ends_after_all_that_stands_aside():
     assert drive.save("e/c")[-1] == "finish succeeded"
 
 
-def test_so_it_does_if_what_stands_aside_returns_a_graph():
+def test_so_it_does_if_what_stands_aside_reads_a_graph():
+    drive = Drive(graph("e kept"))
+    drive.begin()
+    drive.complete("e", graph=graph("b kept; c kept,aside b; s kept", sink="s"))
+    drive.complete("e/b", graph=graph("x kept"))
+    assert "finish succeeded" not in drive.complete("e/s")
+    drive.complete("e/b/x")
+    assert drive.complete("e/c")[-1] == "finish succeeded"
+
+
+def test_what_stands_aside_returns_no_graph_itself():
     drive = begun()
-    drive.finish("e/c", graph=graph("x kept"))
-    drive.save("e/c")
-    drive.finish("e/s")
-    assert "finish succeeded" not in drive.save("e/s")
-    drive.finish("e/c/x")
-    assert drive.save("e/c/x")[-1] == "finish succeeded"
+    assert drive.finish("e/c", graph=graph("x kept"))[:2] == ["refuse e/c InvalidGraph", "+failed e/c 1 final"]
 
 
 def test_it_is_dropped_with_the_task_that_returned_it():
@@ -69,16 +74,22 @@ def test_what_stands_aside_has_to_be_saved():
         graph("c loose,aside; s loose", sink="s")
 
 
+@pytest.mark.parametrize("kind", ["undoable", "default", "writer"])
+def test_what_stands_aside_has_no_effect(kind):
+    with pytest.raises(InvalidGraph, match="neither have an effect nor write"):
+        graph(f"c {kind},aside; s loose", sink="s")
+
+
 def test_what_leads_nowhere_and_does_not_stand_aside_is_refused():
     with pytest.raises(InvalidGraph, match="nothing leads from 'c'"):
         graph("c kept; s kept", sink="s")
 
 
 def test_a_graph_is_checked_together_with_what_stands_aside_and_reads_it():
-    # given something undoable that stands aside, and comes after what a task without a save returns
+    # given something that reads an undoable task, which comes after what a task without a save returns
     drive = Drive(graph("e loose,saved"))
     drive.begin()
-    drive.complete("e", graph=graph("b pure; s kept; f undoable,aside after:b", sink="s"))
+    drive.complete("e", graph=graph("b pure; s kept; u undoable after:b; f kept,aside u", sink="s"))
     # when that returns a graph which could be different the next time
     answer = drive.finish("e/b", graph=graph("x loose"))
     # then it is refused

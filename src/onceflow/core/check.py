@@ -226,6 +226,11 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
             f"{expander.id!r} has {expander.node.parts} outputs, but the graph that it returned has {sink.parts} "
             f"(those of its sink {sink.id!r})"
         )
+    if expander.node.aside:
+        return InvalidGraph(
+            f"{expander.id!r} stands aside of the graph that it is in, so it cannot return a graph. Let it read another "
+            "task, which may."
+        )
     saved = _is_declared_saved(expander)
     if not saved:
         kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]
@@ -291,14 +296,14 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in reads]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
         saved = _is_declared_saved(row) if row is expander else row.checkpoint or row.writes  # also of what has ended
-        add(row.node, row.id, edges, saved, takes, row in aside and row is not expander)
+        add(row.node, row.id, edges, saved, takes, row in aside)
         if row is expander:
             first = len(nodes)
             for index, node in enumerate(graph.nodes):
                 nested = [(first + parent, mask) for parent, mask in node.edges]
                 checkpoint = node.options.checkpoint or (index == graph.sink and saved)
-                is_end = node.aside or (index == graph.sink and row in aside)
-                add(node, f"{row.id}/{node.id}", [*nested, (position[row.id], 1)], checkpoint, node.takes, is_end)
+                nested.append((position[row.id], 1))
+                add(node, f"{row.id}/{node.id}", nested, checkpoint, node.takes, node.aside)
             replaced[row.id] = f"{row.id}/{graph.nodes[graph.sink].id}"
     if len(ends) > 1:
         last = [(position[replaced.get(row.id, row.id)], 0) for row in ends]

@@ -11,7 +11,6 @@ from onceflow.core import commands, records
 from onceflow.core.ending import with_what_is_below
 from onceflow.core.expiring import Expiring
 from onceflow.core.rows import Row
-from onceflow.core.state import end_of
 
 
 class Concluding(Expiring):
@@ -63,7 +62,7 @@ class Concluding(Expiring):
 
     def _all_aside_settled(self) -> bool:
         if self._aside:
-            self._aside = {row: None for row in self._aside if not end_of(row).settled}
+            self._aside = {row: None for row in self._aside if not row.settled}
         return not self._aside
 
     def _saga(self) -> list[Row]:

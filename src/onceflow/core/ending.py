@@ -173,6 +173,7 @@ class Ending(Handling):
     def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
         self._join(sink, self._joined_in(scope))
+        self._forget_saves(sink, sink.saving)  # of what a graph within was to end with
         sink.state = "handled"
         sink.attempt = self._new_attempt()
         sink.small = end.small
@@ -297,17 +298,12 @@ class Ending(Handling):
 
     def _replay_endings(self) -> None:
         """Which of the scopes have ended? An outcome counts as a whole, or not at all."""
-        for node, attempt, expander in self._abandonments:
+        for node, attempt, _ in self._abandonments:
             sink = self.rows.get(node)
-            if sink is None or sink.attempt != attempt or not sink.saved or sink.doomed:
-                continue
-            if not sink.fully_saved:
+            if sink is not None and sink.attempt == attempt and sink.saved and not (sink.doomed or sink.fully_saved):
                 self._leave(sink)
                 sink.saved = sink.attempt = 0
-                continue
-            scope = sink.scope
-            while scope.expander != expander and scope.outer is not None:
-                scope = scope.outer
+        for sink, scope in list(self._ended_scopes()):
             self._make_handled(sink)
             for row in self._rows_in(scope):
                 row.scope.closed = row.scope.over = True
@@ -317,6 +313,16 @@ class Ending(Handling):
                         row.saved = row.every_part
                         row.abandoned = True
                         row.repeatable = False
+
+    def _ended_scopes(self) -> Iterator[tuple[Row, Scope]]:
+        """The scopes that have ended, after what has been loaded, with their sinks."""
+        for node, attempt, expander in self._abandonments:
+            sink = self.rows.get(node)
+            if sink is not None and sink.attempt == attempt and sink.fully_saved and not sink.doomed:
+                scope = sink.scope
+                while scope.expander != expander and scope.outer is not None:
+                    scope = scope.outer
+                yield sink, scope
 
     def _replay_pauses(self) -> None:
         for scope in dict.fromkeys(row.scope for row in self.rows.values()):

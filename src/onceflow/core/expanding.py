@@ -9,6 +9,8 @@ ever longer, so there the depth is a number: `loop/step`, `loop~2/step`, `loop~3
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from onceflow.core import records
 from onceflow.core.graph import Graph
 from onceflow.core.rows import Nested, Row, Scope, new_row
@@ -133,6 +135,19 @@ def id_inside(expander: Row, node: str) -> str:
     """What a node of this id is called if it is in a graph that this row returns."""
     base, depth = _inside(expander)
     return f"{base}/{node}" if depth == 1 else f"{base}~{depth}/{node}"
+
+
+def row_around(rows: Mapping[str, Row], node: str) -> Row | None:
+    """The innermost known task that returned a graph which a node of this id was in, or from which such a graph came in
+    the end."""
+    while node not in rows:
+        node, _, _ = node.rpartition("/")
+        if node not in rows:
+            base, mark, depth = node.rpartition("~")
+            node = base if mark and depth.isdigit() else node
+        if not node:
+            return None
+    return rows[node]
 
 
 def _is_repeatable(nested: Nested) -> bool:

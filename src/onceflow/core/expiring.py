@@ -18,7 +18,7 @@ class Expiring(Ending):
 
     def _expire(self, scope: Scope, small: bool) -> None:
         sink = scope.sink
-        if self._stopping is not None or sink is None or sink.visible or sink.ends is not None:
+        if self._stopping is not None or sink is None or sink.visible:
             return
         if any(scope.is_in(other) and not end.again for other, end in self._endings.items()):
             return  # it, or what is around it, ends anyway

@@ -106,9 +106,14 @@ class Graph:
             for index, node in enumerate(self.nodes)
             if not consumed[index] and index != self.sink and not node.aside
         ]
-        unsaved = [node.id for node in self.nodes if node.aside and not node.options.checkpoint]
-        if unsaved:
-            raise InvalidGraph(f"{unsaved[0]!r} stands aside of the sink, so it must be saved")
+        for node in self.nodes:
+            if node.aside and not node.options.checkpoint:
+                raise InvalidGraph(f"{node.id!r} stands aside of the sink, so it must be saved")
+            if node.aside and (node.options.effect != "none" or node.options.writes):
+                raise InvalidGraph(
+                    f"{node.id!r} stands aside of the sink, so it can neither have an effect nor write variables. Let it "
+                    "read another task, which may."
+                )
         if dead:
             raise InvalidGraph(f"nothing leads from {', '.join(map(repr, dead))} to the sink")
         if consumed[self.sink]:

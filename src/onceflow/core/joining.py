@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from onceflow.core.committing import Committing
 from onceflow.core.rows import Row, Scope
-from onceflow.core.state import end_of, link
+from onceflow.core.state import link
 
 
 class Joining(Committing):
@@ -32,10 +32,9 @@ class Joining(Committing):
         row = self.rows.get(child)
         if row is None:
             return True
-        end = end_of(row)
-        if not end.settled:
+        if not row.settled:
             return False
-        scope: Scope | None = end.scope
+        scope: Scope | None = row.scope
         inside = self.rows[node].scope
         while scope is not None and not inside.is_in(scope):
             if scope.is_transaction and scope.sink is not None and not scope.sink.settled:

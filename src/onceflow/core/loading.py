@@ -12,9 +12,10 @@ from typing import Self
 
 from onceflow.core import commands, records
 from onceflow.core.concluding import Concluding
+from onceflow.core.expanding import row_around
 from onceflow.core.graph import Graph
 from onceflow.core.recovery import readable_attempt
-from onceflow.core.rows import Nested, Row, Undo, forget_handling
+from onceflow.core.rows import Nested, Row, Scope, Undo, forget_handling
 from onceflow.core.sharing import Makers
 from onceflow.core.state import OnFailure, topological
 
@@ -97,7 +98,7 @@ class Loading(Concluding):
                 for row in self._known([node]):
                     row.failures = failures
                 if final:
-                    self._failed[node] = self.rows[node].scope if node in self.rows else None
+                    self._failed[node] = self._scope_of(node)
                     self._stopping = self._stopping or "failed"
                     self._undo_all = self._undo_all or self.on_failure == "undo"
             case records.Again(node, failures):
@@ -148,6 +149,16 @@ class Loading(Concluding):
         row.attempt = record.attempt
         row.failures = 0
 
+    def _scope_of(self, node: str) -> Scope | None:
+        """The scope that a node is in, or as much of it as is known: a crash may have taken the graph that it was in."""
+        row = self.rows.get(node)
+        if row is not None:
+            return row.scope
+        around = row_around(self.rows, node)
+        if around is None:
+            return None
+        return around.scope if around.nested is None else around.nested.rows[0].scope
+
     def _replay_group_failure(self, nested: Nested, failures: int) -> None:
         scope = nested.rows[0].scope
         scope.failures = failures
@@ -165,6 +176,7 @@ class Loading(Concluding):
 
     def _replay_drop(self, rows: list[Row]) -> None:
         for row in rows:
+            self._leave(row)
             self._were_joined.pop(row.id, None)
             if row.refs is not None:
                 self._set_refs(row, None)
@@ -217,9 +229,11 @@ class Loading(Concluding):
     def droppable(self, nodes: Iterable[str]) -> list[Row]:
         """Of these nodes those of which what is saved can be dropped together when a run that was just loaded is
         resumed, and nobody notices: what they read is there, or can be made again; nothing has to be taken back; and
-        nothing below them has left a trace. (What was written to variables counts for good, and what stands aside
-        others may have seen.)"""
-        rows: dict[Row, None] = {} if self._recovering else dict.fromkeys(self._known(nodes))
+        nothing below them has left a trace. (What was written to variables counts for good, what stands aside others
+        may have seen, and nothing is done again in a graph that has ended.)"""
+        ended = list(self._ended_scopes())
+        rows = {} if self._recovering else dict.fromkeys(self._known(nodes))
+        rows = {row: None for row in rows if not any(row is not sink and row.scope.is_in(over) for sink, over in ended)}
         while True:
             left = {row: None for row in rows if self._is_droppable(row, rows)}
             if len(left) == len(rows):
@@ -227,7 +241,9 @@ class Loading(Concluding):
             rows = left
 
     def _is_droppable(self, row: Row, together: dict[Row, None]) -> bool:
-        if not row.saved or row.nested is not None or row.writes or not row.consumers:
+        if not row.saved or row.nested is not None or row.writes:
+            return False
+        if row.node.aside or not row.consumers:
             return False
         if row.effect == "undoable" and row.begun:
             return False
@@ -243,13 +259,9 @@ class Loading(Concluding):
 
     def _take_stock(self) -> None:
         self._stalled = True
-        if self._torn:
-            self._append(records.Dropped(tuple(row.id for row in self._torn)))
-            for row in self._torn:
-                self._emit(commands.Drop(row.id, self._attempt))
-            self._torn = []
-        answer, self._commands = self._commands, []
         self._replay_endings()
+        self._drop_torn()
+        answer, self._commands = self._commands, []
         order = topological(self.rows)
         _infer_done(order)
         for row in order:
@@ -285,6 +297,13 @@ class Loading(Concluding):
             if not self._recovering:
                 self._resume_starts()
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
+
+    def _drop_torn(self) -> None:
+        torn, self._torn = [row for row in self._torn if not row.abandoned], []
+        if torn:
+            self._append(records.Dropped(tuple(row.id for row in torn)))
+            for row in torn:
+                self._emit(commands.Drop(row.id, self._attempt))
 
     def _save_the_rest(self, row: Row) -> None:
         """What is not saved of an output may be there all the same: refs whose origin is saved."""

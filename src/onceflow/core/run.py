@@ -23,7 +23,7 @@ from onceflow.core.loading import Loading
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Effort, Row, Undo
 from onceflow.core.settling import settling
-from onceflow.core.state import EPOCH_BITS, end_of
+from onceflow.core.state import EPOCH_BITS
 from onceflow.core.validating import validate
 from onceflow.errors import IllegalEvent, NotDeterministic, OnceflowError
 
@@ -155,7 +155,7 @@ class Run(Loading):
         if error is None:
             self._running -= 1
             if event.joined:
-                self._join(row, [end_of(self.rows[child]) for child in event.joined if child in self.rows])
+                self._join(row, [self.rows[child] for child in event.joined if child in self.rows])
             self._become_done(row, event.graph, event.small, event.refs)
         else:
             self._emit(commands.Refuse(row.id, row.attempt, error))

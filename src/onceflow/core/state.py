@@ -114,9 +114,8 @@ class RunState(msgspec.Struct, eq=False):
         return [row for row in self.rows.values() if not row.consumers]
 
     def ends_aside(self) -> list[Row]:
-        """The ends of what stands aside, as far as they still matter."""
-        ends = [end_of(row) for row in self._aside]
-        return [row for row in ends if not row.settled and not row.scope.over]
+        """What stands aside, as far as it still matters."""
+        return [row for row in self._aside if not row.settled and not row.scope.over]
 
     def _emit(self, command: commands.Command) -> None:
         self._commands.append(command)
@@ -175,10 +174,3 @@ def topological(rows: Mapping[str, Row]) -> list[Row]:
                 if waiting[consumer] == 0:
                     order.append(consumer)
     return order
-
-
-def end_of(row: Row) -> Row:
-    """The row, or the sink of what it has returned, and so on."""
-    while row.nested is not None:
-        row = row.nested.sink
-    return row

@@ -73,8 +73,7 @@ class Checker:
         """2.11: who joins something is given what has come to its end."""
         facts = driver.facts()
         for child in joined:
-            end = driver.structure.aside[child]
-            if not settled(facts) >> facts.shape.position[end] & 1:
+            if not settled(facts) >> facts.shape.position[child] & 1:
                 raise Violation(f"{attempt!r} joins {child}, which is not settled")
 
     def judge_taking(self, driver: Driver, attempt: Attempt, parent: str, part: int) -> None:

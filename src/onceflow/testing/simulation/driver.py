@@ -178,9 +178,8 @@ class Driver:
         """The attempt returns. It was given the outcomes of these, which stand aside."""
         attempt.graph = graph
         self.checker.judge_joins(self, attempt, joined)
-        ends = {child: self.structure.aside[child] for child in joined}
-        attempt.joined = tuple([end for child, end in ends.items() if child in self.run.rows])
-        attempt.versions = {**attempt.versions, **{end: self.version(end) for end in ends.values()}}
+        attempt.joined = tuple([child for child in joined if child in self.run.rows])
+        attempt.versions = {**attempt.versions, **{child: self.version(child) for child in joined}}
         attempt.refs = dict(enumerate(refs, attempt.task.parts))
         attempt.output = self.values.compute(attempt)
         counts = self._counts(attempt)

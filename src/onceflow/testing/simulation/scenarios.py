@@ -6,6 +6,7 @@ The choices come from anything like `random.Random`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
 
 import msgspec
@@ -20,26 +21,80 @@ DEEPEST = 2
 """How deep expanders nest."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """How often the nodes of one graph have what. Graphs that are each rich in a few things meet more corners than
+    graphs that all have a little of everything."""
+
+    effects: tuple[Effect, ...] = EFFECTS
+    saved: float = 0.5
+    deterministic: float = 0.5
+    writes: float = 0.15
+    expands: float = 0.12
+    """Of the nodes of the graph itself; of those of returned graphs somewhat more."""
+    guards: float = 0.2
+    transactions: float = 0.4
+    loops: float = 0.4
+    """Of the graphs that are returned."""
+
+
+EVEN = Taste()
+REAL = Taste(
+    effects=("none", "none", "none", "undoable", "irrevocable", "irrevocable"),
+    saved=0.75,
+    deterministic=0.35,
+    writes=0.1,
+    expands=0.3,
+    guards=0.3,
+    transactions=0.2,
+)
+"""As people use it: most tasks are saved, many have an effect, many return graphs."""
+
+
+def _some_taste(random: Random) -> Taste:
+    if random.random() < 0.5:
+        return REAL if random.random() < 0.5 else EVEN
+    effects: tuple[tuple[Effect, ...], ...] = (
+        EFFECTS,
+        ("none",),
+        ("none", "undoable"),
+        ("none", "irrevocable"),
+        ("none", "none", "none", *EFFECTS),
+    )
+    return Taste(
+        effects=random.choice(effects),
+        saved=random.choice((0.2, 0.5, 0.8, 1.0)),
+        deterministic=random.choice((0.1, 0.5, 0.9)),
+        writes=random.choice((0.0, 0.15, 0.4)),
+        expands=random.choice((0.1, 0.3, 0.6)),
+        guards=random.choice((0.0, 0.2, 0.8)),
+        transactions=random.choice((0.0, 0.4, 0.9)),
+        loops=random.choice((0.1, 0.5)),
+    )
+
+
 def random_graph(random: Random, largest: int = 8, relays: bool = False, actors: bool = False) -> Graph:
     """A safe graph of two nodes or more. `relays`: among them some through which refs go a long way. `actors`: many
     tasks take for themselves what they read."""
     if actors:
-        return make_safe(_with_takers(random, random_graph(random, largest)))
+        return make_safe(_with_takers(random, random_graph(random, largest), random.choice((0.2, 0.5, 0.9))))
+    taste = _some_taste(random)
     if relays and random.random() < 0.3:
-        return make_safe(_relay_graph(random))
+        return make_safe(_relay_graph(random, taste))
     if random.random() < 0.2:
-        return make_safe(_layered_graph(random))
+        return make_safe(_layered_graph(random, taste))
     if random.random() < 0.15:
-        return make_safe(_group_graph(random))
-    return make_safe(_random_graph(random, 2 + random.randrange(largest - 1), 0, plain=False))
+        return make_safe(_group_graph(random, taste))
+    return make_safe(_random_graph(random, taste, 2 + random.randrange(largest - 1), 0, plain=False))
 
 
-def _with_takers(random: Random, graph: Graph) -> Graph:
-    rate = random.choice((0.2, 0.5, 0.9))
+def _with_takers(random: Random, graph: Graph, rate: float) -> Graph:
+    """The same, in which tasks take what they read, also in the graphs that tasks may return."""
     nodes: list[Node] = []
     for node in graph.nodes:
         takes = [(edge, mask) for edge, (_, mask) in enumerate(node.edges) if mask and random.random() < rate]
-        nodes.append(msgspec.structs.replace(node, takes=tuple(takes)))
+        alternatives = node.call and tuple([inner and _with_takers(random, inner, rate) for inner in node.call])
+        nodes.append(msgspec.structs.replace(node, takes=tuple(takes), call=alternatives))
     return Graph(nodes, graph.sink)
 
 
@@ -63,12 +118,21 @@ def with_forks(random: Random, graph: Graph, nested: bool = False) -> Graph:
     forks = random.randrange(3) if nested else 0
     for number in range(forks):
         parents = [place for place in range(len(graph.nodes)) if place != graph.sink and random.random() < 0.3]
-        effect = EFFECTS[random.randrange(len(EFFECTS))]
-        options = Options(True, random.random() < 0.5, effect, random.choice((0, 1)))
         edges = tuple([_edge(random, nodes, parent) for parent in parents])
-        nodes.append(Node(id=f"fork{number}", task=f"fork{number}", options=options, edges=edges, aside=True))
+        nodes += _fork(random, number, len(nodes), edges)
     made = Graph(nodes, graph.sink)
     return make_safe(made) if forks else made
+
+
+def _fork(random: Random, number: int, place: int, edges: tuple[Edge, ...]) -> list[Node]:
+    """A task that may be anything, and its outcome, which stands aside; sometimes what stands aside has none."""
+    name = f"fork{number}"
+    options = Options(effect="none", deterministic=random.random() < 0.3, retries=random.choice((0, 1)))
+    if random.random() < 0.2:
+        return [Node(id=name, task=name, options=options, edges=edges, aside=True)]
+    child = _node(random, EVEN, 0, edges, False, DEEPEST - 1, last=True)
+    child = msgspec.structs.replace(child, id=f"child{number}", task=f"child{number}")
+    return [child, Node(id=name, task=name, options=options, edges=((place, child.every_part),), aside=True)]
 
 
 def make_safe(graph: Graph) -> Graph:
@@ -82,7 +146,7 @@ def make_safe(graph: Graph) -> Graph:
             return graph
 
 
-def _random_graph(random: Random, size: int, depth: int, plain: bool) -> Graph:
+def _random_graph(random: Random, taste: Taste, size: int, depth: int, plain: bool) -> Graph:
     """`plain`: only tasks without effect that are not saved."""
     nodes: list[Node] = []
     unread: set[int] = set()
@@ -92,11 +156,11 @@ def _random_graph(random: Random, size: int, depth: int, plain: bool) -> Graph:
         unread -= parents
         unread.add(position)
         edges = tuple(_edge(random, nodes, parent) for parent in sorted(parents))
-        nodes.append(_node(random, position, edges, plain, depth, last=position == size - 1))
+        nodes.append(_node(random, taste, position, edges, plain, depth, last=position == size - 1))
     return Graph(nodes)
 
 
-def _layered_graph(random: Random) -> Graph:
+def _layered_graph(random: Random, taste: Taste) -> Graph:
     """Unsaved sources, readers that share them, effects below: what one reader loses, another one needs."""
     sources, readers, effects = 2 + random.randrange(2), 2 + random.randrange(3), 1 + random.randrange(2)
     nodes: list[Node] = []
@@ -111,7 +175,9 @@ def _layered_graph(random: Random) -> Graph:
             parents = {sources + random.randrange(readers)}
         else:
             parents = set(range(position)) - {parent for node in nodes for parent, _ in node.edges}
-        node = _node(random, position, tuple((parent, 1) for parent in sorted(parents)), False, DEEPEST, last=True)
+        node = _node(
+            random, taste, position, tuple((parent, 1) for parent in sorted(parents)), False, DEEPEST, last=True
+        )
         if position < sources + readers and random.random() < 0.8:
             usual = Options(checkpoint=not unsaved, deterministic=False, effect="none", retries=1)
             node = msgspec.structs.replace(node, options=usual)
@@ -119,11 +185,11 @@ def _layered_graph(random: Random) -> Graph:
     return Graph(nodes)
 
 
-def _group_graph(random: Random) -> Graph:
+def _group_graph(random: Random, taste: Taste) -> Graph:
     """A transaction, perhaps with others in it, between tasks that it does not concern."""
     usual = Options(effect="none", deterministic=random.random() < 0.5, retries=0)
-    before = _node(random, 0, (), False, DEEPEST, last=True)
-    inside = _random_graph(random, 3 + random.randrange(3), 1, plain=False)
+    before = _node(random, taste, 0, (), False, DEEPEST, last=True)
+    inside = _random_graph(random, taste, 3 + random.randrange(3), 1, plain=False)
     nodes = [
         msgspec.structs.replace(node, options=msgspec.structs.replace(node.options, effect="undoable", writes=False))
         if random.random() < 0.5
@@ -137,10 +203,10 @@ def _group_graph(random: Random) -> Graph:
         edges=((0, 1),),
         call=(make_safe(Graph(nodes)),),
     )
-    return Graph([before, group, _node(random, 2, ((1, 1),), False, DEEPEST, last=True)])
+    return Graph([before, group, _node(random, taste, 2, ((1, 1),), False, DEEPEST, last=True)])
 
 
-def _relay_graph(random: Random) -> Graph:
+def _relay_graph(random: Random, taste: Taste) -> Graph:
     """Unsaved tasks, mostly deterministic, from whose outputs tasks below take what they hand on; readers all the way
     down, and some effects."""
     makers, relays, readers = 1 + random.randrange(2), 2 + random.randrange(3), 1 + random.randrange(3)
@@ -158,7 +224,7 @@ def _relay_graph(random: Random) -> Graph:
             parents = set(range(position)) - {parent for node in nodes for parent, _ in node.edges}
         edges = tuple((parent, nodes[parent].every_part) for parent in sorted(parents))
         depth = 0 if makers <= position < makers + relays and random.random() < 0.4 else DEEPEST
-        node = _node(random, position, edges, False, depth, last=last)
+        node = _node(random, taste, position, edges, False, depth, last=last)
         if position < makers and random.random() < 0.8:
             usual = Options(checkpoint=False, deterministic=random.random() < 0.8, effect="none", retries=1)
             node = msgspec.structs.replace(node, options=usual)
@@ -197,55 +263,59 @@ def _edge(random: Random, nodes: list[Node], parent: int) -> Edge:
     return (parent, 1 << random.randrange(nodes[parent].parts))
 
 
-def _node(random: Random, position: int, edges: tuple[Edge, ...], plain: bool, depth: int, last: bool) -> Node:
-    effect: Effect = "none" if plain else EFFECTS[random.randrange(len(EFFECTS))]
-    writes = not plain and effect != "undoable" and random.random() < 0.15
+def _node(
+    random: Random, taste: Taste, position: int, edges: tuple[Edge, ...], plain: bool, depth: int, last: bool
+) -> Node:
+    effect: Effect = "none" if plain else random.choice(taste.effects)
+    writes = not plain and effect != "undoable" and random.random() < taste.writes
     options = Options(
-        checkpoint=writes or (not plain and random.random() < 0.5),
-        deterministic=random.random() < 0.5,
+        checkpoint=writes or (not plain and random.random() < taste.saved),
+        deterministic=random.random() < taste.deterministic,
         effect=effect,
         retries=random.choice((0, 1, 1, 2)),
         writes=writes,
     )
-    expands = depth < DEEPEST and random.random() < (0.12 if depth == 0 else 0.2)
+    expands = depth < DEEPEST and random.random() < taste.expands * (1 if depth == 0 else 1.5)
     parts = 1 if expands or last or random.random() < 0.75 else 2
     name = "abcdefghijkl"[position]
     node = Node(id=name, task=name, options=options, edges=edges, parts=parts)
     if not expands:
         return node
     saved = options.checkpoint or (last and depth == 0)
-    alternatives = tuple(_alternative(random, depth + 1, plain or not saved) for _ in range(1 + random.randrange(2)))
-    guards, transaction = random.random() < 0.2, random.random() < 0.4
+    alternatives = tuple(
+        _alternative(random, taste, depth + 1, plain or not saved) for _ in range(1 + random.randrange(2))
+    )
+    guards, transaction = random.random() < taste.guards, random.random() < taste.transactions
     options = msgspec.structs.replace(options, guards=guards, transaction=transaction)
     return msgspec.structs.replace(node, call=alternatives, options=options)
 
 
-def _alternative(random: Random, depth: int, plain: bool) -> Graph | None:
+def _alternative(random: Random, taste: Taste, depth: int, plain: bool) -> Graph | None:
     """A graph that an expander may return. Few are illegal; one that is refused ends the run early."""
     if random.random() < 0.15:
         return None
     if random.random() < 0.03:
-        return _random_graph(random, 1 + random.randrange(3), depth, plain=False)
+        return _random_graph(random, taste, 1 + random.randrange(3), depth, plain=False)
     graph = (
-        _loop_graph(random, depth, plain, begins=True)
-        if random.random() < 0.4
-        else _random_graph(random, 1 + random.randrange(3), depth, plain)
+        _loop_graph(random, taste, depth, plain, begins=True)
+        if random.random() < taste.loops
+        else _random_graph(random, taste, 1 + random.randrange(3), depth, plain)
     )
     return graph if plain else make_safe(graph)
 
 
-def _loop_graph(random: Random, depth: int, plain: bool, *, begins: bool) -> Graph:
+def _loop_graph(random: Random, taste: Taste, depth: int, plain: bool, *, begins: bool) -> Graph:
     """Nodes that take turns, and one that reads them all. Some of them return graphs: more of the same group, or
     others. `begins`: it is the first graph of its group."""
     limit = 1 + random.randrange(3) if begins else 0
     nodes: list[Node] = []
     for position in range(1 + random.randrange(4)):
-        node = _node(random, position, (), plain, depth, last=True)
+        node = _node(random, taste, position, (), plain, depth, last=True)
         turn = Turn(random.randrange(4), opens=random.random() < 0.3, limit=limit)
         if depth < DEEPEST and random.random() < 0.3:
             unsaved = plain or not node.options.checkpoint
-            more = _loop_graph(random, depth + 1, unsaved, begins=False)
+            more = _loop_graph(random, taste, depth + 1, unsaved, begins=False)
             node = msgspec.structs.replace(node, call=(more if unsaved else make_safe(more), None))
         nodes.append(msgspec.structs.replace(node, turn=turn))
     edges = tuple((position, 1) for position in range(len(nodes)))
-    return Graph([*nodes, _node(random, len(nodes), edges, plain, DEEPEST, last=True)])
+    return Graph([*nodes, _node(random, taste, len(nodes), edges, plain, DEEPEST, last=True)])

@@ -355,7 +355,7 @@ class Player:
                 child
                 for child in joining
                 if child in driver.structure.aside
-                and driver.rows[driver.structure.aside[child]].version is not None
+                and driver.rows[child].version is not None
                 and driver.run.may_join(attempt.node, child)
             ]
         )

@@ -37,8 +37,8 @@ class Structure:
         self.ended = dict(ended or {})
         """Sink → expander of the graphs that ended before they were done."""
         self.joins = dict(joins or {})
-        self.aside: dict[str, str] = {}
-        """What stands aside → the node that has its result."""
+        self.aside: set[str] = set()
+        """What stands aside."""
         self.nodes: dict[str, Node] = {}
         self._results: dict[str, str] = {}
         self._members: list[Member] = []
@@ -89,7 +89,7 @@ class Structure:
                 self._results[id] = self._add(nested, _Place(id, prefix, checkpoint))
                 readable.append(self._results[id])
             if node.aside:
-                self.aside[id] = readable[index]
+                self.aside.add(id)
         return readable[graph.sink]
 
     def _note_handled(self) -> None:
@@ -157,7 +157,9 @@ class Structure:
         return self.shape.members[self.shape.position[node]]
 
     def accepts(self, expander: str, graph: Graph) -> bool:
-        """2.9: may this task return this graph?"""
+        """2.9, 2.11: may this task return this graph?"""
+        if self.nodes[expander].aside:
+            return False
         if not self.member(expander).checkpoint and any(
             node.options.effect != "none" or node.options.checkpoint for node in graph.nodes
         ):
