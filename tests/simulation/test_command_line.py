@@ -39,7 +39,7 @@ def test_ctrl_c_ends_it_quietly(call, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "simulate_many", interrupted)
+    monkeypatch.setattr(command, "hunt", interrupted)
     code, out = call("--schedules", "300")
     assert code == 130
     assert "stopped" in out

@@ -150,7 +150,7 @@ class Loading(Concluding):
         row.failures = 0
 
     def _scope_of(self, node: str) -> Scope | None:
-        """The scope that a node is in, or as much of it as is known: a crash may have taken the graph that it was in."""
+        """The scope that a node is in, or one around it: a crash may have taken the graph that it was in."""
         row = self.rows.get(node)
         if row is not None:
             return row.scope

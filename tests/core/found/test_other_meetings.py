@@ -160,3 +160,204 @@ def test_seed_870235326():
         crash
         """,
     )
+
+
+def test_a_writer_that_was_lost_in_part_holds_nobody_up_twice():
+    play_script(
+        graph("e writer,parts=2; h kept e.0"),
+        """
+        finish e holding actor
+        save e.0
+        save e.1
+        lose e.2
+        """,
+    )
+
+
+def test_who_runs_again_for_its_graph_has_its_turn():
+    play_script(
+        graph(
+            "c kept; f kept c",
+            returning={"c": [graph("b pure,saved,turn=1,limit=1; d kept b", returning={"b": [graph("a kept")]})]},
+        ),
+        """
+        finish c
+        finish c/b
+        lose c/b.0
+        """,
+    )
+
+
+def test_a_recovery_that_named_what_a_crash_took_is_over_when_the_rest_is_dropped():
+    play_script(
+        graph(
+            "b kept; c kept b",
+            returning={
+                "b": [
+                    graph(
+                        "a undoable; c kept a; e kept c",
+                        returning={"a": [graph("c kept")], "c": [graph("b kept; c kept b")]},
+                    )
+                ]
+            },
+        ),
+        """
+        finish b
+        save b.0
+        finish b/a
+        lose b/a.0
+        undone b/a!undo
+        finish b/a
+        save b/a.0
+        finish b/a/c
+        finish b/c
+        fail b/c/b
+        save b/c.0
+        commit
+        crash
+        """,
+    )
+
+
+def test_the_time_of_a_graph_is_over_while_one_in_its_place_is_about_to_end():
+    play_script(
+        graph(
+            "f kept; h kept f",
+            returning={
+                "f": [
+                    graph("a kept; b kept,guarding a; fork0 kept,aside a", sink="b", returning={"b": [graph("c kept")]})
+                ]
+            },
+        ),
+        """
+        finish f
+        save f.0
+        finish f/a
+        finish f/b
+        answer f~2/c for 2
+        expire f/a at 1
+        finish f/fork0
+        lose f/fork0.0
+        """,
+    )
+
+
+def test_who_is_tried_again_has_joined_nobody():
+    play_script(
+        graph(
+            "b kept; c kept; h kept b c",
+            returning={
+                "b": [graph("c kept,asks; fork0 kept,aside", sink="c")],
+                "c": [graph("a kept; e kept a", returning={"a": [None, graph("b kept")]})],
+            },
+        ),
+        """
+        finish b
+        save b.0
+        finish b/fork0
+        save b/fork0.0
+        finish c
+        save c.0
+        finish c/a joining b/fork0
+        cancel
+        save c/a.0
+        carry out finish
+        resume again c/a
+        finish c/a as 1
+        """,
+    )
+
+
+def test_what_stands_aside_is_not_tried_again_for_others_may_have_seen_it():
+    play_script(
+        graph(
+            "a kept; c kept,parts=2 a; d kept a; g kept c d",
+            returning={
+                "a": [graph("d kept; e kept d", returning={"d": [graph("e kept; fork0 kept,aside", sink="e")]})],
+                "d": [graph("a undoable; c kept; e kept a c")],
+            },
+        ),
+        """
+        finish a
+        save a.0
+        finish a/d
+        save a/d.0
+        finish a/d/fork0
+        save a/d/fork0.0
+        finish a/d/e
+        save a/d/e.0
+        finish a/e
+        save a/e.0
+        finish c joining a/d/fork0
+        save c.1
+        save c.0
+        finish d
+        save d.0
+        finish d/c joining a/d/fork0
+        save d/c.0
+        answer d/a
+        cancel
+        undone d/a!undo
+        carry out finish
+        resume again c a/d/fork0
+        """,
+    )
+
+
+def test_what_was_written_by_half_in_a_graph_that_has_ended_stays_ended():
+    play_script(
+        graph(
+            "d kept; h default d",
+            returning={"d": [graph("a kept; b kept a", returning={"a": [graph("a writer; b kept a")]})]},
+        ),
+        """
+        finish d
+        save d.0
+        finish d/a holding new
+        save d/a.0
+        save d/a.1
+        finish d/a/a holding new d/a.1
+        save d/a/a.2
+        expire d/a/b at 2
+        lose d/a/a.0 d/a/a.1
+        save d/a/b.0
+        carry out start d/b
+        crash
+        """,
+    )
+
+
+def test_a_failure_in_a_graph_that_a_crash_took_concerns_the_transaction_around_it():
+    play_script(
+        graph(
+            "b kept,transaction; c kept b",
+            returning={
+                "b": [
+                    graph(
+                        "b kept; c kept b",
+                        returning={
+                            "b": [
+                                graph(
+                                    "b undoable; c kept b; child1 kept; fork1 kept,aside child1",
+                                    sink="c",
+                                    returning={"child1": [graph("a kept; e kept a")]},
+                                )
+                            ]
+                        },
+                    )
+                ]
+            },
+        ),
+        """
+        finish b
+        save b.0
+        finish b/b
+        save b/b.0
+        finish b/b/b
+        save b/b/b.0
+        finish b/b/child1
+        fail b/b/child1/a
+        commit
+        crash
+        """,
+    )

@@ -1,25 +1,32 @@
-"""`python -m onceflow.testing.simulation`: plays schedules until all are played or one breaks the law."""
+"""`python -m onceflow.testing.simulation`: plays schedules, and makes small what breaks the law."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections.abc import Iterable
+from itertools import count
 from time import monotonic
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from onceflow.testing.simulation.bulk import RULES, Caught, Settings, Tally, play, simulate_many
+from onceflow.testing.simulation.bulk import RULES, Caught, Settings, Tally, hunt, play
+from onceflow.testing.simulation.shrinking import kind_of, record, shrink
 
 
 def main() -> int:
     """Exit code 0 if the law held, 1 if it was broken, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m onceflow.testing.simulation", description=__doc__)
-    parser.add_argument("--schedules", type=int, default=10_000, help="how many to play")
+    parser.add_argument("--schedules", type=int, help="how many to play (10,000, or as many as there is time for)")
+    parser.add_argument("--seconds", type=float, help="play for so long")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--fresh", action="store_true", help="the first seed is made of date and time, and is printed")
     parser.add_argument("--seed", type=int, help="play this one only, and tell its story if it breaks the law")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--most", type=int, default=20, help="stop after so many schedules that broke the law")
     parser.add_argument(
         "--rule", choices=tuple(RULES), default="right", help="the right one, or one that looks right and is not"
     )
@@ -28,52 +35,97 @@ def main() -> int:
     parser.add_argument("--queues", action="store_true", help="many tasks ask before they start")
     parser.add_argument("--forks", action="store_true", help="many returned graphs have nodes aside, which others join")
     parser.add_argument("--actors", action="store_true", help="tasks return actors, and take them for themselves")
+    parser.add_argument("--mixed", action="store_true", help="each schedule has its own set of these options")
     arguments = parser.parse_args()
-    refs = not arguments.without_refs
     settings = Settings(
         arguments.rule,
         arguments.validate,
-        refs=refs,
+        refs=not arguments.without_refs,
         actors=arguments.actors,
         queues=arguments.queues,
         forks=arguments.forks,
+        mixed=arguments.mixed,
     )
     console = Console()
     try:
         if arguments.seed is not None:
-            outcome = play(arguments.seed, settings)
-            console.print(
-                f"seed {arguments.seed}: {outcome.status} after {outcome.steps} steps, {outcome.faults} faults"
-            )
-        else:
-            seeds = range(arguments.first, arguments.first + arguments.schedules)
-            _play_all(seeds, settings, arguments.jobs, console)
-    except Caught as caught:
-        console.print(f"[red]seed {caught.seed} breaks the law[/red]\n{escape(str(caught))}", soft_wrap=True)
-        return 1
+            return _play_one(arguments.seed, settings, console)
+        first = int(time.strftime("%y%m%d%H%M%S", time.gmtime())) * 1_000_000 if arguments.fresh else arguments.first
+        schedules = arguments.schedules
+        if schedules is None and arguments.seconds is None:
+            schedules = 10_000
+        return _play_all(first, schedules, arguments, settings, console)
     except KeyboardInterrupt:
-        console.print("[yellow]stopped; no violation so far[/yellow]")
+        console.print("[yellow]stopped[/yellow]")
         return 130
+
+
+def _play_one(seed: int, settings: Settings, console: Console) -> int:
+    try:
+        outcome = play(seed, settings)
+    except Caught as caught:
+        console.print(f"[red]seed {seed} breaks the law[/red]\n{escape(str(caught))}", soft_wrap=True)
+        _print_test(caught, settings, console)
+        return 1
+    console.print(f"seed {seed}: {outcome.status} after {outcome.steps} steps, {outcome.faults} faults")
     return 0
 
 
-def _play_all(seeds: range, settings: Settings, jobs: int, console: Console) -> None:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+def _play_all(
+    first: int, schedules: int | None, arguments: argparse.Namespace, settings: Settings, console: Console
+) -> int:
+    console.print(f"seeds from {first:,}{settings.flags}".replace(",", "_"))
+    seeds: Iterable[int] = count(first) if schedules is None else range(first, first + schedules)
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     began = monotonic()
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("schedules", total=len(seeds))
+    shown = Tally()
+    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
+        bar = progress.add_task("schedules", total=schedules)
 
         def show(tally: Tally) -> None:
+            nonlocal shown
+            shown = tally
             rate = tally.schedules / (monotonic() - began)
-            progress.update(bar, completed=tally.schedules, description=f"{rate:,.0f} schedules/s")
+            found = f", [red]{len(tally.finds)} broke the law[/red]" if tally.finds else ""
+            progress.update(bar, completed=tally.schedules, description=f"{rate:,.0f} schedules/s{found}")
 
-        tally = simulate_many(seeds, settings, jobs=jobs, progress=show)
-    seconds = monotonic() - began
+        try:
+            hunt(seeds, settings, jobs=arguments.jobs, most=arguments.most, seconds=arguments.seconds, progress=show)
+        except KeyboardInterrupt:
+            _sum_up(shown, monotonic() - began, console)
+            raise
+    _sum_up(shown, monotonic() - began, console)
+    kinds: dict[str, Caught] = {}
+    for caught in shown.finds:
+        kinds.setdefault(kind_of(caught.reason), caught)
+    for caught in kinds.values():
+        console.print(f"[red]seed {caught.seed} breaks the law[/red]\n{escape(str(caught))}", soft_wrap=True)
+        _print_test(caught, settings, console)
+    return 1 if kinds else 0
+
+
+def _sum_up(tally: Tally, seconds: float, console: Console) -> None:
     ends = ", ".join(f"{count:,} {status}" for status, count in tally.statuses.most_common())
     console.print(
         f"{tally.schedules:,} schedules, {tally.steps:,} steps, {tally.faults:,} faults, {tally.crashes:,} crashes in "
-        f"{seconds:.1f} s ({tally.schedules / seconds:,.0f} schedules/s): {ends}. No violation."
+        f"{seconds:.1f} s ({tally.schedules / seconds:,.0f} schedules/s): {ends}."
     )
+    if tally.finds:
+        each = tally.schedules / len(tally.finds)
+        console.print(f"[red]{len(tally.finds)} broke the law, one in {each:,.0f} schedules.[/red]")
+    else:
+        console.print("No violation.")
+
+
+def _print_test(caught: Caught, settings: Settings, console: Console) -> None:
+    assert caught.seed is not None
+    find = record(caught.seed, settings)
+    if find is None:
+        console.print("\nIt cannot be written down as a script; the seed is all there is.")
+        return
+    small = shrink(find)
+    console.print("\nThe same as a test (tests/core/found):\n")
+    console.print(escape(small.as_test(f"seed_{caught.seed}")), soft_wrap=True, highlight=False)
 
 
 if __name__ == "__main__":

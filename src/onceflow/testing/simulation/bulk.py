@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
 from random import Random
+from time import monotonic
 from typing import Literal
 
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
+from onceflow.testing.simulation.driver import Driver
 from onceflow.testing.simulation.scenarios import random_graph, with_forks, with_queues
 from onceflow.testing.simulation.schedule import Outcome, Simulation
 from onceflow.testing.simulation.story import draw
@@ -76,14 +78,47 @@ class Settings:
     """Do tasks ask before they start?"""
     forks: bool = False
     """Have returned graphs nodes that stand aside?"""
+    mixed: bool = False
+    """Does each seed have a set of these options of its own?"""
 
     @property
     def letter(self) -> bool:
         """Does every single start have to obey the letter?"""
         return self.rule == "right"
 
+    def of(self, seed: int) -> Settings:
+        """How the schedule of this seed is played."""
+        if not self.mixed:
+            return self
+        options = dict.fromkeys(MIXTURE[seed % len(MIXTURE)], True)
+        refs = not options.pop("plain", False)
+        return Settings(self.rule, self.validate, refs=refs, **options)
+
+    @property
+    def flags(self) -> str:
+        """The options of the command line that say the same."""
+        flags = [] if self.rule == "right" else [f"--rule {self.rule}"]
+        flags += ["--validate"] * self.validate + ["--without-refs"] * (not self.refs)
+        flags += [f"--{name}" for name in ("actors", "queues", "forks", "mixed") if getattr(self, name)]
+        return "".join(f" {flag}" for flag in flags)
+
 
 RIGHT = Settings()
+MIXTURE: tuple[tuple[str, ...], ...] = (
+    (),
+    (),
+    ("forks",),
+    ("forks",),
+    ("queues",),
+    ("actors",),
+    ("actors", "forks"),
+    ("queues", "forks"),
+    ("actors", "queues", "forks"),
+    ("actors", "queues", "forks"),
+    ("plain", "forks"),
+    ("plain",),
+)
+"""Sets of options as often as they are met; a run has most of them."""
 
 
 @dataclass(slots=True)
@@ -95,6 +130,8 @@ class Tally:
     faults: int = 0
     crashes: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
+    finds: list[Caught] = field(default_factory=list)
+    """Those that broke the law."""
 
     def add(self, outcome: Outcome) -> None:
         """One more schedule."""
@@ -111,30 +148,45 @@ class Tally:
         self.faults += other.faults
         self.crashes += other.crashes
         self.statuses += other.statuses
+        self.finds += other.finds
 
 
-def play(seed: int, settings: Settings = RIGHT) -> Outcome:
-    """The schedule of one seed. Raises `Caught`."""
+def simulation_of(seed: int, settings: Settings = RIGHT, driver_class: type[Driver] = Driver) -> Simulation:
+    """The graph and the schedule of one seed."""
+    settings = settings.of(seed)
     random = Random(seed)
     graph = random_graph(random, relays=settings.refs, actors=settings.actors)
     if settings.queues:
         graph = with_queues(random, graph)
     if settings.forks:
         graph = with_forks(random, graph)
-    return play_graph(graph, random, settings, seed)
+    return _simulate(graph, random, settings, driver_class)
 
 
-def play_graph(graph: Graph, random: Random, settings: Settings = RIGHT, seed: int | None = None) -> Outcome:
-    """One schedule of a graph. Raises `Caught`, also if the run itself raised something."""
-    simulation = Simulation(
+def _simulate(graph: Graph, random: Random, settings: Settings, driver_class: type[Driver] = Driver) -> Simulation:
+    return Simulation(
         graph,
         random,
         letter=settings.letter,
         run_class=RULES[settings.rule],
+        driver_class=driver_class,
         validate=settings.validate,
         refs=settings.refs,
         actors=settings.actors,
     )
+
+
+def play(seed: int, settings: Settings = RIGHT) -> Outcome:
+    """The schedule of one seed. Raises `Caught`."""
+    return _play(simulation_of(seed, settings), seed, settings.of(seed))
+
+
+def play_graph(graph: Graph, random: Random, settings: Settings = RIGHT) -> Outcome:
+    """One schedule of a graph. Raises `Caught`, also if the run itself raised something."""
+    return _play(_simulate(graph, random, settings), None, settings)
+
+
+def _play(simulation: Simulation, seed: int | None, settings: Settings) -> Outcome:
     try:
         return simulation.run()
     except Exception as error:
@@ -146,11 +198,7 @@ def _tell(simulation: Simulation, seed: int | None, settings: Settings) -> str:
     lines = [draw(simulation.driver.graph), f"  on failure: {simulation.driver.on_failure}", ""]
     lines.append(simulation.driver.story.text())
     if seed is not None:
-        rule = "" if settings.rule == "right" else f" --rule {settings.rule}"
-        refs = "" if settings.refs else " --without-refs"
-        actors = " --actors" if settings.actors else ""
-        played = f"{' --queues' if settings.queues else ''}{' --forks' if settings.forks else ''}"
-        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{rule}{refs}{actors}{played}"]
+        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{settings.flags}"]
     return "\n".join(lines)
 
 
@@ -162,17 +210,36 @@ def simulate_many(
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
     """Plays the schedules of all seeds and stops at the first that breaks the law, with `Caught`."""
-    tally = Tally()
-    for part in _parts(iter(seeds), settings, jobs):
-        tally.merge(part)
-        progress(tally)
+    tally = hunt(seeds, settings, jobs=jobs, most=1, progress=progress)
+    if tally.finds:
+        raise tally.finds[0]
     return tally
 
 
-def _parts(seeds: Iterator[int], settings: Settings, jobs: int) -> Iterator[Tally]:
+def hunt(
+    seeds: Iterable[int],
+    settings: Settings = RIGHT,
+    *,
+    jobs: int = 1,
+    most: int,
+    seconds: float | None = None,
+    progress: Callable[[Tally], None] = lambda tally: None,
+) -> Tally:
+    """Plays the schedules of all seeds, until so many have broken the law or so much time is over."""
+    tally = Tally()
+    until = None if seconds is None else monotonic() + seconds
+    for part in _parts(iter(seeds), settings, jobs, most):
+        tally.merge(part)
+        progress(tally)
+        if len(tally.finds) >= most or (until is not None and monotonic() > until):
+            break
+    return tally
+
+
+def _parts(seeds: Iterator[int], settings: Settings, jobs: int, most: int) -> Iterator[Tally]:
     chunks = iter(lambda: list(islice(seeds, CHUNK)), [])
     if jobs == 1:
-        yield from (_play_chunk(chunk, settings) for chunk in chunks)
+        yield from (_play_chunk(chunk, settings, most) for chunk in chunks)
         return
     # A spawned process has nothing of this one: neither its threads nor what they hold.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
@@ -181,7 +248,7 @@ def _parts(seeds: Iterator[int], settings: Settings, jobs: int) -> Iterator[Tall
             while True:
                 # Few chunks are handed out ahead, so that a violation ends everything soon.
                 pending.update(
-                    pool.submit(_play_chunk, chunk, settings) for chunk in islice(chunks, 2 * jobs - len(pending))
+                    pool.submit(_play_chunk, chunk, settings, most) for chunk in islice(chunks, 2 * jobs - len(pending))
                 )
                 if not pending:
                     return
@@ -191,8 +258,14 @@ def _parts(seeds: Iterator[int], settings: Settings, jobs: int) -> Iterator[Tall
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _play_chunk(seeds: list[int], settings: Settings) -> Tally:
+def _play_chunk(seeds: list[int], settings: Settings, most: int) -> Tally:
     tally = Tally()
     for seed in seeds:
-        tally.add(play(seed, settings))
+        try:
+            tally.add(play(seed, settings))
+        except Caught as caught:
+            tally.schedules += 1
+            tally.finds.append(caught)
+            if len(tally.finds) >= most:
+                break
     return tally

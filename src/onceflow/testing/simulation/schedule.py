@@ -58,13 +58,14 @@ class Simulation:
         faults: int | None = None,
         letter: bool = True,
         run_class: type[Run] = Run,
+        driver_class: type[Driver] = Driver,
         validate: bool = False,
         refs: bool = True,
         actors: bool = False,
     ) -> None:
         self.random = random
         on_failure: OnFailure = "undo" if random.random() < 0.4 else "keep"
-        self.driver = Driver(graph, run_class, on_failure, validate, Checker(letter), Story())
+        self.driver = driver_class(graph, run_class, on_failure, validate, Checker(letter), Story())
         self.resumes = random.randrange(4)
         self.stubborn = random.choice((0, 0, 0, 0, 5, 10))
         self.repeats = random.randrange(4)

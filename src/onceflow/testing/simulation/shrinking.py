@@ -1,4 +1,5 @@
-"""Makes what was found small: fewer steps, fewer nodes, duller options, as long as the same rule is broken."""
+"""Makes what was found small: fewer steps, fewer nodes, duller options, as long as the same rule is broken; and writes
+it down as a test."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from onceflow.core.check import check
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node
 from onceflow.errors import InvalidGraph, UnsafeGraph
+from onceflow.testing.simulation.bulk import RULES, Rule, Settings, simulation_of
 from onceflow.testing.simulation.driver import OnFailure
 from onceflow.testing.simulation.notation import write
-from onceflow.testing.simulation.script import play_script
+from onceflow.testing.simulation.script import Recorder, play_script
 from onceflow.testing.simulation.world import Violation
 
 
@@ -26,7 +28,9 @@ class Find:
     script: tuple[str, ...]
     on_failure: OnFailure
     reason: str
-    """What is broken, as far as that does not depend on names and numbers."""
+    """What is broken."""
+    rule: Rule = "right"
+    validate: bool = False
 
     def as_test(self, name: str = "it_is_as_the_law_says") -> str:
         """The source of a test that plays it."""
@@ -47,18 +51,44 @@ def kind_of(reason: str) -> str:
     return re.sub(r"\b[a-z]\b(?!\w)", "…", plain)
 
 
-def what_breaks(graph: Graph, script: tuple[str, ...], on_failure: OnFailure, *, validate: bool = False) -> str | None:
+def record(seed: int, settings: Settings) -> Find | None:
+    """What the schedule of a seed that breaks the law is as a script; None if that comes to something else, because a
+    script does not know of everything (of events that arrive a second time, say)."""
+    simulation = simulation_of(seed, settings, Recorder)
+    try:
+        simulation.run()
+    except Exception as error:
+        reason = _tell(error)
+    else:
+        return None
+    driver = simulation.driver
+    assert isinstance(driver, Recorder)
+    find = Find(driver.graph, tuple(driver.script), driver.on_failure, reason, settings.rule, settings.validate)
+    again = what_breaks(find)
+    return find if again is not None and kind_of(again) == kind_of(reason) else None
+
+
+def what_breaks(find: Find) -> str | None:
     """What a script comes to: the reason why it breaks the law, or None."""
     try:
-        play_script(graph, script, on_failure=on_failure, validate=validate)
-    except Violation as violation:
-        return str(violation)
+        play_script(
+            find.graph,
+            find.script,
+            on_failure=find.on_failure,
+            run_class=RULES[find.rule],
+            validate=find.validate,
+            letter=find.rule == "right",
+        )
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return _tell(error)
     return None
 
 
-def shrink(find: Find, *, validate: bool = False, most: int = 20_000) -> Find:
+def _tell(error: Exception) -> str:
+    return str(error) if isinstance(error, Violation) else f"{type(error).__name__}: {error}"
+
+
+def shrink(find: Find, *, most: int = 20_000) -> Find:
     """The smallest one that was found by leaving out and simplifying, one thing after the other."""
     kind = kind_of(find.reason)
     tries = 0
@@ -68,7 +98,7 @@ def shrink(find: Find, *, validate: bool = False, most: int = 20_000) -> Find:
         tries += 1
         if tries > most:
             return None
-        reason = what_breaks(graph, script, on_failure, validate=validate)
+        reason = what_breaks(replace(find, graph=graph, script=script, on_failure=on_failure))
         return reason if reason is not None and kind_of(reason) == kind else None
 
     while True:
