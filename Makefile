@@ -3,12 +3,14 @@
 #   make test ARGS="-k settled"     further arguments for pytest
 #   make bench WORKLOADS=core       only these workloads
 #   make bench PEERS=all            beside other engines
+#   make soak SECONDS=3600          fresh schedules of the simulation for so long
 #   make PYTHON=python3.13 test     another interpreter (remove .venv first)
 
 PYTHON ?= python3
 ARGS ?=
 WORKLOADS ?=
 PEERS ?=
+SECONDS ?= 1800
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -37,7 +39,8 @@ check: $(VENV)/.with-dev ## format, lint, types, layers
 bench: $(VENV)/.with-test ## measure, and compare with the limits
 	$(BIN)/python bench/run $(WORKLOADS) $(if $(PEERS),--peers $(PEERS))
 
-soak: $(VENV)/.with-test ## the long tests, then the mutation check
+soak: $(VENV)/.with-test ## fresh schedules (SECONDS=1800), the long tests, then the mutation check
+	$(BIN)/python -m onceflow.testing.simulation --mixed --fresh --seconds $(SECONDS) --jobs $$(nproc)
 	$(PYTEST) -m soak --timeout=0 --hypothesis-profile=soak $(ARGS)
 	$(BIN)/python tools/mutate.py
 

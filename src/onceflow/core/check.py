@@ -228,8 +228,8 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
         )
     if expander.node.aside:
         return InvalidGraph(
-            f"{expander.id!r} stands aside of the graph that it is in, so it cannot return a graph. Let it read another "
-            "task, which may."
+            f"{expander.id!r} stands aside of the graph that it is in, so it cannot return a graph. Let it read "
+            "another task, which may."
         )
     saved = _is_declared_saved(expander)
     if not saved:

@@ -13,6 +13,9 @@ it starts any more, what has no effect is stopped, what has begun comes to its e
 The outcome is saved before anybody sees it, after the record that names it (*abandoned*), which counts only together
 with all of it. So a crash before that forgets the answer and goes on with what the journal has, and one after that
 finds the scope ended. An abandoned row counts as done and saved, with nothing: nobody will read it.
+
+Where the sink is in a graph that the journal does not have, what was returned there is taken back first, like anything
+else (`recovery`), and the task that returned it is the sink again.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ class Graph:
                 raise InvalidGraph(f"{node.id!r} stands aside of the sink, so it must be saved")
             if node.aside and (node.options.effect != "none" or node.options.writes):
                 raise InvalidGraph(
-                    f"{node.id!r} stands aside of the sink, so it can neither have an effect nor write variables. Let it "
-                    "read another task, which may."
+                    f"{node.id!r} stands aside of the sink, so it can neither have an effect nor write variables. "
+                    "Let it read another task, which may."
                 )
         if dead:
             raise InvalidGraph(f"nothing leads from {', '.join(map(repr, dead))} to the sink")
