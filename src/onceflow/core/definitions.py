@@ -327,23 +327,26 @@ def rerun(facts: Facts, failed: Members) -> Members:
     again = failed
     for x in each(shape.checkpoint & facts.done & ~settled(facts)):
         again |= _makers(facts, x, facts.every_part(x))
-    while True:
-        grown = again
-        for x in each(again):
+    new = again
+    while new:
+        grown = 0
+        for x in each(new):
             for parent, parts in facts.reads(x):
                 grown |= _makers(facts, parent, parts)
             if facts.visible & ~shape.repeatable & 1 << x:
                 grown |= shape.descendants[x]
-        if grown == again:
-            return again
-        again = grown
+        new = grown & ~again
+        again |= new
+    return again
 
 
 def _makers(facts: Facts, x: int, parts: int) -> Members:
     """Who has to run again for these parts of x, as far as they are not available."""
     found = 0
-    for part in each(parts & ~facts.available(x)):
-        found |= 1 << facts.maker(x, part)
+    lost = parts & ~facts.available(x)
+    if lost:
+        for part in each(lost):
+            found |= 1 << facts.maker(x, part)
     return found
 
 

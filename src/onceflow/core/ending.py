@@ -80,6 +80,10 @@ class Ending(Handling):
     def _end_scope(self, scope: Scope, end: End) -> None:
         for other in [other for other in self._endings if other.is_in(scope)]:
             end.undo += self._endings.pop(other).undo
+            sink = other.sink
+            if sink is not None and sink.ends is other:  # it ends with this one, whatever it was given
+                self._end_attempt(sink)
+                self._leave(sink)
         self._endings[scope] = end
         self._close(scope, [scope] if end.expired else end.undo)
 
@@ -128,7 +132,7 @@ class Ending(Handling):
                 self._pause(scope)
             elif sink.visible:
                 del self._endings[scope]
-                self._fail_too_late(self.rows[end.cause])
+                self._fail_too_late(end.cause, scope)
             elif (expander := _unsaved_around(sink, scope)) is not None:
                 self._take_back(with_what_is_below([expander]))  # which takes the place of the sink
             else:
@@ -136,12 +140,15 @@ class Ending(Handling):
             return True
         return False
 
-    def _fail_too_late(self, row: Row) -> None:
+    def _fail_too_late(self, node: str, scope: Scope) -> None:
         """What stands aside has failed, and an answer was to be the result of its scope; but that has its own now."""
-        row.failures += 1
-        row.state = "failed"
-        self._append(records.Failed(row.id, row.failures, True))
-        self._fail(row)
+        row = self.rows.get(node)  # it may have been taken back with the graph that it was in
+        failures = 1
+        if row is not None:
+            failures = row.failures = row.failures + 1
+            row.state = "failed"
+        self._append(records.Failed(node, failures, True))
+        self._fail(node, scope if row is None else row.scope)
 
     # -- tried again ---------------------------------------------------------------------------------------------------
 
@@ -176,7 +183,6 @@ class Ending(Handling):
     def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
         self._join(sink, self._joined_in(scope))
-        self._forget_saves(sink, sink.saving)  # of what a graph within was to end with
         sink.state = "handled"
         sink.attempt = self._new_attempt()
         sink.small = end.small

@@ -304,7 +304,7 @@ class Run(Loading):
         if event.permanent:
             self._forget_saves(row, 1 << event.part)
             self._append(records.Failed(row.id, row.failures, True))
-            self._fail(row)
+            self._fail(row.id, row.scope)
         else:
             self._emit(commands.Save(row.id, event.part, event.attempt))
 

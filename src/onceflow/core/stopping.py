@@ -52,10 +52,10 @@ class Stopping(Recovery):
         elif not final:
             self._emit(commands.Wait(row.id, row.attempt, row.failures))
         if final:
-            self._fail(row)
+            self._fail(row.id, row.scope)
 
-    def _fail(self, row: Row) -> None:
-        self._failed[row.id] = row.scope
+    def _fail(self, node: str, scope: Scope) -> None:
+        self._failed[node] = scope
         self._undo_all = self._undo_all or self.on_failure == "undo"
         self._stop("failed")
 
