@@ -56,7 +56,8 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
     """The time of a graph is over (2.8): that at depth `ends` around this node ends, with an outcome that the driver
-    has; `small` is about that. Late if the graph has its result, or ends anyway."""
+    has; `small` is about that. Late if the graph has its result, or ends anyway; and told again, by whoever drives the
+    run, if that was loaded and has yet to be resumed."""
 
     node: str
     ends: int

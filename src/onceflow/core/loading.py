@@ -67,6 +67,11 @@ class Loading(Concluding):
         run._dormant = asleep or run.final is not None or bool(run._were_parked)
         return run
 
+    @property
+    def is_dormant(self) -> bool:
+        """Whether nothing happens before somebody resumes or cancels it."""
+        return self._dormant
+
     def note_changed(self, nodes: Iterable[str]) -> None:
         """To be called before `begin()`: the code of these nodes is no longer what it was. Unsaved, they count as
         nondeterministic, and `begin()` raises `BrokenPromise` if something irrevocable was built on one of them."""

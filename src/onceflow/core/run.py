@@ -222,7 +222,7 @@ class Run(Loading):
 
     def _time_is_over(self, event: events.Expired) -> None:
         row = self.rows.get(event.node)
-        if row is None or self.final is not None:
+        if row is None or self.final is not None or self._dormant:
             return
         if not 0 < event.ends <= row.scope.depth:
             raise IllegalEvent(f"{event.node!r} is not in a graph at depth {event.ends}")

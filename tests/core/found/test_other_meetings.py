@@ -361,3 +361,44 @@ def test_a_failure_in_a_graph_that_a_crash_took_concerns_the_transaction_around_
         crash
         """,
     )
+
+
+def test_the_time_of_a_graph_is_over_while_the_run_waits_for_a_person():
+    play_script(
+        graph(
+            "a kept; g writer a",
+            returning={
+                "a": [
+                    graph(
+                        "b pure,saved; c pure,saved b; child0 kept b; fork0 kept,aside child0",
+                        sink="c",
+                        returning={"child0": [graph("b undoable")]},
+                    )
+                ]
+            },
+        ),
+        """
+        finish a
+        save a.0
+        finish a/b
+        finish a/child0
+        finish a/c
+        finish g
+        save a/child0.0
+        save g.0
+        commit
+        crash
+        undo a/child0/b!undo fails
+        elapse a/child0/b
+        undo a/child0/b!undo fails
+        elapse a/child0/b
+        undo a/child0/b!undo fails
+        elapse a/child0/b
+        undo a/child0/b!undo fails
+        elapse a/child0/b
+        undo a/child0/b!undo fails
+        carry out park
+        crash
+        expire a/b at 1
+        """,
+    )

@@ -274,7 +274,8 @@ class Driver:
         while scope.depth > ends and scope.outer is not None:
             scope = scope.outer
         expander, sink = scope.expander, scope.sink
-        if sink is not None and self.rows[sink.id].version is None and not self.appended.stopping:
+        awake = not (self.appended.stopping or self.run.is_dormant)
+        if sink is not None and self.rows[sink.id].version is None and awake:
             self.closing[expander] = None
             self.expiring[expander] = sink.id
             self.groups |= {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}

@@ -424,7 +424,7 @@ class Player:
         if driver.over is not None:
             if driver.over.status == "succeeded":
                 return
-            if driver.run.final is None or not driver.run._dormant:
+            if driver.run.final is None or not driver.run.is_dormant:
                 self._crash([])
             driver.over = None
             driver.resume(tuple([row.id for row in driver.run.droppable([w for w in words[1:] if w in driver.rows])]))
