@@ -35,6 +35,7 @@ check: $(VENV)/.with-dev ## format, lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/mutate.py --list > /dev/null
 
 bench: $(VENV)/.with-test ## measure, and compare with the limits
 	$(BIN)/python bench/run $(WORKLOADS) $(if $(PEERS),--peers $(PEERS))

@@ -187,3 +187,17 @@ def test_an_outcome_that_is_about_to_be_dropped_has_ended_nothing_after_a_crash(
     # then it goes on as if nobody had ended it
     assert "start b" in again.undone("u")
     assert again.play().status == "succeeded"
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_small_outcomes_are_carried_in_the_record_of_what_reads_them(small):
+    drive = inside("e kept,guarding; u undoable e", "a kept")
+    drive.tell(events.Ends("e/a", drive.running.pop("e/a"), 1, 1, small=small))
+    assert ("+begun u carrying e/a.0" in drive.save("e/a")) == small
+
+
+def test_a_graph_that_waits_to_be_tried_again_is_known_by_its_attempt():
+    drive = inside("e kept,guarding; z kept e", "a kept")
+    drive.ends("e/a", 1, again=True)
+    assert drive.run.is_pausing(drive.waits["e"])
+    assert not drive.run.is_pausing(1)

@@ -4,7 +4,7 @@ import pytest
 
 from onceflow.core import events
 from onceflow.errors import IllegalEvent
-from tests.core.building import graph
+from tests.core.building import Drive, graph
 from tests.core.test_ending import KEEP, TRANSACTION, inside
 
 GIVEN = ["give e/c", "+abandoned e/c", "save e/c"]
@@ -78,3 +78,38 @@ def test_a_graph_within_it_that_is_not_saved_is_dropped():
     drive = inside(KEEP, "a kept")
     drive.finish("e/a", graph=graph("x kept; y kept x"))
     assert drive.expire("e~2/x", 1)[:2] == ["stop e~2/x", "drop e/a"]
+
+
+def begun(text, nested):
+    drive = Drive(graph(text))
+    drive.begin()
+    drive.complete("e", graph=graph(nested))
+    return drive
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_small_outcomes_are_carried_in_the_record_of_what_reads_them(small):
+    drive = begun("e kept,guarding; u undoable e", "a kept")
+    drive.tell(events.Expired("e/a", 1, small))
+    assert ("+begun u carrying e/a.0" in drive.save("e/a")) == small
+
+
+def test_nothing_ends_in_a_run_that_is_being_stopped():
+    drive = begun("e kept,guarding; z kept e", "a default; b kept; y kept a b")
+    drive.raises("e/b", permanent=True)
+    assert drive.expire("e/a", 1) == []
+
+
+def test_a_graph_that_is_to_be_tried_again_may_run_out_of_time():
+    drive = begun("e kept,guarding; z kept e", "a default; b kept; y kept a b")
+    assert drive.ends("e/b", 1, again=True) == []
+    assert drive.expire("e/a", 1) == ["stop e/a"]
+
+
+def test_a_transaction_that_has_its_result_is_not_taken_back():
+    drive = begun("e kept,guarding; z kept e", "t kept,transaction; y kept t")
+    drive.complete("e/t", graph=graph("u undoable; v kept u"))
+    drive.complete("e/t/u", "e/t/v")
+    assert not any("undo" in line for line in drive.expire("e/y", 1))
+    assert drive.play().status == "succeeded"
+    assert not drive.run.undos

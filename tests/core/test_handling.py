@@ -120,3 +120,10 @@ def test_every_prefix_of_the_journal_can_be_loaded(text):
         again.begin()
         again.play()
         assert again.status == "succeeded"
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_small_outcomes_are_carried_in_the_record_of_what_reads_them(small):
+    drive = begun("a kept; u undoable a")
+    drive.tell(events.Finished("a", drive.running.pop("a"), small=small, handled=True))
+    assert ("+begun u carrying a.0" in drive.save("a")) == small

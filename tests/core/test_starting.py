@@ -262,3 +262,24 @@ SHAPE_5 = """
     a {a}; s kept a; n default s; b loose; t kept b; k default t
     x kept b after:n; y kept a after:k; z pure x y
 """
+
+
+def test_what_a_taker_took_is_made_again_as_soon_as_it_has_started():
+    drive = begun("m pure; r kept m; t kept takes:m; d kept t m; z kept r d")
+    drive.finish("m", holding="actor")
+    assert drive.finish("r") == ["save r", "start t", "start m"]
+
+
+def test_who_is_admitted_before_it_can_see_what_was_written_asks_again():
+    drive = begun("e kept,transaction,guarding; z kept e")
+    drive.complete("e", graph=graph("u undoable; w writer u; c kept,asks w; f kept u; y kept c f"))
+    drive.complete("e/u")
+    drive.handle("e/w")
+    assert "ask e/c" in drive.save("e/w")
+    drive.ends("e/f", 1, again=True)
+    drive.undone("e/u")
+    drive.elapse("e")
+    drive.complete("e/u")
+    drive.finish("e/w")
+    assert drive.admit("e/c") == []
+    assert "ask e/c" in drive.save("e/w")

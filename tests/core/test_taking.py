@@ -192,3 +192,19 @@ def test_nobody_takes_what_it_does_not_read():
     node = graph("a pure; b kept a").nodes
     with pytest.raises(InvalidGraph, match="takes what it does not read"):
         Graph([node[0], msgspec.structs.replace(node[1], takes=((0, 2),))])
+
+
+def test_who_takes_one_part_reads_the_other_like_anybody():
+    drive = begun("a pure,parts=2; r kept takes:a.0 a.1; w kept takes:a.1; z kept r w")
+    assert drive.finish("a", holding="actor@0 actor@1") == ["start r"]
+    assert drive.finish("r") == ["save r", "start w"]
+
+
+def test_a_taker_that_is_run_for_an_undo_waits_for_readers_that_run():
+    drive = begun("a kept; t pure takes:a; u undoable,retries=1 t; k kept; r kept a k; z kept u r")
+    drive.complete("a", holding="actor")
+    drive.finish("t", small=False)
+    drive.lose("t")
+    assert "start r" in drive.finish("k")
+    assert drive.raises("u") == ["+failed u 1"]
+    assert drive.finish("r") == ["save r", "start t privately"]

@@ -160,3 +160,38 @@ def test_a_group_that_is_dropped_leaves_nothing_behind():
     drive.finish("s")
     drive.finish("e", graph=LOOP)
     assert set(drive.running) == {"e/a", "e/b"}
+
+
+def test_one_that_opens_into_more_holds_up_only_others_that_do():
+    drive = looping(graph("a kept,turn=0,opens,limit=9; b kept,turn=5,limit=9; z kept a b"))
+    assert set(drive.running) == {"e/a", "e/b"}
+
+
+def test_a_group_without_a_limit_has_room_for_all_and_may_be_given_one():
+    drive = looping(graph("a kept,turn=0; b kept,turn=1,retries=1; z kept a b"))
+    assert set(drive.running) == {"e/a", "e/b"}
+    drive.tell(events.Limit("e", 1))
+    drive.raises("e/b")
+    assert drive.elapse("e/b") == []
+
+
+def test_a_turn_is_handed_back_when_the_graph_that_had_it_is_dropped():
+    drive = looping(graph("a loose,turn=0,limit=1; b loose,turn=1; z loose a b"))
+    drive.finish("e/a", graph=graph("x loose"))
+    drive.finish("e/a/x", graph=graph("y loose"))
+    drive.lose("e/a/x", attempts="e/a~2/y")
+    assert "e/b" not in drive.running
+    assert "start e/b" in drive.finish("e/a/x")
+
+
+def test_who_asks_is_not_queued_once_more():
+    drive = looping(graph("s kept; k kept; a pure,asks,turn=0,opens,limit=2 s; b pure,turn=1 k; z pure a b"))
+    assert drive.finish("e/s") == ["save e/s", "ask e/a"]
+    drive.save("e/s")
+    assert drive.finish("e/k") == ["save e/k", "start e/b"]
+
+
+def test_a_taker_that_waited_for_readers_waits_for_its_turn():
+    drive = looping(graph("m pure; r kept m; t kept,turn=0,limit=1 takes:m; z kept r t"))
+    drive.finish("e/m", holding="actor")
+    assert drive.finish("e/r") == ["save e/r", "start e/t"]

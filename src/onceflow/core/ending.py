@@ -64,7 +64,7 @@ class Ending(Handling):
         row.state = "waiting"
         row.attempt = 0
         if row.effect == "undoable":
-            self._undo_locally(row, retry=False)
+            self._undo_locally(row)
         scope = row.scope
         undo: Scope | None = None
         while scope.depth > ends or (0 <= failed <= scope.depth):
@@ -101,7 +101,7 @@ class Ending(Handling):
             elif row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and taken_back)):
                 self._end_attempt(row)
                 if row.effect == "undoable":
-                    self._undo_locally(row, retry=False)
+                    self._undo_locally(row)
         scope.closed = True
 
     def _advance_endings(self) -> bool:

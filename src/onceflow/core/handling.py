@@ -29,7 +29,7 @@ class Handling(Stopping):
         if row.effect == "undoable":
             row.state = "handled"
             self._end_turn(row)
-            self._undo_locally(row, retry=False)
+            self._undo_locally(row)
         else:
             self._become_handled(row)
 

@@ -318,7 +318,7 @@ class Loading(Concluding):
     def _continue_undos(self) -> None:
         for row in self._recovering:
             if row.effect == "undoable" and row.begun:
-                row.undo = Undo(readable_attempt(row), retry=False)
+                row.undo = Undo(readable_attempt(row))
                 self._undos[row] = None
         self._order_undos()
         for row in self.rows.values():
@@ -331,7 +331,7 @@ class Loading(Concluding):
                 if not unfinished and self._stopping is None:
                     self._emit(commands.Wait(row.id, row.attempt, row.failures))
             if unfinished:
-                self._undo_locally(row, retry=row.state == "backoff")
+                self._undo_locally(row)
 
 
 def _reach(row: Row, next_to: Callable[[Row], list[Row]]) -> list[Row]:

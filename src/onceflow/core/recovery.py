@@ -104,11 +104,9 @@ class Recovery(Undoing):
             row.doomed = True
         self._append(records.Recovering(tuple(row.id for row in rows)))
         for row in rows:
-            if row.effect == "undoable" and row.begun:
-                if row.undo is None:
-                    row.undo = Undo(readable_attempt(row), retry=False)
-                    self._undos[row] = None
-                row.undo.retry = False
+            if row.effect == "undoable" and row.begun and row.undo is None:
+                row.undo = Undo(readable_attempt(row))
+                self._undos[row] = None
         self._order_undos()
 
     def _doom_nested(self, expander: Row) -> None:

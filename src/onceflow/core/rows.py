@@ -351,14 +351,12 @@ class Effort:
 class Undo(Effort):
     """The undo of one row."""
 
-    __slots__ = ("finished", "retry")
+    __slots__ = ("finished",)
 
-    def __init__(self, finished: int | None, retry: bool) -> None:
+    def __init__(self, finished: int | None) -> None:
         super().__init__()
         self.finished = finished
         """The attempt whose output is undone; None if none finished."""
-        self.retry = retry
-        """It takes back an attempt that raised, and what follows is its retry, with its delay."""
 
 
 class Nested:

@@ -272,7 +272,7 @@ class Run(Loading):
             row.state = "waiting"
             row.attempt = 0
             if row.effect == "undoable":
-                self._undo_locally(row, retry=False)
+                self._undo_locally(row)
             self._needs_inputs(row, {})
 
     def _ended(self, event: events.Ended) -> None:

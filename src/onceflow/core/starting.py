@@ -24,7 +24,7 @@ class Starting(Admitting):
             return
         if self._stalled:
             self._held[row] = None
-        elif row.uncommitted or not _may_be_begun(row):
+        elif row.uncommitted or not self._has_begun(row):
             return  # looked at again when it sees what its parents wrote, or when its graph is saved
         elif row.node.takes and self._is_in_use(row):
             self._takers[row] = None
@@ -80,12 +80,17 @@ class Starting(Admitting):
         if self._stalled:
             self._held[row] = None
             return False
-        if row.uncommitted or not _may_be_begun(row):
+        if row.uncommitted or not self._has_begun(row):
             return False
         if row.node.takes and self._is_in_use(row):
             self._takers[row] = None
             return False
         return _changes_nothing(row) or self._may_begin(row)
+
+    def _has_begun(self, row: Row) -> bool:
+        """Whether the graph that it is in has begun: one in which something stands aside begins when the journal has
+        it. Else a crash could forget that, and keep what was built on the result of the graph."""
+        return row.expander is None or not row.expander.forks or row.is_known
 
     def _may_begin(self, row: Row) -> bool:
         """May this row, whose inputs are all there, have its effect, or write what it writes?
@@ -136,12 +141,6 @@ class Starting(Admitting):
         self._stalled = False
         held, self._held = self._held, {}
         self._ready.extend(held)
-
-
-def _may_be_begun(row: Row) -> bool:
-    """Whether the graph that it is in may begin: one in which something stands aside begins when the journal has it.
-    Else a crash could forget that, and keep what was built on the result of the graph."""
-    return row.expander is None or not row.expander.forks or row.is_known
 
 
 def _changes_nothing(row: Row) -> bool:

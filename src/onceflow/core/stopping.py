@@ -48,7 +48,7 @@ class Stopping(Recovery):
         row.state = "failed" if final else "backoff"
         self._append(records.Failed(row.id, row.failures, final))
         if row.effect == "undoable":
-            self._undo_locally(row, retry=not final)
+            self._undo_locally(row)
         elif not final:
             self._emit(commands.Wait(row.id, row.attempt, row.failures))
         if final:
@@ -70,7 +70,7 @@ class Stopping(Recovery):
             if row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and undone)):
                 self._end_attempt(row)
                 if row.effect == "undoable":
-                    self._undo_locally(row, retry=False)
+                    self._undo_locally(row)
 
     def _give_up(self) -> None:
         for row in self.rows.values():

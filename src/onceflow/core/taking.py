@@ -53,8 +53,6 @@ class Taking(Joining):
     def _overwrite(self, row: Row, part: int) -> None:
         before = row.available
         row.available &= ~(1 << part)
-        if row.settled:
-            self._retirable.append(row)
         for consumer, mask, _ in row.consumers:
             if not mask & ~before and mask >> part & 1:
                 consumer.missing += 1

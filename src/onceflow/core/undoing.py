@@ -33,9 +33,9 @@ class Undoing(Outputs):
     _uncleared: dict[Row, int] = {}
     """The members of the recovery under way that are not yet undone → how many of their consumers are among them."""
 
-    def _undo_locally(self, row: Row, *, retry: bool) -> None:
+    def _undo_locally(self, row: Row) -> None:
         """Take back an attempt that never became visible."""
-        row.undo = Undo(finished=None, retry=retry)
+        row.undo = Undo(finished=None)
         self._undos[row] = None
 
     def _advance_undos(self) -> None:

@@ -16,6 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from onceflow.testing.simulation.bulk import RULES, Caught, Settings, Tally, hunt, play
 from onceflow.testing.simulation.shrinking import kind_of, record, shrink
 
+EVERY = 60.0
+"""Seconds between two lines of progress where nobody watches a bar."""
+
 
 def main() -> int:
     """Exit code 0 if the law held, 1 if it was broken, 130 after Ctrl-C."""
@@ -78,16 +81,20 @@ def _play_all(
     seeds: Iterable[int] = count(first) if schedules is None else range(first, first + schedules)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     began = monotonic()
+    told = began
     shown = Tally()
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         bar = progress.add_task("schedules", total=schedules)
 
         def show(tally: Tally) -> None:
-            nonlocal shown
+            nonlocal shown, told
             shown = tally
             rate = tally.schedules / (monotonic() - began)
             found = f", [red]{len(tally.finds)} broke the law[/red]" if tally.finds else ""
             progress.update(bar, completed=tally.schedules, description=f"{rate:,.0f} schedules/s{found}")
+            if not console.is_terminal and monotonic() > told + EVERY:
+                told = monotonic()
+                console.print(f"{tally.schedules:,} schedules, {rate:,.0f}/s{found}")
 
         try:
             hunt(seeds, settings, jobs=arguments.jobs, most=arguments.most, seconds=arguments.seconds, progress=show)

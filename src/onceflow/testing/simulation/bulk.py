@@ -23,17 +23,35 @@ from onceflow.testing.simulation.world import Violation
 from onceflow.testing.simulation.wrong_rules import (
     ConsumersRun,
     CutRun,
+    ForgetfulRun,
     GreedyRun,
     HastyRun,
     LooseRun,
     OpenRun,
     RashRun,
+    ReopeningRun,
     StaleRun,
+    TornRun,
     TrustingRun,
     ValuesRun,
 )
 
-Rule = Literal["right", "cut", "consumers", "values", "rash", "hasty", "stale", "trusting", "greedy", "loose", "open"]
+Rule = Literal[
+    "right",
+    "cut",
+    "consumers",
+    "values",
+    "rash",
+    "hasty",
+    "stale",
+    "trusting",
+    "greedy",
+    "loose",
+    "open",
+    "forgetful",
+    "torn",
+    "reopening",
+]
 RULES: dict[Rule, type[Run]] = {
     "right": Run,
     "cut": CutRun,
@@ -46,6 +64,9 @@ RULES: dict[Rule, type[Run]] = {
     "greedy": GreedyRun,
     "loose": LooseRun,
     "open": OpenRun,
+    "forgetful": ForgetfulRun,
+    "torn": TornRun,
+    "reopening": ReopeningRun,
 }
 CHUNK = 250
 """Schedules that a process plays before it reports."""

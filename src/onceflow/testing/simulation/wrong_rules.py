@@ -15,6 +15,10 @@ that it takes counts as there afterwards, although nobody saved it.
 whole transaction that failed, whatever irrevocable has been built on it. `OpenRun` lets a graph go on for which a
 handler has answered. `LooseRun` forgets that what was settled when it was joined may still be taken back.
 
+`ForgetfulRun` lets a graph begin in which something stands aside before the journal has it. `TornRun` takes what is
+saved in part of a task that writes variables for its output after a crash, although the writes are gone. `ReopeningRun`
+opens a graph that is tried again with all that is about to end in it.
+
 `RashRun` lets tasks that write variables start as soon as they have what they read, like those without effect.
 """
 
@@ -132,6 +136,29 @@ class OpenRun(Run):
 
     def _close(self, scope: Scope, groups: list[Scope]) -> None:
         pass
+
+
+class ForgetfulRun(Run):
+    """A graph begins as soon as it is returned, whatever stands aside in it."""
+
+    def _has_begun(self, row: Row) -> bool:
+        return True
+
+
+class TornRun(Run):
+    """What is saved in part of a writer counts after a crash."""
+
+    def _forget_unwritten(self) -> None:
+        pass
+
+
+class ReopeningRun(Run):
+    """Who opens a graph opens all that is in it."""
+
+    def _open(self, scope: Scope) -> None:
+        endings, self._endings = self._endings, {}
+        super()._open(scope)
+        self._endings = endings
 
 
 def _seems_settled(row: Row) -> bool:
