@@ -4,7 +4,10 @@ from random import Random
 
 import pytest
 
-from onceflow.testing.simulation import Caught, Settings, play_graph, shapes, simulate_many
+from onceflow.testing.simulation import Caught, Settings, Violation, play_graph, shapes, simulate_many
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+from onceflow.testing.simulation.wrong_rules import ForgetfulRun, ReopeningRun
 
 ENOUGH = 50_000
 """Schedules within which a wrong rule must be caught."""
@@ -69,3 +72,40 @@ def test_the_shapes_of_the_design_show_what_is_wrong(rule, shape):
 def play_often(graph, settings):
     for seed in range(200):
         play_graph(graph, Random(seed), settings)
+
+
+def test_what_is_saved_of_a_writer_must_not_count_without_what_it_wrote():
+    with pytest.raises(Caught):
+        simulate_many(range(ENOUGH), Settings(rule="torn"))
+
+
+def test_a_graph_in_which_something_stands_aside_must_not_begin_before_it_is_saved():
+    forking = graph("d kept; h kept d", returning={"d": [graph("a kept; fork kept,aside", sink="a")]})
+    script = """
+        finish d
+        finish d/a
+        finish h
+        save h.0
+        commit
+        crash
+        """
+    assert play_script(forking, script) == "succeeded"
+    with pytest.raises(Violation, match=r"not quiet|is not done"):
+        play_script(forking, script, run_class=ForgetfulRun, validate=False, letter=False)
+
+
+def test_what_is_about_to_end_must_stay_closed_when_a_graph_around_it_opens():
+    inner = graph("d kept; e kept d", returning={"d": [graph("a kept; b kept; c kept a b")]})
+    nested = graph("b kept; c kept b", returning={"b": [inner]})
+    script = """
+        finish b
+        save b.0
+        finish b/d
+        save b/d.0
+        answer b/d/b for 1 again
+        expire b/d/a at 2
+        elapse b
+        """
+    assert play_script(nested, script) == "succeeded"
+    with pytest.raises(Violation, match="a handler has answered for"):
+        play_script(nested, script, run_class=ReopeningRun, validate=False)

@@ -82,13 +82,18 @@ def _play_all(
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     began = monotonic()
     told = began
+    known = 0
     shown = Tally()
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         bar = progress.add_task("schedules", total=schedules)
 
         def show(tally: Tally) -> None:
-            nonlocal shown, told
+            nonlocal shown, told, known
             shown = tally
+            for caught in tally.finds[known:]:
+                reason = caught.reason.strip().splitlines()[-1]
+                console.print(f"[red]seed {caught.seed} breaks the law:[/red] {escape(reason)}", soft_wrap=True)
+            known = len(tally.finds)
             rate = tally.schedules / (monotonic() - began)
             found = f", [red]{len(tally.finds)} broke the law[/red]" if tally.finds else ""
             progress.update(bar, completed=tally.schedules, description=f"{rate:,.0f} schedules/s{found}")
