@@ -72,6 +72,7 @@ NOT_RULES: dict[str, str] = {
 """File, or file and function → why it is not mutated."""
 
 WORK = "saves work and nothing else"
+TYPES = "it is never so; the condition is for those who read types"
 EQUIVALENT: dict[str, str] = {
     "core/settling.py:_note_done: mark is not None and mark.hinders without mark.hinders": WORK,
     "core/outputs.py:_share: regained or (lost and consumer not in suspects) without lost": WORK,
@@ -82,6 +83,34 @@ EQUIVALENT: dict[str, str] = {
     ),
     "core/loading.py:_replay_save: record.refs or (row.refs is not None and record.attempt != row.attempt) without "
     "row.refs is not None": WORK,
+    "core/starting.py:_start_if_allowed: row.node.takes and self._is_in_use(row) without row.node.takes": WORK,
+    "core/starting.py:_may_go: row.node.takes and self._is_in_use(row) without row.node.takes": WORK,
+    "core/starting.py:_may_go: row.state != 'waiting' or row.missing or row.undo is not None or "
+    "(self.rows.get(row.id) is not row) without row.state != 'waiting'": (
+        "who queues or asks leaves `waiting` only when its graph ends, and that is closed"
+    ),
+    "core/starting.py:_may_go: row.state != 'waiting' or row.missing or row.undo is not None or "
+    "(self.rows.get(row.id) is not row) without row.undo is not None": (
+        "who queues or asks has not begun, so there is nothing to undo"
+    ),
+    "core/starting.py:_may_go: row.state != 'waiting' or row.missing or row.undo is not None or "
+    "(self.rows.get(row.id) is not row) without self.rows.get(row.id) is not row": (
+        "a row of a graph that was dropped misses what its expander gave"
+    ),
+    "core/turns.py:is_open: self.opening is None or turn is None or (not turn.opens) without turn is None": TYPES,
+    "core/committing.py:_show_writes: consumer.uncommitted == 0 and consumer.missing == 0 without "
+    "consumer.uncommitted == 0": WORK,
+    "core/committing.py:_show_writes: consumer.uncommitted == 0 and consumer.missing == 0 without "
+    "consumer.missing == 0": WORK,
+    "core/expiring.py:_expire: self._stopping is not None or sink is None or sink.visible without sink is None": TYPES,
+    "core/expiring.py:_unfinished_transactions: inner is not None and inner.depth >= scope.depth without "
+    "inner is not None": TYPES,
+    "core/handling.py:_save_around: expander is not None and (not expander.saved & GRAPH) without not "
+    "expander.saved & GRAPH": ("around a graph that is saved everything is saved"),
+    "core/taking.py:_take: not parent.checkpoint and parent.available >> part & 1 and (parent not in "
+    "besides) without parent.available >> part & 1": WORK,
+    "core/taking.py:descends: parent not in seen and (not parent.retired) without parent not in seen": WORK,
+    "core/taking.py:descends: parent not in seen and (not parent.retired) without not parent.retired": WORK,
 }
 """Name of a mutant → why nothing can notice it."""
 
