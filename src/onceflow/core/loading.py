@@ -235,12 +235,16 @@ class Loading(Concluding):
         """Of these nodes those of which what is saved can be dropped together when a run that was just loaded is
         resumed, and nobody notices: what they read is there, or can be made again; nothing has to be taken back; and
         nothing below them has left a trace. (What was written to variables counts for good, what stands aside others
-        may have seen, and nothing is done again in a graph that has ended.)"""
+        may have seen, and nothing is done again in a graph that has ended, unless what it ended with is dropped.)"""
         ended = list(self._ended_scopes())
-        rows = {} if self._recovering else dict.fromkeys(self._known(nodes))
-        rows = {row: None for row in rows if not any(row is not sink and row.scope.is_in(over) for sink, over in ended)}
+        rows: dict[Row, None] = {} if self._recovering else dict.fromkeys(self._known(nodes))
         while True:
-            left = {row: None for row in rows if self._is_droppable(row, rows)}
+            over = [scope for sink, scope in ended if sink not in rows]
+            left = {
+                row: None
+                for row in rows
+                if self._is_droppable(row, rows) and not any(row.scope.is_in(scope) for scope in over)
+            }
             if len(left) == len(rows):
                 return list(left)
             rows = left

@@ -176,7 +176,7 @@ def simulation_of(seed: int, settings: Settings = RIGHT, driver_class: type[Driv
     """The graph and the schedule of one seed."""
     settings = settings.of(seed)
     random = Random(seed)
-    graph = random_graph(random, relays=settings.refs, actors=settings.actors)
+    graph = random_graph(random, relays=settings.refs, actors=settings.actors, nested=True)
     if settings.queues:
         graph = with_queues(random, graph)
     if settings.forks:

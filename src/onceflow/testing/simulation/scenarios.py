@@ -73,11 +73,13 @@ def _some_taste(random: Random) -> Taste:
     )
 
 
-def random_graph(random: Random, largest: int = 8, relays: bool = False, actors: bool = False) -> Graph:
+def random_graph(
+    random: Random, largest: int = 8, relays: bool = False, actors: bool = False, nested: bool = False
+) -> Graph:
     """A safe graph of two nodes or more. `relays`: among them some through which refs go a long way. `actors`: many
-    tasks take for themselves what they read."""
+    tasks take for themselves what they read; `nested`: also in graphs that tasks return."""
     if actors:
-        return make_safe(_with_takers(random, random_graph(random, largest), random.choice((0.2, 0.5, 0.9))))
+        return make_safe(_with_takers(random, random_graph(random, largest), random.choice((0.2, 0.5, 0.9)), nested))
     taste = _some_taste(random)
     if relays and random.random() < 0.3:
         return make_safe(_relay_graph(random, taste))
@@ -88,12 +90,14 @@ def random_graph(random: Random, largest: int = 8, relays: bool = False, actors:
     return make_safe(_random_graph(random, taste, 2 + random.randrange(largest - 1), 0, plain=False))
 
 
-def _with_takers(random: Random, graph: Graph, rate: float) -> Graph:
-    """The same, in which tasks take what they read, also in the graphs that tasks may return."""
+def _with_takers(random: Random, graph: Graph, rate: float, nested: bool) -> Graph:
+    """The same, in which tasks take what they read."""
     nodes: list[Node] = []
     for node in graph.nodes:
         takes = [(edge, mask) for edge, (_, mask) in enumerate(node.edges) if mask and random.random() < rate]
-        alternatives = node.call and tuple([inner and _with_takers(random, inner, rate) for inner in node.call])
+        alternatives = node.call
+        if nested and alternatives:
+            alternatives = tuple([inner and _with_takers(random, inner, rate, nested) for inner in alternatives])
         nodes.append(msgspec.structs.replace(node, takes=tuple(takes), call=alternatives))
     return Graph(nodes, graph.sink)
 
