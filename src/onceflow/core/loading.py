@@ -238,6 +238,9 @@ class Loading(Concluding):
         may have seen, and nothing is done again in a graph that has ended, unless what it ended with is dropped.)"""
         ended = list(self._ended_scopes())
         rows: dict[Row, None] = {} if self._recovering else dict.fromkeys(self._known(nodes))
+        for sink, scope in ended:
+            if any(row.scope.is_in(scope) for row in self._aside):  # others may have been told that it has ended
+                rows.pop(sink, None)
         while True:
             over = [scope for sink, scope in ended if sink not in rows]
             left = {

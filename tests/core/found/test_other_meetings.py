@@ -402,3 +402,37 @@ def test_the_time_of_a_graph_is_over_while_the_run_waits_for_a_person():
         expire a/b at 1
         """,
     )
+
+
+def test_a_graph_in_which_something_stood_aside_stays_ended():
+    play_script(
+        graph(
+            "b kept; c kept; g kept b c",
+            returning={
+                "b": [graph("c kept; fork0 kept,aside", sink="c")],
+                "c": [graph("a kept; child0 kept; fork0 kept,aside child0", sink="a")],
+                "g": [graph("a kept; fork0 kept,aside", sink="a")],
+            },
+        ),
+        """
+        finish b
+        finish c
+        save c.0
+        save b.0
+        finish c/child0
+        answer c/fork0 for 1
+        save c/a.0
+        commit
+        crash
+        finish b/fork0 joining c/fork0
+        fail b/c
+        save b/fork0.0
+        carry out finish
+        resume again c/a
+        finish c/a
+        finish b/c
+        finish g
+        save g.0
+        finish g/fork0 joining b/fork0
+        """,
+    )
