@@ -2,7 +2,8 @@
 
 A dry run of the law itself: with nothing done, let every task that may start be done, and saved at once if it has
 `checkpoint=True`; repeat. The graph is safe if everything gets done. The dry run is the real state machine, fed with
-the best of all possible events. What somebody takes is assumed to be an actor (`taking`).
+the best of all possible events. What somebody takes is assumed to be an actor (`taking`), and what stands aside in a
+graph to be joined before the graph has its result, as fibers do (2.11).
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from onceflow.errors import InvalidGraph, OnceflowError, UnsafeGraph
 
 if TYPE_CHECKING:
     from onceflow.core.run import Run
+
+
+JOIN = "(join)"
+"""Waits in a dry run until what stands aside is settled."""
 
 
 class DryRun(Outputs):
@@ -87,24 +92,53 @@ class DryRun(Outputs):
 
 def check(graph: Graph) -> None:
     """Raise `UnsafeGraph` if some task of the graph could never start."""
+    error = _find_problem(graph)
+    if error is not None:
+        raise error
+
+
+def _find_problem(graph: Graph, prefix: str = "") -> UnsafeGraph | None:
     if is_plainly_safe(graph):
-        return
-    dry = DryRun(graph)
-    if dry.blocked:
-        raise describe(graph, dry)
+        return None
+    played = with_join(graph)
+    dry = DryRun(played)
+    return describe(played, dry, prefix) if dry.blocked else None
 
 
 def is_plainly_safe(graph: Graph) -> bool:
     """Whether one look at each task is enough to know that the dry run would end well.
 
-    If nothing has an effect, nothing ever waits. If every task is saved or repeatable, then the tasks that are not
+    If nothing has an effect and nothing is joined, nothing ever waits. If every task is saved or repeatable, then the tasks that are not
     repeatable settle one after the other as they are saved, so everything becomes quiet, and all is reproducible.
     """
     options = [node.options for node in graph.nodes]
     if any(node.takes for node in graph.nodes) and not all(o.checkpoint for o in options):
         return False
-    effortless = [o.effect == "none" and not o.writes for o in options]
+    effortless = [o.effect == "none" and not (o.writes or n.aside) for o, n in zip(options, graph.nodes, strict=True)]
     return all(o.checkpoint or o.repeatable for o in options) or all(effortless)
+
+
+def with_join(graph: Graph) -> Graph:
+    """The graph with one more node, if something stands aside: it starts when that is quiet, and the sink after it."""
+    aside = [place for place, node in enumerate(graph.nodes) if node.aside]
+    if not aside:
+        return graph
+    before = [place for place in range(len(graph.nodes)) if place != graph.sink]
+    moved = {place: number for number, place in enumerate(before)}
+    nodes = [_with_edges(graph.nodes[place], moved) for place in before]
+    join = Node(
+        id=JOIN,
+        task="",
+        options=Options(effect="irrevocable"),
+        edges=tuple([(moved[place], 0) for place in aside]),
+    )
+    sink = _with_edges(graph.nodes[graph.sink], moved)
+    sink = msgspec.structs.replace(sink, edges=(*sink.edges, (len(nodes), 0)))
+    return Graph([*nodes, join, sink])
+
+
+def _with_edges(node: Node, moved: dict[int, int]) -> Node:
+    return msgspec.structs.replace(node, edges=tuple([(moved[parent], mask) for parent, mask in node.edges]))
 
 
 def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
@@ -134,7 +168,11 @@ def draw(path: list[Row], prefix: str = "") -> str:
     if blocked.effect == "undoable":
         lines.append(f"{task} must be undone with the inputs it was run with, and those could not be made again.")
     else:
-        lines.append(f"{task} cannot be taken back, so it must not start while {origin} might have to run again.")
+        if blocked.node.id == JOIN or blocked.id.endswith(f"/{JOIN}"):
+            forked = f"{prefix}{path[-2].id}"
+            lines.append(f"{forked} was forked: it can be joined when {origin} can not have to run again any more.")
+        else:
+            lines.append(f"{task} cannot be taken back, so it must not start while {origin} might have to run again.")
         waiting = [
             f"{prefix}{consumer.id}"
             for consumer, _, _ in source.consumers
@@ -241,13 +279,10 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
             )
     if saved and expander.unquiet == 0:
         # It is settled once it is saved, whatever happens below: the nested graph stands for itself.
-        if is_plainly_safe(graph):
-            return None
-        dry = DryRun(graph)
-        return describe(graph, dry, prefix) if dry.blocked else None
+        return _find_problem(graph, prefix)
     if expander.repeatable and all(_keeps_nobody_waiting(node) for node in graph.nodes):
         return None
-    whole = _with_nested(run, expander, graph)
+    whole = _with_nested(run, expander, with_join(graph))
     behind_us = [
         row.id for row in run.rows.values() if (row.settled or row.foreign or row.scope.over) and row.id in whole.index
     ]
@@ -263,7 +298,7 @@ def _is_declared_saved(expander: Row) -> bool:
 def _keeps_nobody_waiting(node: Node) -> bool:
     """Whether it can stand in the place of a repeatable task, and nobody waits for it who would not wait for that."""
     options = node.options
-    return options.repeatable and options.effect == "none" and not options.writes and not node.takes
+    return options.repeatable and options.effect == "none" and not (options.writes or node.takes or node.aside)
 
 
 def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from onceflow.core.effects import Effect
 from onceflow.core.refs import RefPart
@@ -75,7 +76,7 @@ class Shape:
         self.joiners: Members = self._where(lambda m: m.joins)
 
     def _where(self, holds: Callable[[Member], bool]) -> Members:
-        return sum(1 << n for n, m in enumerate(self.members) if holds(m))
+        return sum([1 << n for n, m in enumerate(self.members) if holds(m)])
 
     def writes_done_record(self, x: int) -> bool:
         """2.12: an effectful task that is not saved and that others only wait for."""
@@ -94,7 +95,7 @@ class Shape:
 
     def names(self, members: Members) -> tuple[str, ...]:
         """The ids of a set, in topological order."""
-        return tuple(self.members[x].id for x in each(members))
+        return tuple([self.members[x].id for x in each(members)])
 
     def below(self, members: Members) -> Members:
         """All descendants of a set."""
@@ -136,8 +137,9 @@ class Facts:
     def every_part(self, x: int) -> int:
         """2.7: the declared parts, and each ref in the output."""
         parts = self.shape.every_part[x]
-        for part in self.refs.get(x, ()):
-            parts |= 1 << part
+        if x in self.refs:
+            for part in self.refs[x]:
+                parts |= 1 << part
         return parts
 
     def reads(self, x: int) -> Iterator[tuple[int, int]]:
@@ -164,7 +166,9 @@ class Facts:
     def available(self, x: int) -> int:
         """The parts that can be read now. 2.7: a ref that came in shares the object with its origin."""
         parts = self.memory[x] | self.saved[x]
-        for part in self.refs.get(x, ()):
+        if x not in self.refs:
+            return parts
+        for part in self.refs[x]:
             at: tuple[int, int] | None = (x, part)
             while at is not None and not (self.memory[at[0]] | self.saved[at[0]]) >> at[1] & 1:
                 at = self.origin(*at)
@@ -199,13 +203,16 @@ def settled(facts: Facts) -> Members:
     and (ii) has all its non-repeatable ancestors in S. 2.11: what writes task variables has to be saved."""
     shape = facts.shape
     inside = facts.done
+    saved = sum([1 << x for x in each(inside) if facts.is_saved(x)])
     while True:
         expelled = 0
+        outside = ~inside
+        changing = outside & ~shape.repeatable
         for x in each(inside):
             consumers = shape.consumers[x]
-            read = consumers != 0 and consumers & ~inside == 0
-            held = facts.is_saved(x) or (read and not shape.writers >> x & 1)
-            founded = shape.ancestors[x] & ~shape.repeatable & ~inside == 0
+            read = consumers != 0 and consumers & outside == 0
+            held = saved >> x & 1 or (read and not shape.writers >> x & 1)
+            founded = shape.ancestors[x] & changing == 0
             if not (held and founded):
                 expelled |= 1 << x
         if not expelled:
@@ -217,7 +224,7 @@ def quiet(facts: Facts) -> Members:
     """2.2: x and every ancestor of x is repeatable or settled."""
     shape = facts.shape
     firm = shape.repeatable | settled(facts)
-    return sum(1 << x for x in each(firm) if shape.ancestors[x] & ~firm == 0)
+    return sum([1 << x for x in each(firm) if shape.ancestors[x] & ~firm == 0])
 
 
 def reproducible(facts: Facts) -> Members:
@@ -410,12 +417,15 @@ def worst_case(facts: Facts) -> str | None:
     return None
 
 
-def each(members: Members) -> Iterator[int]:
-    """The positions in a set, in topological order."""
+@lru_cache(maxsize=65_536)
+def each(members: Members) -> tuple[int, ...]:
+    """The positions in a set, in topological order. The same small sets are asked for all the time."""
+    found = []
     while members:
         lowest = members & -members
-        yield lowest.bit_length() - 1
+        found.append(lowest.bit_length() - 1)
         members ^= lowest
+    return tuple(found)
 
 
 _NO_REFS: Mapping[int, RefPart] = {}

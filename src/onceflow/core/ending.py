@@ -47,7 +47,8 @@ class Ending(Handling):
     """Closes scopes, and brings them to their ends."""
 
     _endings: dict[Scope, End] = {}
-    """The scopes that are about to end, or to be tried again, except those that lie in another one."""
+    """The scopes that are about to end, or to be tried again, except those that end, or are tried again, with another
+    one."""
     _pausing: dict[int, Scope] = {}
     """Attempt → the scope that is opened again when its delay is over."""
     _abandonments: dict[tuple[str, int, str], None] = {}
@@ -78,7 +79,10 @@ class Ending(Handling):
         self._end_scope(scope, End(row.id, small, [] if undo is None else [undo], again=again))
 
     def _end_scope(self, scope: Scope, end: End) -> None:
-        for other in [other for other in self._endings if other.is_in(scope)]:
+        inside = [other for other in self._endings if other.is_in(scope)]
+        for other in inside:
+            if end.again and not self._endings[other].again:
+                continue  # it ends all the same
             end.undo += self._endings.pop(other).undo
             sink = other.sink
             if sink is not None and sink.ends is other:  # it ends with this one, whatever it was given

@@ -70,6 +70,9 @@ class Joining(Committing):
         if row.holds_up and not held_up:
             for consumer, _, _ in row.consumers:
                 consumer.uncommitted += 1
+        if any(child.abandoned or child.joined for child in news):  # what was written above may be on its way
+            for consumer, _, _ in row.consumers:
+                consumer.follows_writer = True
 
     def _leave(self, row: Row) -> None:
         """What it was given counts no more."""

@@ -275,7 +275,7 @@ class Loading(Concluding):
         self._drop_torn()
         answer, self._commands = self._commands, []
         order = topological(self.rows)
-        _infer_done(order)
+        _infer_done(order, self._given_and_doomed())
         for row in order:
             if row.begun and row.effect == "undoable":
                 self._pin(row)
@@ -309,6 +309,11 @@ class Loading(Concluding):
             if not self._recovering:
                 self._resume_starts()
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
+
+    def _given_and_doomed(self) -> set[Row]:
+        """What graphs had ended with, and is to be dropped: what it should have read need not have been there."""
+        given = {(node, attempt) for node, attempt, _ in self._abandonments}
+        return {row for row in self._recovering if (row.id, row.attempt) in given}
 
     def _drop_torn(self) -> None:
         torn, self._torn = [row for row in self._torn if not row.abandoned], []
@@ -360,11 +365,14 @@ def _consumers(row: Row) -> list[Row]:
     return [consumer for consumer, _, _ in row.consumers]
 
 
-def _infer_done(order: list[Row]) -> None:
-    """A node has been done if any of it is saved, or if anything that waited for it has begun or been done. Who has
-    saved refs and nothing else returned no graph: that would have been saved before."""
+def _infer_done(order: list[Row], given: set[Row]) -> None:
+    """A node has been done if any of it is saved, or if anything that waited for it has begun or been done, but for
+    what was `given` without having run. Who has saved refs and nothing else returned no graph: that would have been
+    saved before."""
     for row in reversed(order):
-        if row.saved or any(consumer.begun or consumer.state == "done" for consumer, _, _ in row.consumers):
+        if row.saved or any(
+            consumer.begun or (consumer.state == "done" and consumer not in given) for consumer, _, _ in row.consumers
+        ):
             row.state = "done"
             row.visible = True
             row.inferred = not row.saved & row.node.every_part

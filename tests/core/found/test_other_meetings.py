@@ -436,3 +436,41 @@ def test_a_graph_in_which_something_stood_aside_stays_ended():
         finish g/fork0 joining b/fork0
         """,
     )
+
+
+def test_seed_261118002328058198():
+    """run g starts, but e is not done"""
+    undoing = "\n".join(["undo b!undo\nelapse b"] * 4)
+    play_script(
+        graph("b undoable; c kept; e loose,parts=2; g kept b c after:e"),
+        f"""
+        answer c for 0
+        end e!late
+        finish b
+        save b.0 good
+        save g.0
+        {undoing}
+        undo b!undo
+        carry out park
+        crash
+        """,
+        on_failure="undo",
+    )
+
+
+def test_seed_261118002328060622():
+    """run g does not see what f/child0 wrote"""
+    nested = graph("b kept; c kept b; child0 default,writing; fork0 kept,aside child0", sink="c")
+    play_script(
+        graph("e kept; f kept; g kept e; h kept f g", returning={"f": [nested]}),
+        """
+        finish f
+        save f.0
+        answer f/b for 1
+        finish f/child0
+        save f/child0.0
+        save f/c.0
+        finish e joining f/fork0
+        save e.0
+        """,
+    )

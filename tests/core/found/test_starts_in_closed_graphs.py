@@ -76,3 +76,51 @@ def test_seed_870152053():
         elapse b
         """,
     )
+
+
+def test_seed_261118002328030223():
+    """run a/a/a starts in a graph that a handler has answered for"""
+    play_script(
+        graph(
+            "a kept; e kept a",
+            returning={"a": [graph("a kept; c kept; e kept a c", returning={"a": [graph("a kept; e kept a")]})]},
+        ),
+        """
+        finish a
+        finish a/a
+        answer a/a/a for 2
+        answer a/c for 1 again
+        """,
+    )
+
+
+def test_seed_261118002328039330():
+    """run b/c/a starts in a graph that a handler has answered for"""
+    forking = graph("a kept; child0 kept; fork0 kept,aside child0", sink="a")
+    play_script(
+        graph("b kept; c kept b", returning={"b": [graph("b kept; c kept; d kept b c", returning={"c": [forking]})]}),
+        """
+        finish b
+        finish b/c
+        save b.0
+        save b/c.0
+        answer b/c/child0 for 2
+        answer b/b for 1 again
+        """,
+    )
+
+
+def test_seed_261118002328075608():
+    """run c/d/a starts in a graph that a handler has answered for"""
+    play_script(
+        graph(
+            "c kept; h kept c",
+            returning={"c": [graph("b kept; d kept; e kept b d", returning={"d": [graph("a kept; b kept a")]})]},
+        ),
+        """
+        finish c
+        finish c/d
+        expire c/d/a at 2
+        answer c/b for 1 again
+        """,
+    )

@@ -31,7 +31,7 @@ from onceflow.testing.simulation.facts import (
 from onceflow.testing.simulation.reading import Entry, Reading
 from onceflow.testing.simulation.rows import Row, Saving, Waiting
 from onceflow.testing.simulation.story import Story
-from onceflow.testing.simulation.structure import Structure
+from onceflow.testing.simulation.structure import Structure, structure_of
 from onceflow.testing.simulation.world import Violation, World
 
 OnFailure = Literal["keep", "undo"]
@@ -97,7 +97,7 @@ class Driver:
     run: Run = field(init=False)
 
     def __post_init__(self) -> None:
-        self.structure = Structure(self.graph, {})
+        self.structure = structure_of(self.graph, {})
         self.rows = {id: Row() for id in self.structure.nodes}
         self.run = self.run_class(self.graph, epoch=1, on_failure=self.on_failure, validate=self.validate)
 
@@ -386,7 +386,7 @@ class Driver:
         self.answers.clear()
         # The next engine cannot name the nodes of a graph that the journal does not know.
         self.durable = self.durable.after_crash()
-        known = Structure(self.graph, self.durable.graphs).nodes
+        known = structure_of(self.graph, self.durable.graphs).nodes
         self.durable.recovering = self.durable.recovering.intersection(known)
         self.appended = self.durable.copy()
         for waiting in self.waiting:
@@ -739,7 +739,7 @@ class Driver:
             return False
         graphs = {**self.structure.graphs, node: graph}
         before = self.structure
-        self.structure = Structure(self.graph, graphs, before.handled, before.ended, before.joins)
+        self.structure = structure_of(self.graph, graphs, before.handled, before.ended, before.joins)
         known = {id: row.version for id, row in self.rows.items()}
         versions = deduce_versions(self.structure, self.appended, known)
         self.rows = {id: self.rows.get(id) or Row(versions[id]) for id in self.structure.nodes}
@@ -809,7 +809,7 @@ class Driver:
     def facts_after_crash(self) -> Facts:
         """What would be true if the engine crashed now and all attempts with it."""
         left = self.durable.after_crash()
-        structure, versions = what_a_crash_leaves(self.graph, left, self.structure)
+        structure, versions = what_a_crash_leaves(self.graph, left)
         return facts_of(structure, left, versions, [0] * len(versions), left.refs)
 
     def rows_in_order(self) -> list[Row]:

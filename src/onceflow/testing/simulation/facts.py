@@ -14,7 +14,7 @@ from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.testing.simulation.attempts import Attempt, nothing
 from onceflow.testing.simulation.reading import Reading
-from onceflow.testing.simulation.structure import Structure
+from onceflow.testing.simulation.structure import Structure, structure_of
 
 
 def facts_of(
@@ -29,29 +29,31 @@ def facts_of(
     shape = structure.shape
     facts = Facts(shape, memory=memory, saved=[0] * len(memory), running=shape.set_of(running))
     dropping = members_of_recovery(structure, reading)
-    over = {node for expander in structure.ended.values() for node in structure.inside(expander)}
+    over = structure.over
+    begun = shape.set_of([node for node in reading.begun if node in structure.nodes])
+    done = 0
     for x, member in enumerate(shape.members):
-        node, bit = member.id, 1 << x
-        if node in reading.begun:
-            facts.begun |= bit
         if dropping >> x & 1:
             facts.memory[x] = 0
             continue
+        node = member.id
         version = versions[node]
         if version is not None:
-            facts.done |= bit
-            facts.wrote |= bit * (node in reading.wrote)
+            done |= 1 << x
             if refs.get(node):
                 facts.refs[x] = refs[node]
-            if node in reading.recorded:
-                facts.recorded |= bit
-        repeatable = shape.repeatable & bit
         if node in over:
             facts.saved[x] = facts.every_part(x)
-        for part, attempt in reading.saved.get(node, {}).items():
-            if attempt is version or repeatable:
-                facts.saved[x] |= 1 << part
-    facts.visible = facts.done
+        saved = reading.saved.get(node)
+        if saved:
+            repeatable = shape.repeatable >> x & 1
+            for part, attempt in saved.items():
+                if attempt is version or repeatable:
+                    facts.saved[x] |= 1 << part
+    facts.begun = begun
+    facts.done = facts.visible = done
+    facts.wrote = done & shape.set_of([node for node in reading.wrote if node in structure.nodes])
+    facts.recorded = done & shape.set_of([node for node in reading.recorded if node in structure.nodes])
     return facts
 
 
@@ -69,19 +71,15 @@ def members_of_recovery(structure: Structure, reading: Reading) -> Members:
     return members
 
 
-def what_a_crash_leaves(
-    graph: Graph, reading: Reading, present: Structure | None = None
-) -> tuple[Structure, dict[str, Attempt | None]]:
+def what_a_crash_leaves(graph: Graph, reading: Reading) -> tuple[Structure, dict[str, Attempt | None]]:
     """The structure and the present outputs as far as the journal speaks of them. A nested graph that is not saved is
-    still a fact if something made with it is. `present` only saves the work of building the same structure again."""
+    still a fact if something made with it is."""
     graphs = reading.graphs
     handled: frozenset[str] = frozenset()
     ended: dict[str, str] = {}
     joins: dict[str, tuple[str, ...]] = {}
     while True:
-        said = (graphs, handled, ended, joins)
-        same = present is not None and (present.graphs, present.handled, present.ended, present.joins) == said
-        structure = present if present is not None and same else Structure(graph, *said)
+        structure = structure_of(graph, graphs, handled, ended, joins)
         versions = deduce_versions(structure, reading, {})
         more = {
             id: version.graph

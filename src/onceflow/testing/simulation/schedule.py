@@ -74,6 +74,8 @@ class Simulation:
         self._remembered: list[events.Event] = []
         self._parked_when_loaded = False
         self._gave_up = False
+        self._patient = random.random() < 0.5
+        """What gives the result of a graph waits for what stands aside there, as a fiber does."""
         self._referring = Referring(random, actors) if refs else None
         self.faults = Faults(self, shared=refs, budget=faults)
 
@@ -183,7 +185,8 @@ class Simulation:
         for attempt in driver.active:
             if attempt.effectful and not attempt.landed:
                 landing.append(lambda attempt=attempt: driver.land(attempt))  # type: ignore[misc]
-            if attempt.state == "running" and (attempt.landed or not attempt.effectful):
+            ready = attempt.landed or not attempt.effectful
+            if attempt.state == "running" and ready and not (self._patient and self._waits(attempt)):
                 ending.append(lambda attempt=attempt: self._finish(attempt))  # type: ignore[misc]
             if attempt.state in ("silent", "stopping"):
                 proving.append(lambda attempt=attempt: self._end(attempt))  # type: ignore[misc]
@@ -261,13 +264,29 @@ class Simulation:
             self.driver.values.refs[key] = self._referring.pick(attempt)
         return self.driver.values.refs[key]
 
-    def _joined_by(self, attempt: Attempt) -> tuple[str, ...]:
-        """What stands aside, has come to its end and is joined by this attempt, if that looks like a wait."""
+    def _waits(self, attempt: Attempt) -> bool:
+        """Whether it has to wait for what stands aside in the graph that it gives the result of."""
+        driver = self.driver
+        if driver.run.status != "running" or not self._may_join(attempt) or attempt.task.call:
+            return False
+        expander = driver.structure.member(attempt.node).expander
+        if expander is None or driver.structure.result_of(expander) != attempt.node:
+            return False
+        aside = [child for child in driver.structure.aside if driver.structure.member(child).expander == expander]
+        return not all(driver.run.may_join(attempt.node, child) for child in aside)
+
+    def _may_join(self, attempt: Attempt) -> bool:
+        """Whether something stands aside, and the attempt looks like a wait."""
         driver, options = self.driver, attempt.task.options
         is_wait = options.effect == "none" and not (options.deterministic or options.writes) and options.checkpoint
         if not driver.structure.aside or not is_wait or attempt.graph is not None or attempt.state != "running":
-            return ()
-        if attempt.kind != "run" or attempt.node not in driver.run.rows:
+            return False
+        return attempt.kind == "run" and attempt.node in driver.run.rows
+
+    def _joined_by(self, attempt: Attempt) -> tuple[str, ...]:
+        """What stands aside, has come to its end and is joined by this attempt, if that looks like a wait."""
+        driver = self.driver
+        if not self._may_join(attempt):
             return ()
         ended = [
             child

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from onceflow.core.definitions import Member, Shape, blocked
 from onceflow.core.graph import Graph, Node
@@ -50,6 +51,8 @@ class Structure:
         if self.joins:
             self._note_joins()
         self.shape = Shape(self._members)
+        self.over: frozenset[str] = frozenset().union(*[self.inside(expander) for expander in self.ended.values()])
+        """What is in graphs that have ended."""
         self.effectful_ancestors: dict[str, tuple[str, ...]] = {}
         effectful = self.shape.undoable | self.shape.irrevocable
         for x, member in enumerate(self.shape.members):
@@ -164,8 +167,18 @@ class Structure:
             node.options.effect != "none" or node.options.checkpoint for node in graph.nodes
         ):
             return False
-        whole = Structure(self.graph, {**self.graphs, expander: graph}, self.handled, joins=self.joins)
-        return not blocked(whole.shape)
+        whole = structure_of(self.graph, {**self.graphs, expander: graph}, self.handled, joins=self.joins)
+        return not blocked(whole._with_join(expander))
+
+    def _with_join(self, expander: str) -> Shape:
+        """2.4: what stands aside in this graph is joined when it is settled, and before the graph has its result."""
+        aside = [member.id for member in self._members if member.expander == expander and member.id in self.aside]
+        if not aside:
+            return self.shape
+        join = Member("(join)", dict.fromkeys(aside, 0), "irrevocable", checkpoint=True)
+        sink = self.member(self._results[expander])
+        after = replace(sink, parents={**sink.parents, join.id: 0})
+        return Shape([join, *[after if member is sink else member for member in self._members]])
 
     def without(self, expanders: set[str]) -> Structure:
         """The structure after these nodes have been dropped: what they returned, and all nested in it, is gone."""
@@ -173,7 +186,7 @@ class Structure:
         for member in self._members:
             if member.expander in gone:
                 gone.add(member.id)
-        return Structure(
+        return structure_of(
             self.graph,
             {id: graph for id, graph in self.graphs.items() if id not in gone},
             self.handled - gone,
@@ -185,7 +198,31 @@ class Structure:
         self, handled: Iterable[str], ended: Mapping[str, str], joins: Mapping[str, tuple[str, ...]]
     ) -> Structure:
         """The same nodes, of which others have been handled, or have joined others."""
-        return Structure(self.graph, self.graphs, handled, ended, joins)
+        return structure_of(self.graph, self.graphs, handled, ended, joins)
+
+
+def structure_of(
+    graph: Graph,
+    graphs: Mapping[str, Graph],
+    handled: Iterable[str] = (),
+    ended: Mapping[str, str] | None = None,
+    joins: Mapping[str, tuple[str, ...]] | None = None,
+) -> Structure:
+    """A `Structure`, which nobody changes. The latest ones are kept: a schedule comes back to the same few."""
+    return _build(
+        graph, tuple(graphs.items()), frozenset(handled), tuple((ended or {}).items()), tuple((joins or {}).items())
+    )
+
+
+@lru_cache(maxsize=64)
+def _build(
+    graph: Graph,
+    graphs: tuple[tuple[str, Graph], ...],
+    handled: frozenset[str],
+    ended: tuple[tuple[str, str], ...],
+    joins: tuple[tuple[str, tuple[str, ...]], ...],
+) -> Structure:
+    return Structure(graph, dict(graphs), handled, dict(ended), dict(joins))
 
 
 def next_prefix(prefix: str) -> str:
