@@ -3,7 +3,8 @@
 import pytest
 
 from onceflow.core import events
-from onceflow.errors import InvalidGraph
+from onceflow.core.check import check
+from onceflow.errors import InvalidGraph, UnsafeGraph
 from tests.core.building import Drive, graph
 
 FORK = "c kept,aside; s kept"
@@ -94,3 +95,72 @@ def test_a_graph_is_checked_together_with_what_stands_aside_and_reads_it():
     answer = drive.finish("e/b", graph=graph("x loose"))
     # then it is refused
     assert "+failed e/b 1 final" in answer
+
+
+# -- the check: what stands aside is joined before the graph has its result ---------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("around", "nested"),
+    [
+        ("n loose; e kept n; g kept e n", FORK),
+        ("n loose; e kept n; g default e n", FORK),
+        ("n loose; e pure,saved n; g kept e n", "c pure,saved,aside; s pure"),
+        ("n undoable,unsaved; e kept n; g kept e n", FORK),
+        ("e kept; g kept e", "x loose; c kept,aside x; s kept x"),
+    ],
+)
+def test_what_stands_aside_must_not_wait_for_what_comes_after_the_result(around, nested):
+    drive = Drive(graph(around))
+    drive.begin()
+    for node in around.split("; ")[:-2]:
+        drive.complete(node.split()[0])
+    answer = drive.finish("e", graph=graph(nested, sink="s"))
+    assert answer[0] == "refuse e UnsafeGraph"
+    assert "+failed e 1 final" in answer
+
+
+@pytest.mark.parametrize(
+    ("around", "nested"),
+    [
+        ("n loose; e kept n; g kept e", FORK),
+        ("n kept; e kept n; g kept e n", FORK),
+        ("n pure; e kept n; g kept e n", FORK),
+        ("e kept; g kept e", "x loose; c kept,aside x; s kept"),
+        ("e kept; g kept e", "x loose; y kept x; c kept,aside x; s kept y"),
+    ],
+)
+def test_what_stands_aside_may_wait_for_others(around, nested):
+    drive = Drive(graph(around))
+    drive.begin()
+    for node in around.split("; ")[:-2]:
+        drive.complete(node.split()[0])
+    answer = drive.finish("e", graph=graph(nested, sink="s"))
+    assert not any(said.startswith("refuse") for said in answer)
+
+
+def test_the_message_says_what_was_forked_and_what_to_save():
+    with pytest.raises(UnsafeGraph) as caught:
+        check(graph("x loose; c kept,aside x; s kept x", sink="s"))
+    assert caught.value.proposals == {"s (join)": ("x",)}
+    assert "c was forked: nobody can join it while x might have to run again." in str(caught.value)
+    assert "s reads x too, and would still be waiting." in str(caught.value)
+
+
+def test_neither_may_a_graph_make_it_wait_that_is_returned_later():
+    # given something that stands aside and shares what it reads with the sink
+    drive = Drive(graph("e kept"))
+    drive.begin()
+    drive.complete("e", graph=graph("x pure; c kept,aside x; s kept x", sink="s"))
+    # when that turns out to be a graph whose result may change until the sink is saved
+    answer = drive.finish("e/x", graph=graph("a loose"))
+    # then it is refused, as the sink would wait for what stands aside
+    assert answer[0] == "refuse e/x UnsafeGraph"
+
+
+def test_but_it_may_once_the_result_is_there():
+    drive = Drive(graph("e kept"))
+    drive.begin()
+    drive.complete("e", graph=graph("x pure; c kept,aside x; s kept", sink="s"))
+    drive.complete("e/s")
+    assert "refuse e/x UnsafeGraph" not in drive.finish("e/x", graph=graph("a loose"))

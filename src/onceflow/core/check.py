@@ -9,6 +9,7 @@ graph to be joined before the graph has its result, as fibers do (2.11).
 from __future__ import annotations
 
 from collections.abc import Collection
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,13 +20,15 @@ from onceflow.core.graph import Edge, Graph, Node
 from onceflow.core.outputs import Outputs
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Row
-from onceflow.core.state import topological
 from onceflow.core.taking import readers_of, taken_by
 from onceflow.errors import InvalidGraph, OnceflowError, UnsafeGraph
 
 if TYPE_CHECKING:
     from onceflow.core.run import Run
 
+
+Read = tuple[str, int]
+"""(id of the parent, mask), as in `graph.Edge`."""
 
 JOIN = "(join)"
 """Waits in a dry run until what stands aside is settled."""
@@ -119,26 +122,31 @@ def is_plainly_safe(graph: Graph) -> bool:
 
 
 def with_join(graph: Graph) -> Graph:
-    """The graph with one more node, if something stands aside: it starts when that is quiet, and the sink after it."""
-    aside = [place for place, node in enumerate(graph.nodes) if node.aside]
+    """The graph as it is played: see `_assemble`."""
+    aside = [node.id for node in graph.nodes if node.aside]
     if not aside:
         return graph
-    before = [place for place in range(len(graph.nodes)) if place != graph.sink]
-    moved = {place: number for number, place in enumerate(before)}
-    nodes = [_with_edges(graph.nodes[place], moved) for place in before]
-    join = Node(
-        id=JOIN,
-        task="",
-        options=Options(effect="irrevocable"),
-        edges=tuple([(moved[place], 0) for place in aside]),
-    )
-    sink = _with_edges(graph.nodes[graph.sink], moved)
-    sink = msgspec.structs.replace(sink, edges=(*sink.edges, (len(nodes), 0)))
-    return Graph([*nodes, join, sink])
+    nodes = {node.id: node for node in graph.nodes}
+    reads = {node.id: [(graph.nodes[parent].id, mask) for parent, mask in node.edges] for node in graph.nodes}
+    sink = graph.nodes[graph.sink].id
+    return _assemble(nodes, reads, {sink: aside}, sink)
 
 
-def _with_edges(node: Node, moved: dict[int, int]) -> Node:
-    return msgspec.structs.replace(node, edges=tuple([(moved[parent], mask) for parent, mask in node.edges]))
+def _assemble(nodes: dict[str, Node], reads: dict[str, list[Read]], joins: dict[str, list[str]], sink: str) -> Graph:
+    """A graph of nodes and what they read. Those that give results have to wait until what stands aside (`joins`) is
+    quiet: for that there are nodes of their own."""
+    for result, aside in joins.items():
+        join = f"{result} {JOIN}"
+        nodes[join] = Node(id=join, task=JOIN, options=Options(effect="irrevocable"))
+        reads[join] = [(child, 0) for child in aside]
+        reads[result].append((join, 0))
+    order = TopologicalSorter({id: [parent for parent, _ in reads[id]] for id in nodes}).static_order()
+    position = {id: place for place, id in enumerate(order)}
+    made = [
+        msgspec.structs.replace(nodes[id], id=id, edges=tuple([(position[parent], mask) for parent, mask in reads[id]]))
+        for id in position
+    ]
+    return Graph(made, position[sink])
 
 
 def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
@@ -168,9 +176,9 @@ def draw(path: list[Row], prefix: str = "") -> str:
     if blocked.effect == "undoable":
         lines.append(f"{task} must be undone with the inputs it was run with, and those could not be made again.")
     else:
-        if blocked.node.id == JOIN or blocked.id.endswith(f"/{JOIN}"):
+        if blocked.node.task == JOIN:
             forked = f"{prefix}{path[-2].id}"
-            lines.append(f"{forked} was forked: it can be joined when {origin} can not have to run again any more.")
+            lines.append(f"{forked} was forked: nobody can join it while {origin} might have to run again.")
         else:
             lines.append(f"{task} cannot be taken back, so it must not start while {origin} might have to run again.")
         waiting = [
@@ -282,7 +290,7 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
         return _find_problem(graph, prefix)
     if expander.repeatable and all(_keeps_nobody_waiting(node) for node in graph.nodes):
         return None
-    whole = _with_nested(run, expander, with_join(graph))
+    whole = _with_nested(run, expander, graph)
     behind_us = [
         row.id for row in run.rows.values() if (row.settled or row.foreign or row.scope.over) and row.id in whole.index
     ]
@@ -303,47 +311,50 @@ def _keeps_nobody_waiting(node: Node) -> bool:
 
 def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     """What is left of the run as one graph, with the nested one in its place."""
-    nodes: list[Node] = []
-    position: dict[str, int] = {}
+    nodes: dict[str, Node] = {}
+    reads: dict[str, list[Read]] = {}
 
-    def add(
-        node: Node,
-        id: str,
-        edges: list[tuple[int, int]],
-        checkpoint: bool,
-        takes: tuple[Edge, ...],
-        aside: bool = False,
-    ) -> None:
+    def add(node: Node, id: str, parents: list[Read], checkpoint: bool, takes: tuple[Edge, ...], aside: bool) -> None:
         options = msgspec.structs.replace(node.options, checkpoint=checkpoint)
-        position[id] = len(nodes)
-        made = msgspec.structs.replace(node, id=id, edges=tuple(edges), options=options, takes=takes, aside=aside)
-        nodes.append(made)
+        nodes[id] = msgspec.structs.replace(node, id=id, options=options, takes=takes, aside=aside)
+        reads[id] = parents
 
+    inner = [f"{expander.id}/{node.id}" for node in graph.nodes]
+    result = {expander.id: inner[graph.sink]}
     ends = run.ends()
     aside = run.ends_aside()
-    left = _leading_to([*ends, *aside])
-    replaced: dict[str, str] = {}
-    for row in topological(run.rows):
-        if row not in left:
-            continue
+    for row in _leading_to([*ends, *aside]):
         left_of = [edge for edge, (p, _) in enumerate(row.parents) if not p.retired]
-        reads = [(p, mask & p.node.every_part) for p, mask in row.parents if not p.retired]
-        edges = [(position[replaced.get(p.id, p.id)], mask) for p, mask in reads]
+        parents = [(result.get(p.id, p.id), mask & p.node.every_part) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
         saved = _is_declared_saved(row) if row is expander else row.checkpoint or row.writes  # also of what has ended
-        add(row.node, row.id, edges, saved, takes, row in aside)
-        if row is expander:
-            first = len(nodes)
-            for index, node in enumerate(graph.nodes):
-                nested = [(first + parent, mask) for parent, mask in node.edges]
-                checkpoint = node.options.checkpoint or (index == graph.sink and saved)
-                nested.append((position[row.id], 1))
-                add(node, f"{row.id}/{node.id}", nested, checkpoint, node.takes, node.aside)
-            replaced[row.id] = f"{row.id}/{graph.nodes[graph.sink].id}"
+        add(row.node, row.id, parents, saved, takes, row in aside)
+    for index, node in enumerate(graph.nodes):
+        parents = [*[(inner[parent], mask) for parent, mask in node.edges], (expander.id, 1)]
+        checkpoint = node.options.checkpoint or (index == graph.sink and _is_declared_saved(expander))
+        add(node, inner[index], parents, checkpoint, node.takes, node.aside)
+    joins: dict[str, list[str]] = {}
+    for row in aside:
+        last = _result_of(row)
+        if not last.visible or last is expander:
+            joins.setdefault(result.get(last.id, last.id), []).append(row.id)
+    for index, node in enumerate(graph.nodes):
+        if node.aside:
+            joins.setdefault(inner[graph.sink], []).append(inner[index])
+    last_of_all = [result.get(row.id, row.id) for row in ends]
     if len(ends) > 1:
-        last = [(position[replaced.get(row.id, row.id)], 0) for row in ends]
-        add(Node(id="", task="", options=Options(effect="none")), "the end", last, checkpoint=True, takes=())
-    return Graph(nodes, len(nodes) - 1 if len(ends) > 1 else position[replaced.get(ends[0].id, ends[0].id)])
+        end = Node(id="", task="", options=Options(effect="none"))
+        add(end, "the end", [(id, 0) for id in last_of_all], True, (), False)
+    return _assemble(nodes, reads, joins, "the end" if len(ends) > 1 else last_of_all[0])
+
+
+def _result_of(aside: Row) -> Row:
+    """Who gives the result of the graph that this one stands aside in."""
+    assert aside.expander is not None
+    row = aside.expander
+    while row.nested is not None:
+        row = row.nested.sink
+    return row
 
 
 def _leading_to(ends: list[Row]) -> set[Row]:

@@ -30,15 +30,6 @@ def undoes_on_top_of_what_took(program: Program) -> bool:
     )
 
 
-def forks_under_what_may_change(program: Program) -> bool:
-    """A child is settled when nothing before it can change any more. If what may change is unsaved and has a consumer
-    behind the fiber, both wait for ever; the check before the run does not notice (`core.check`)."""
-    forks = any(said.verb == "fork" for step in walk(program.steps) for said in step.statements)
-    return forks and any(
-        not step.checkpoint and not (step.deterministic and step.effect != "undoable") for step in program.steps
-    )
-
-
 def loops_in_a_workflow_with_handlers(program: Program) -> bool:
     """They are not in force for the items (`authoring.loops.roles`)."""
     return bool(program.answers) and any(step.kind == "loop" for step in program.steps)
@@ -84,7 +75,6 @@ def may_leave_places(program: Program) -> bool:
 LEFT_OUT: list[Callable[[Program], bool]] = [
     takes_what_is_not_saved_after_another,
     undoes_on_top_of_what_took,
-    forks_under_what_may_change,
     loops_in_a_workflow_with_handlers,
     loops_over_unsaved_effects,
     tries_again_what_has_graphs,

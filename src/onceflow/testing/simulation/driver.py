@@ -735,7 +735,8 @@ class Driver:
         self.forgotten.discard(node)
         if self.structure.graphs.get(node) is graph:
             return True
-        if not self.structure.accepts(node, graph):
+        done = {id for id, row in self.rows.items() if row.version is not None}
+        if not self.structure.accepts(node, graph, done):
             return False
         graphs = {**self.structure.graphs, node: graph}
         before = self.structure

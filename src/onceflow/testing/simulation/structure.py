@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -159,8 +159,8 @@ class Structure:
         """The node as the law sees it."""
         return self.shape.members[self.shape.position[node]]
 
-    def accepts(self, expander: str, graph: Graph) -> bool:
-        """2.9, 2.11: may this task return this graph?"""
+    def accepts(self, expander: str, graph: Graph, done: Container[str]) -> bool:
+        """2.9, 2.11: may this task return this graph? `done` are the nodes that have an output."""
         if self.nodes[expander].aside:
             return False
         if not self.member(expander).checkpoint and any(
@@ -168,17 +168,18 @@ class Structure:
         ):
             return False
         whole = structure_of(self.graph, {**self.graphs, expander: graph}, self.handled, joins=self.joins)
-        return not blocked(whole._with_join(expander))
+        return not blocked(whole._with_joins(done))
 
-    def _with_join(self, expander: str) -> Shape:
-        """2.4: what stands aside in this graph is joined when it is settled, and before the graph has its result."""
-        aside = [member.id for member in self._members if member.expander == expander and member.id in self.aside]
-        if not aside:
-            return self.shape
-        join = Member("(join)", dict.fromkeys(aside, 0), "irrevocable", checkpoint=True)
-        sink = self.member(self._results[expander])
-        after = replace(sink, parents={**sink.parents, join.id: 0})
-        return Shape([join, *[after if member is sink else member for member in self._members]])
+    def _with_joins(self, done: Container[str]) -> Shape:
+        """2.4: what stands aside in a graph is joined when it is settled, and before the graph has its result."""
+        members = {member.id: member for member in self._members}
+        for expander, result in self._results.items():
+            aside = [member.id for member in self._members if member.expander == expander and member.id in self.aside]
+            if aside and result not in done:
+                join = Member(f"{expander} (join)", dict.fromkeys(aside, 0), "irrevocable", checkpoint=True)
+                members[join.id] = join
+                members[result] = replace(members[result], parents={**members[result].parents, join.id: 0})
+        return Shape(members.values())
 
     def without(self, expanders: set[str]) -> Structure:
         """The structure after these nodes have been dropped: what they returned, and all nested in it, is gone."""
