@@ -201,3 +201,12 @@ def test_a_graph_that_waits_to_be_tried_again_is_known_by_its_attempt():
     drive.ends("e/a", 1, again=True)
     assert drive.run.is_pausing(drive.waits["e"])
     assert not drive.run.is_pausing(1)
+
+
+def test_what_returned_a_transaction_is_not_released_before_that_has_its_result():
+    drive = Drive(graph(TRANSACTION))
+    drive.begin()
+    drive.complete("e", graph=graph("u undoable; c kept u"))
+    said = [*drive.complete("e/u"), *drive.complete("e/c", graph=graph("d kept; g kept d")), *drive.complete("e~2/d")]
+    assert "release e" not in said
+    assert "release e" in drive.complete("e~2/g")

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from onceflow.core import commands, records
+from onceflow.core.expanding import is_to_be_saved
 from onceflow.core.handling import Handling
 from onceflow.core.rows import Row, Scope
 from onceflow.core.state import topological
@@ -179,8 +180,16 @@ class Ending(Handling):
             if row.state == "waiting":
                 self._needs_inputs(row, {})
             else:
+                self._save_after_all(row)
                 self._suspects[row] = None
         scope.closed = False
+
+    def _save_after_all(self, row: Row) -> None:
+        """It need not be saved as long as the graph that it is in had ended."""
+        if row.checkpoint and not row.fully_saved:
+            if row.handled and not row.is_known:
+                self._save_around(row)
+            self._ask_to_save(row)
 
     # -- ended ---------------------------------------------------------------------------------------------------------
 
@@ -220,6 +229,7 @@ class Ending(Handling):
         scope, sink.ends = sink.ends, None
         assert scope is not None
         self._endings.pop(scope, None)
+        sink.ended = scope
         self._abandon(scope, sink)
         for consumer, _, _ in sink.consumers:
             consumer.follows_writer = True  # what was written in the scope may be on its way
@@ -259,7 +269,7 @@ class Ending(Handling):
         """Every begun undoable row in these scopes that nothing irrevocable stands on, and what has happened below."""
         inside = list(scopes)
         stood_on = self._stood_on()
-        return with_what_is_below(
+        rows = with_what_is_below(
             row
             for row in self.rows.values()
             if row.effect == "undoable"
@@ -267,6 +277,29 @@ class Ending(Handling):
             and row not in stood_on
             and any(row.scope.is_in(scope) for scope in inside)
         )
+        return self._with_abandoned(rows)
+
+    def _with_abandoned(self, rows: list[Row]) -> list[Row]:
+        """These rows, and what was abandoned in graphs that have ended with one of them: they have not ended then."""
+        found = dict.fromkeys(rows)
+        sinks = list(rows)
+        for sink in sinks:  # grows while it is worked off
+            if sink.ended is None:
+                continue
+            inside = list(self._rows_in(sink.ended))
+            over = [row.ended for row in inside if row.ended is not None and row not in found]
+            for row in inside:
+                if any(row.scope.is_in(scope) for scope in over):
+                    continue
+                row.scope.over = False
+                row.checkpoint = is_to_be_saved(row)
+                if row.handled:
+                    self._force(row)
+                if row.abandoned:
+                    news = [other for other in with_what_is_below([row]) if other not in found]
+                    found.update(dict.fromkeys(news))
+                    sinks += news
+        return list(found)
 
     def _stood_on(self) -> set[Row]:
         """What begun irrevocable rows stand on now. (Later it may be less: what is saved can be made again.)"""
@@ -318,6 +351,7 @@ class Ending(Handling):
                 sink.saved = sink.attempt = 0
         for sink, scope in list(self._ended_scopes()):
             self._make_handled(sink)
+            sink.ended = scope
             for row in self._rows_in(scope):
                 row.scope.closed = row.scope.over = True
                 if row is not sink:

@@ -174,3 +174,11 @@ def _hand_over(giver: Row, taker: Row) -> None:
             consumer.irreproducible += giver.reproducible
             consumer.follows_writer |= taker.writes
             consumer.uncommitted += taker.writes - giver.writes
+
+
+def is_to_be_saved(row: Row) -> bool:
+    """Whether its options say so, or those of the task whose result it gives."""
+    expander = row.expander
+    if row.node.options.checkpoint or expander is None or expander.nested is None:
+        return row.node.options.checkpoint
+    return expander.nested.sink is row and expander.checkpoint and not expander.forced

@@ -67,6 +67,8 @@ class Handling(Stopping):
         """The graphs that it is in are saved after all."""
         expander = row.expander
         assert expander is not None
+        if expander.saved & GRAPH:
+            return
         self._distrust(expander)
         while expander is not None and not expander.saved & GRAPH:
             if not expander.checkpoint:

@@ -168,7 +168,10 @@ class Recovery(Undoing):
         self._end_turn(row)
         row.state = "waiting"
         row.attempt = row.available = row.saved = row.failures = 0
-        row.abandoned = False
+        if row.abandoned:
+            row.abandoned = False
+            row.repeatable = row.node.options.repeatable
+        row.ended = None
         row.visible = row.inferred = row.reproducible = row.quiet = row.doomed = False
         forget_handling(row)
 

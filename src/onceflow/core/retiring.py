@@ -45,6 +45,8 @@ class Retiring(Settling):
             if row.retired or not row.settled or row.unsettled or not row.consumers:
                 continue
             group = row.scope.group
+            if group is None and row.nested is not None:  # what is in a transaction may read it once more
+                group = row.nested.rows[0].scope.group
             if group is not None and not (group.sink is not None and group.sink.settled):
                 self._retained.setdefault(group, []).append(row)
                 continue

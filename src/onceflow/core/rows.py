@@ -123,8 +123,10 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     scope: Scope
     ends: Scope | None = None
     """It is `handled`, because that graph, whose result it is, has ended."""
+    ended: Scope | None = None
+    """The graph that has ended with it, before its result was there."""
     abandoned: bool = False
-    """It is done with nothing: the graph that it is in ended before. For people."""
+    """It is done with nothing: the graph that it is in ended before."""
     group: Group | None = None
     """Those with whom it takes turns."""
     queued: bool = False

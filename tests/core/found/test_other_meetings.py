@@ -3,6 +3,8 @@
 Played as the simulation found it, and made small.
 """
 
+import pytest
+
 from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import play_script
 
@@ -472,5 +474,72 @@ def test_seed_261118002328060622():
         save f/c.0
         finish e joining f/fork0
         save e.0
+        """,
+    )
+
+
+def test_seed_261118004759046201():
+    """run f is to start, but not all its inputs are available"""
+    play_script(
+        graph("a pure,saved; f kept a", returning={"a": [graph("a kept")]}),
+        """
+        finish a holding new
+        save a.0
+        expire a/a at 1
+        commit
+        crash
+        answer a
+        """,
+    )
+
+
+@pytest.mark.parametrize("kind", ["kept", "loose", "pure", "pure,saved"])
+@pytest.mark.parametrize("more", ["", "crash", "commit\ncrash"])
+def test_a_graph_that_had_ended_in_a_transaction_starts_afresh_with_it(kind, more):
+    """From a random program: x was tried again, and read what was abandoned in a graph that had ended before."""
+    inner = graph(f"u undoable; w kept; y {kind}; s kept u w y")
+    transaction = graph("x kept; f kept x", returning={"x": [inner]})
+    script = """
+        finish t
+        save t.0
+        finish t/x
+        save t/x.0
+        finish t/x/u
+        save t/x/u.0
+        finish t/x/y
+        answer t/x/w for 2
+        save t/x/s.0
+        answer t/f for 1 failing 1 again
+        undone t/x/u
+        """
+    play_script(graph("t kept,transaction; z kept t", returning={"t": [transaction]}), f"{script}\n{more}")
+
+
+def test_so_does_one_in_it_that_had_ended_before_and_one_that_has_not_stays_as_it_is():
+    inner = graph("u undoable; w kept; s kept u w")
+    other = graph("a kept; b kept a")
+    middle = graph("i kept; j kept; l kept; m kept i j l", returning={"i": [inner], "j": [other]})
+    transaction = graph("x kept; f kept x", returning={"x": [middle]})
+    play_script(
+        graph("t kept,transaction; z kept t", returning={"t": [transaction]}),
+        """
+        finish t
+        save t.0
+        finish t/x
+        save t/x.0
+        finish t/x/i
+        save t/x/i.0
+        finish t/x/j
+        save t/x/j.0
+        finish t/x/i/u
+        save t/x/i/u.0
+        answer t/x/i/w for 3
+        save t/x/i/s.0
+        answer t/x/j/a for 3
+        save t/x/j/b.0
+        answer t/x/l for 2
+        save t/x/m.0
+        answer t/f for 1 failing 1 again
+        undone t/x/i/u
         """,
     )

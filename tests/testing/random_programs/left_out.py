@@ -42,22 +42,6 @@ def loops_over_unsaved_effects(program: Program) -> bool:
     )
 
 
-def tries_again_what_has_graphs(program: Program) -> bool:
-    """A transaction that is tried again does not find the outputs of those inside that returned graphs
-    (`driver.inputs.carry`), and does not save again what is in a graph that had ended (`core`)."""
-    retried = bool([answer for answer in program.answers if answer.decision == "retry"])
-    return any(_tries_again(step, retried) for step in program.steps)
-
-
-def _tries_again(step: Step, retried: bool) -> bool:
-    retried = retried or bool(step.retry) or any(answer.decision == "retry" for answer in step.answers)
-    if step.kind == "transaction" and retried:
-        return any(inner.kind not in ("task", "make", "take") for inner in step.inside)
-    within = [*step.inside, *[inner for said in step.statements for graph in said.graphs for inner in graph]]
-    blocks = any(said.block is not None and said.block.decision == "retry" for said in step.statements)
-    return any(_tries_again(inner, retried or blocks) for inner in within)
-
-
 def resumes_what_has_queues(program: Program) -> bool:
     """See `may_leave_places`."""
     return program.resumed and may_leave_places(program)
@@ -77,7 +61,6 @@ LEFT_OUT: list[Callable[[Program], bool]] = [
     undoes_on_top_of_what_took,
     loops_in_a_workflow_with_handlers,
     loops_over_unsaved_effects,
-    tries_again_what_has_graphs,
     resumes_what_has_queues,
 ]
 

@@ -221,6 +221,13 @@ class Verdicts:
                 if ending is None and statement.expires:
                     sink = self._inside(graph[-1:])
                     self._never(sink)
+                    # After a crash what was not saved is undone, and there is no time to do it again.
+                    self._perhaps(
+                        label
+                        for step in walk(graph)
+                        if step.effect == "undoable" and not step.checkpoint
+                        for label in labels_of(step)
+                    )
                     ending = Ending(own, None, "caught", Raises())
                 if ending is not None and ending.frame is own and ending.answer == "broken":
                     ending = None

@@ -267,6 +267,11 @@ class Checker:
         for group in driver.groups | self._failed_groups(driver):
             if group in driver.rows:
                 allowed |= group_saga(facts, shape.set_of(driver.structure.inside(group)))
+        for sink, expander in driver.structure.ended.items():
+            if allowed >> shape.position[sink] & 1:  # then the graph has not ended
+                inside = driver.structure.inside(expander)
+                abandoned = shape.set_of([node for node in inside if driver.version(node).abandoned])
+                allowed |= abandoned | shape.below(abandoned)
         allowed |= self._unsaved_graphs(driver, facts)
         too_many = again & ~allowed & facts.done
         if too_many:
