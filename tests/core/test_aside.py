@@ -97,7 +97,7 @@ def test_a_graph_is_checked_together_with_what_stands_aside_and_reads_it():
     assert "+failed e/b 1 final" in answer
 
 
-# -- the check: what stands aside is joined before the graph has its result ---------------------------------------------
+# -- the check: what stands aside is joined before the graph has its result --------------------------------------------
 
 
 @pytest.mark.parametrize(

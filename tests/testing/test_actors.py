@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from onceflow import ActorNotReturned, InvalidRef, SharedActor, TaskFailed, UnfinishedCalls, task
+from onceflow import ActorNotReturned, Exclusive, InvalidRef, SharedActor, TaskFailed, UnfinishedCalls, task
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.engine import acting
 from tests.engine.acting import (
@@ -120,3 +121,52 @@ def test_an_undo_sees_the_actor_that_its_task_saw_whatever_crashes(maker):
         assert set(SEEN) <= {3}
 
     crash_everywhere(scenario)
+
+
+@task.pure
+def seen_by(counter: Any, *before: Any) -> int:
+    return counter.value()
+
+
+@task.pure
+def take_after(counter: Exclusive[Any], before: int) -> Any:
+    counter.add(before)
+    return counter
+
+
+def test_a_taker_is_not_prepared_while_somebody_else_is_to_read(engine):
+    # given a task that reads what is taken as soon as it has ended
+    counter = make.bind(3)
+    reader = seen_by.bind(counter)
+    # then it finds the actor
+    assert engine.run(look.bind(take_after.bind(counter, reader))) == 6
+
+
+def forget(counter: Any, *, output: Any, key: str) -> None:
+    SEEN.append(counter.value())
+
+
+SEEN: list[int] = []
+
+
+@task(rollback=forget, checkpoint=False)
+def observe(counter: Any) -> int:
+    return counter.value()
+
+
+@task.pure
+def raise_in_vain(*values: Any) -> Any:
+    raise ValueError("no")
+
+
+def test_an_undo_sees_the_version_of_the_actor_that_the_task_saw(engine):
+    # given an actor that is not saved, somebody who reads it, and somebody who takes it
+    SEEN.clear()
+    counter = make.bind(3)
+    noted = observe.bind(counter)
+    # when the run fails, and what was read is undone
+    with pytest.raises(TaskFailed) as caught:
+        engine.run(raise_in_vain.bind(noted, add.bind(counter, 4)), on_failure="undo")
+    # then the undo sees what was there before it was taken
+    assert caught.value.undone
+    assert SEEN == [3]

@@ -111,8 +111,9 @@ def _find_problem(graph: Graph, prefix: str = "") -> UnsafeGraph | None:
 def is_plainly_safe(graph: Graph) -> bool:
     """Whether one look at each task is enough to know that the dry run would end well.
 
-    If nothing has an effect and nothing is joined, nothing ever waits. If every task is saved or repeatable, then the tasks that are not
-    repeatable settle one after the other as they are saved, so everything becomes quiet, and all is reproducible.
+    If nothing has an effect and nothing is joined, nothing ever waits. If every task is saved or repeatable, then the
+    tasks that are not repeatable settle one after the other as they are saved, so everything becomes quiet, and all is
+    reproducible.
     """
     options = [node.options for node in graph.nodes]
     if any(node.takes for node in graph.nodes) and not all(o.checkpoint for o in options):

@@ -113,7 +113,7 @@ class Ending(Handling):
         """Take the next step with a closed scope. True if there may be another."""
         for scope, end in list(self._endings.items()):
             sink = scope.sink
-            if sink is None or self.rows.get(sink.id) is not sink:  # dropped meanwhile, with all that is around it
+            if sink is None or not (sink.retired or self.rows.get(sink.id) is sink):  # dropped, with all around it
                 del self._endings[scope]
                 continue
             if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
@@ -173,8 +173,8 @@ class Ending(Handling):
 
     def _open(self, scope: Scope) -> None:
         for row in self._rows_in(scope):
-            if any(row.scope.is_in(other) for other in self._endings):
-                continue  # what is about to end in it stays closed
+            if row.scope.over or any(row.scope.is_in(other) for other in self._endings):
+                continue  # what has ended in it, or is about to, stays closed
             row.scope.closed = False
             row.failures = 0
             if row.state == "waiting":
@@ -238,7 +238,7 @@ class Ending(Handling):
 
     def _abandon(self, scope: Scope, sink: Row) -> None:
         """Nobody reads any more what is in the scope, so what is not saved of it need not be."""
-        abandoned: list[tuple[Row, bool, bool]] = []
+        abandoned: list[Row] = []
         for row in self._rows_in(scope):
             row.scope.over = True
             if row is sink:
@@ -246,22 +246,8 @@ class Ending(Handling):
             row.checkpoint = row.forced = False
             is_whole = row.state == "done" and (row.fully_saved or not row.writes)  # else what it wrote never counts
             if not is_whole or not (row.consumers or row.fully_saved):  # what stands aside would never be settled
-                abandoned.append((row, not row.visible, row.holds_up))
-        for row, _, _ in abandoned:
-            row.state = "done"
-            row.abandoned = row.visible = True
-            row.attempt = 0
-            row.repeatable = False
-            row.ends = None
-            self._forget_saves(row, row.saving)
-            row.saved = row.every_part
-        for row, first_time, held_up in abandoned:
-            self._gain(row, row.every_part, first_time)
-            if held_up:
-                self._show_writes(row)
-            if row.group is not None or row.keeps is not None:
-                self._turn_is_over(row)
-            self._note_saved(row)
+                abandoned.append(row)
+        self._abandon_rows(abandoned)
 
     # -- transactions --------------------------------------------------------------------------------------------------
 

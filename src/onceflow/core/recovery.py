@@ -141,10 +141,30 @@ class Recovery(Undoing):
             self._reset(row)
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
+        left = [row for row in rows if self.rows.get(row.id) is row]
+        self._abandon_rows([row for row in left if row.scope.over])
         makers: Makers = {}
+        for row in left:
+            self._needs_inputs(row, makers)
+
+    def _abandon_rows(self, rows: list[Row]) -> None:
+        """Their graph has ended, and they never run: they count as done and saved, with nothing."""
+        before = [(row, not row.visible, row.holds_up) for row in rows]
         for row in rows:
-            if row.id in self.rows:
-                self._needs_inputs(row, makers)
+            row.state = "done"
+            row.abandoned = row.visible = True
+            row.attempt = 0
+            row.repeatable = False
+            row.ends = None
+            self._forget_saves(row, row.saving)
+            row.saved = row.every_part
+        for row, first_time, held_up in before:
+            self._gain(row, row.every_part, first_time)
+            if held_up:
+                self._show_writes(row)
+            if row.group is not None or row.keeps is not None:
+                self._turn_is_over(row)
+            self._note_saved(row)
 
     def _reset(self, row: Row) -> None:
         """As if it had never run, except that what is irrevocable stays begun: it runs again with the same inputs."""

@@ -58,8 +58,8 @@ def _follower(row: Row) -> Row | None:
         return None
     follower = row.consumers[0][0]
     certain = follower.effect == "none" and follower.missing == 1 and follower.state == "waiting"
-    if follower.writes or follower.follows_writer or follower.node.admission is not None:
-        return None  # it may have to wait, for a commit or for others
+    if follower.writes or follower.follows_writer or follower.node.admission is not None or follower.node.takes:
+        return None  # it may have to wait, for a commit or for others; and what is taken is taken when it starts
     return follower if certain and follower.undo is None and not follower.foreign else None
 
 

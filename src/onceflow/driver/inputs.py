@@ -292,8 +292,8 @@ class Inputs:
                 value = carried.get((row.id, number))
             if value is None:
                 value = self._outputs.get(row.id, number)
-            if value is None:
-                value = self._outputs.get_privately(row.id, number)
+            if value is None or (isinstance(value, Version) and not value.is_there):
+                value = self._outputs.get_privately(row.id, number) or value
             found.append(self.resolve(row.id, number) if value is None else value)
         return found
 

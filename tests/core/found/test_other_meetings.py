@@ -543,3 +543,75 @@ def test_so_does_one_in_it_that_had_ended_before_and_one_that_has_not_stays_as_i
         undone t/x/i/u
         """,
     )
+
+
+def test_seed_261118010027008618():
+    """nothing is left to do, but the run is running"""
+    undoing = "\n".join(["undo a/child0!undo\nelapse a/child0"] * 4)
+    last = graph("a default,parts=2; c kept a.0; fork0 kept,aside", sink="c")
+    forking = graph("a kept; child0 undoable; fork0 kept,aside child0", sink="a", returning={"a": [last]})
+    play_script(
+        graph("a kept; d kept a", returning={"a": [forking]}),
+        f"""
+        finish a
+        save a.0
+        finish a/child0
+        finish a/fork0
+        finish a/a
+        save a/a.0
+        answer a~2/fork0 for 0
+        finish a~2/a
+        save a~2/a.0 good
+        save d.0
+        {undoing}
+        undo a/child0!undo
+        carry out park
+        crash
+        """,
+        on_failure="undo",
+    )
+
+
+def test_seed_261118010027009835():
+    """nothing is left to do, but the run is running"""
+    forking = graph(
+        "c default; child0 default; fork0 kept,aside child0; child1 kept; fork1 kept,aside child1", sink="c"
+    )
+    play_script(
+        graph("f kept,guarding", returning={"f": [graph("b kept; e kept b", returning={"b": [forking]})]}),
+        """
+        finish f
+        save f.0
+        finish f/b
+        save f/b.0
+        answer f/b/child1 for 2
+        finish f/b/c
+        save f/b/c.0
+        finish f/e
+        save f/e.0
+        """,
+    )
+
+
+def test_seed_261118010027016432():
+    """a save was asked for of an attempt without output: the judge held on to what nobody had read any more"""
+    play_script(
+        graph(
+            "e kept; f pure,saved; g kept e f",
+            returning={"e": [graph("c kept", returning={"c": [graph("c kept")]})], "f": [graph("a pure,saved")]},
+        ),
+        """
+        finish f
+        finish f/a
+        finish e
+        finish e/c
+        finish e~2/c
+        finish g holding e~2/c.0
+        save g.0
+        commit
+        crash
+        finish f
+        answer f/a
+        save f.0
+        """,
+    )

@@ -732,9 +732,12 @@ class Driver:
     def _expand(self, node: str, graph: Graph) -> bool:
         """The nested graph takes its place. False if the law refuses it. If it was there before a crash and the journal
         did not know it, its nodes were done if something that reads them is saved or has begun."""
-        self.forgotten.discard(node)
         if self.structure.graphs.get(node) is graph:
+            if node in self.forgotten:
+                self._find_out_anew(node)
+            self.forgotten.discard(node)
             return True
+        self.forgotten.discard(node)
         done = {id for id, row in self.rows.items() if row.version is not None}
         if not self.structure.accepts(node, graph, done):
             return False
@@ -745,6 +748,17 @@ class Driver:
         versions = deduce_versions(self.structure, self.appended, known)
         self.rows = {id: self.rows.get(id) or Row(versions[id]) for id in self.structure.nodes}
         return True
+
+    def _find_out_anew(self, expander: str) -> None:
+        """A graph that a crash took is there again. If nothing is left that was built on its result, nobody can tell
+        what was done in it."""
+        shape = self.structure.shape
+        result = shape.position[self.structure.result_of(expander)]
+        readers = [shape.members[reader].id for reader in each(shape.consumers[result])]
+        if not any(self.rows[reader].version is not None or reader in self.appended.begun for reader in readers):
+            self._contract(self.structure.inside(expander) & self.structure.graphs.keys())
+            for node in self.structure.inside(expander):
+                self.rows[node].void()
 
     def _contract(self, expanders: set[str]) -> None:
         """What these returned is void, and with it the nested nodes."""
@@ -768,9 +782,12 @@ class Driver:
         self._share()
 
     def _drop(self, nodes: set[str]) -> None:
-        """The outputs are void. So is a graph whose expander may return another one when it runs again."""
+        """The outputs are void. So is a graph whose expander may return another one when it runs again. What is in a
+        graph that has ended never runs again."""
+        ended = {sink: expander for sink, expander in self.structure.ended.items() if sink not in nodes}
+        over = {node for expander in ended.values() for node in self.structure.inside(expander)}
         for node in nodes & self.rows.keys():
-            self.rows[node] = Row()
+            self.rows[node] = Row(nothing(node, self.structure.nodes[node]) if node in over else None)
         if self.structure.graphs:
             shape = self.structure.shape  # what a handler gave does not come again
             undone = shape.set_of(node for node, row in self.rows.items() if row.version is None) & ~shape.repeatable
