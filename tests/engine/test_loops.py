@@ -477,6 +477,43 @@ def test_handlers_of_a_loop_are_in_force_for_its_items(memory: MemoryEngine, chu
 
 
 @pytest.mark.parametrize("chunk", [1, 3])
+def test_so_are_those_of_the_workflow_that_binds_it(memory: MemoryEngine, chunk: int) -> None:
+    @workflow(handlers=[instead])
+    def orders() -> Any:
+        return for_each(order, range(3), chunk=chunk)
+
+    broken.add(1)
+    assert memory.run(orders.bind()) == ["0 ordered", "nothing", "2 ordered"]
+
+
+@pytest.mark.parametrize(("on_error", "left"), [("skip", ["0 ordered", "2 ordered"]), ("collect", 3)])
+def test_a_loop_that_says_what_becomes_of_errors_leaves_none_for_the_workflow(
+    memory: MemoryEngine, on_error: Any, left: Any
+) -> None:
+    @workflow(handlers=[instead])
+    def orders() -> Any:
+        return for_each(order, range(3), on_error=on_error)
+
+    broken.add(1)
+    found = memory.run(orders.bind())
+    assert (found if on_error == "skip" else len(found)) == left
+    assert "nothing" not in found
+
+
+@task.pure
+def divide(one: int, other: int) -> float:
+    return one / other
+
+
+def test_handlers_of_a_workflow_are_in_force_where_results_are_reduced(memory: MemoryEngine) -> None:
+    @workflow(handlers=[handler(ZeroDivisionError, ignore())])
+    def ratio() -> Any:
+        return reduce(divide, [1, 0], 1)
+
+    assert memory.run(ratio.bind()) is None
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
 def test_what_breaks_off_an_item_leaves_the_others_alone(memory: MemoryEngine, chunk: int) -> None:
     broken.add(1)
     stop = handler(ValueError, break_())

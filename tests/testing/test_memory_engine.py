@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 
 import onceflow
-from onceflow import Engine, EngineClosed, OnceflowError, TaskFailed, UnpicklableOutput, current, task, track
+from onceflow import (
+    Engine,
+    EngineClosed,
+    OnceflowError,
+    TaskFailed,
+    UnpicklableOutput,
+    break_,
+    current,
+    handler,
+    task,
+    track,
+)
 from onceflow.testing import MemoryEngine, use
 from tests.testing.common import ROME, charge, trip
 
@@ -198,3 +209,26 @@ def test_a_fault_that_never_happened_fails_the_test_that_asked_for_it(tmp_path: 
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     assert "crash_at('chrage', when='after effect') never happened. What happened:" in done.stdout
+
+
+@task.pure(queue="narrow")
+def queued() -> int:
+    return 1
+
+
+@task.pure(handlers=[handler(ValueError, break_())])
+def break_off() -> int:
+    raise ValueError("no")
+
+
+@task.pure
+def both(one: int, two: int) -> int:
+    return one + two
+
+
+@pytest.mark.parametrize("seed", [None, *range(12)])
+def test_a_run_that_ends_while_a_task_is_about_to_run_gives_its_place_back(seed):
+    with MemoryEngine(seed=seed) as engine:
+        engine.queue("narrow", concurrency=1)
+        engine.run(both.bind(queued.bind(), break_off.bind()))
+        assert not engine.get_queue("narrow").places

@@ -2,9 +2,7 @@
 
 Tasks with all kinds of effects, nested graphs, transactions, loops, handlers and retries, task variables, actors,
 fibers that fork and join, queues: `random_programs.language` has what a program is made of, `generator` how often
-each occurs,
-`judge` what must hold, `verdicts` which effects the law wants to be there, and `left_out` what is not played because
-the product is known to be wrong there.
+each occurs, `judge` what must hold, and `verdicts` which effects the law wants to be there.
 
 Each program is played once without a crash, then with a crash at each of its moments, and with some second crashes in
 the recovery. A program with very many moments (one in five) is played with a sample of them: otherwise those few would

@@ -91,8 +91,15 @@ class Workflow(Wrapper, Generic[P, R]):
         for node in nodes:
             before = node._task
             if before not in guarded:
-                guarded[before] = before.options(handlers=(*before.settings.handlers, *self.handlers))
+                guarded[before] = self._guarded(before)
             node._task = guarded[before]
+
+    def _guarded(self, task: AnyTask[..., Any]) -> AnyTask[..., Any]:
+        if "role" in task._given:
+            from onceflow.authoring.loops import roles
+
+            return roles.guarded(task, self.handlers)
+        return task.options(handlers=(*task.settings.handlers, *self.handlers))
 
     def _refuse_unused(self, listed: Made, result: TaskNode) -> None:
         """A node that nothing reads would silently never run."""

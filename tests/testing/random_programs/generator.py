@@ -10,7 +10,6 @@ import msgspec
 from onceflow import UnsafeGraph, check
 from tests.testing.random_programs.judge import Allowed, outcomes
 from tests.testing.random_programs.language import Answer, Program, Raises, Statement, Step, walk
-from tests.testing.random_programs.left_out import LEFT_OUT
 from tests.testing.random_programs.tasks import build, graph_of
 from tests.testing.random_programs.verdicts import Racing, Verdicts
 from tests.testing.random_programs.world import world
@@ -33,8 +32,6 @@ def draw(seed: int) -> tuple[Program, list[Allowed]]:
     while True:
         program = Generator(Random(f"{seed}/{attempt}")).program(seed)
         attempt += 1
-        if any(is_left_out(program) for is_left_out in LEFT_OUT):
-            continue
         try:
             check_all(program)
             allowed = outcomes(program)

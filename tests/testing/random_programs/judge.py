@@ -25,7 +25,6 @@ import msgspec
 from onceflow import TaskFailed
 from onceflow.testing import MemoryEngine
 from tests.testing.random_programs.language import FATAL, Program, walk
-from tests.testing.random_programs.left_out import may_leave_places
 from tests.testing.random_programs.tasks import QUEUE, QUEUE_OF_RUNS, graph_of, pass_through, plain
 from tests.testing.random_programs.verdicts import MUST, NEVER, Verdicts
 from tests.testing.random_programs.world import Plain, world
@@ -66,7 +65,7 @@ def play(program: Program, engine: MemoryEngine, calm: frozenset[str] = frozense
     variables = handle.variables
     engine.clock.advance(1)
     held = engine.get_queue(QUEUE).places or engine.get_queue(QUEUE_OF_RUNS).places
-    if held and not may_leave_places(program):  # a crash left them, and they are there for whoever asks
+    if held:  # a crash left them, and they are there for whoever asks
         engine.run(pass_through.bind(), queue=QUEUE_OF_RUNS)
     return result, variables
 

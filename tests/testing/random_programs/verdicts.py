@@ -75,7 +75,12 @@ class Verdicts:
         self._program = program
         self._calm = calm
         run = Frame("run")
-        steps = tuple(msgspec.structs.replace(step, answers=step.answers + program.answers) for step in program.steps)
+        steps = tuple(
+            step
+            if step.on_error != "stop"  # a loop that says itself what becomes of errors leaves none
+            else msgspec.structs.replace(step, answers=step.answers + program.answers)
+            for step in program.steps
+        )
         ending = self._graph(steps, run, frozenset())
         self.fails = ending is not None and ending.answer == "failed"
         """Whether the run does."""

@@ -82,6 +82,18 @@ def in_role(task: AnyTask[..., Any], role: Role) -> AnyTask[..., Any]:
     return found
 
 
+def guarded(task: AnyTask[..., Any], handlers: tuple[Any, ...]) -> AnyTask[..., Any]:
+    """A task in a role, with these handlers behind its own. Of a loop they are in force for the items; where the loop
+    itself says what becomes of errors, none is left for them."""
+    role: Role = task._given["role"]
+    subject = task.function.task
+    if role.kind == "loop":
+        if role.on_error != "stop":
+            return task
+        return in_role(subject, msgspec.structs.replace(role, handlers=(*role.handlers, *handlers)))
+    return in_role(subject.options(handlers=(*subject.settings.handlers, *handlers)), role)
+
+
 def assume(task: AnyTask[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Lets a copy of a task assume the role that it was given, and tells which options follow from that. `changes` are
     the options that the task itself had beside those of its decorator."""
@@ -132,8 +144,12 @@ def _of_branch(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
 
 
 def _of_chunk(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
-    """What goes on after errors has outcomes that were made by failures: nondeterministic, and saved (design 2.8)."""
+    """What goes on after errors has outcomes that were made by failures: nondeterministic, and saved (design 2.8). What
+    has an effect is saved, whatever the task says: an item that raises becomes a task of a graph, which only those may
+    return that are saved (2.9)."""
     options = {name: value for name, value in subject._given.items() if name not in ("num_returns", "handlers")}
+    if subject.settings.effect != "none":
+        options["checkpoint"] = True
     return options if role.on_error == "stop" else {**options, "checkpoint": True, "deterministic": False}
 
 

@@ -150,6 +150,7 @@ class Crew:
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         for assignment in [one for (whose, _), one in self._assignments.items() if whose is driver]:
             self._drop(assignment)
+            self._stage.unused(driver, assignment.work.attempt)
         then()
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
