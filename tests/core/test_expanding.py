@@ -409,3 +409,15 @@ def test_a_released_nested_task_is_not_saved_when_its_expander_is():
     assert drive.lose("e/x.0") == ["release e/x"]
     assert drive.save("e") == ["+saved e as graph", "release e"]
     assert drive.play().status == "succeeded"
+
+
+@pytest.mark.parametrize("kind", ["default", "undoable", "kept", "loose", "pure,parts=2", "pure,saved"])
+def test_after_a_crash_a_task_that_was_seen_before_returns_no_graph_that_it_could_not_have_returned(kind):
+    drive = Drive(graph("e pure; s kept e; k kept; z kept e s k"))
+    drive.begin()
+    drive.finish("e", graph=graph("x pure; y pure x"))
+    drive.complete("e/x", "e/y", "s")
+    again = drive.reload()
+    again.begin()
+    assert again.finish("e", graph=graph(f"n {kind}"))[0].startswith("refuse e ")
+    assert again.play().status == "failed"

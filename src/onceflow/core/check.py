@@ -264,9 +264,8 @@ def _draw_taken(source: Row, blocked: Row, other: Row, prefix: str) -> str:
     return "\n".join(f"  {line}" for line in lines)
 
 
-def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError | None:
-    """What forbids this graph as the output of this row?"""
-    prefix = f"{expander.id}/"
+def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
+    """What forbids this graph as the output of this row, whatever is around it?"""
     sink = graph.nodes[graph.sink]
     if sink.parts != expander.node.parts:
         return InvalidGraph(
@@ -278,17 +277,25 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
             f"{expander.id!r} stands aside of the graph that it is in, so it cannot return a graph. Let it read "
             "another task, which may."
         )
-    saved = _is_declared_saved(expander)
-    if not saved:
+    if not _is_declared_saved(expander):
         kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]
         if kept:
             return InvalidGraph(
                 f"{expander.id!r} is not saved (checkpoint=False), so the graph that it returns may contain only tasks "
                 f"without effect and with checkpoint=False; these are not: {', '.join(kept)}. Save {expander.id!r}."
             )
+    return None
+
+
+def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError | None:
+    """What forbids this graph as the output of this row?"""
+    misfit = find_misfit(expander, graph)
+    if misfit is not None:
+        return misfit
+    saved = _is_declared_saved(expander)
     if saved and expander.unquiet == 0:
         # It is settled once it is saved, whatever happens below: the nested graph stands for itself.
-        return _find_problem(graph, prefix)
+        return _find_problem(graph, f"{expander.id}/")
     if expander.repeatable and all(_keeps_nobody_waiting(node) for node in graph.nodes):
         return None
     whole = _with_nested(run, expander, graph)

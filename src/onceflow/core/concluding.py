@@ -54,11 +54,11 @@ class Concluding(Expiring):
         return False
 
     def _succeeded(self) -> bool:
-        if self._saving or self._undos:
+        if self._saving:
             return False
         if not self.partial:
             return self._sink is not None and self._sink.settled and self._all_aside_settled()
-        return not self._running and all(row.foreign or row.state == "done" for row in self.rows.values())
+        return not self._running and all(row.state == "done" for row in self.rows.values())
 
     def _all_aside_settled(self) -> bool:
         if self._aside:
@@ -92,7 +92,7 @@ class Concluding(Expiring):
             uncertain = [
                 row.id
                 for row in self.rows.values()
-                if row.effect == "irrevocable" and row.begun and row.state != "done"
+                if row.begun and row.state != "done"  # irrevocable: what is undoable would have been undone
             ]
         self._append(records.Finished(status))
         self._emit(commands.Finish(status, tuple(self._failed), tuple(kept), tuple(uncertain)))

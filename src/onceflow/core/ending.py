@@ -332,7 +332,7 @@ class Ending(Handling):
         """Which of the scopes have ended? An outcome counts as a whole, or not at all."""
         for node, attempt, _ in self._abandonments:
             sink = self.rows.get(node)
-            if sink is not None and sink.attempt == attempt and sink.saved and not (sink.doomed or sink.fully_saved):
+            if sink is not None and sink.attempt == attempt and not sink.fully_saved:
                 self._leave(sink)
                 sink.saved = sink.attempt = 0
         for sink, scope in list(self._ended_scopes()):
@@ -340,12 +340,10 @@ class Ending(Handling):
             sink.ended = scope
             for row in self._rows_in(scope):
                 row.scope.closed = row.scope.over = True
-                if row is not sink:
-                    row.checkpoint = False
-                    if not row.fully_saved:
-                        row.saved = row.every_part
-                        row.abandoned = True
-                        row.repeatable = False
+                if row is not sink and not row.fully_saved:
+                    row.saved = row.every_part
+                    row.abandoned = True
+                    row.repeatable = False
 
     def _ended_scopes(self) -> Iterator[tuple[Row, Scope]]:
         """The scopes that have ended, after what has been loaded, with their sinks."""

@@ -44,7 +44,7 @@ class Expanding(Starting):
         scope.ends_with(sink)
         if tail and scope is not outer:
             outer.ends_with(None, scope)
-        sink.checkpoint = sink.checkpoint or (expander.checkpoint and not expander.forced)
+        sink.checkpoint = expander.checkpoint  # if that is not saved, nothing in its graph is
         sink.exported, expander.exported = expander.exported, False
         _hand_over(expander, sink)
         for row, node in zip(rows, graph.nodes, strict=True):
@@ -109,7 +109,7 @@ class Expanding(Starting):
         expander.every_part = expander.node.every_part
         if expander.settling is not None:
             expander.settling.consumer = 0
-        expander.exported, sink.exported = sink.exported, False
+        expander.exported = sink.exported
         _hand_over(sink, expander)
         if expander.scope.sink is sink:
             expander.scope.ends_with(expander)
@@ -143,8 +143,8 @@ def row_around(rows: Mapping[str, Row], node: str) -> Row | None:
     while node not in rows:
         node, _, _ = node.rpartition("/")
         if node not in rows:
-            base, mark, depth = node.rpartition("~")
-            node = base if mark and depth.isdigit() else node
+            base, _, depth = node.rpartition("~")
+            node = base if depth.isdigit() else node
         if not node:
             return None
     return rows[node]

@@ -128,7 +128,7 @@ class Loading(Concluding):
                 self._were_parked[node] = None
             case records.Cancelled(undo):
                 self._stopping = self._stopping or "cancelled"
-                self._undo_all = self._undo_all or undo
+                self._undo_all = undo
             case records.Limited(group, limit):
                 self._set_limit(group, limit)
             case records.Finished(status):
@@ -262,10 +262,7 @@ class Loading(Concluding):
         has_read = not any((row.id, row.attempt) == ended[:2] for ended in self._abandonments)  # else its graph ended
         if has_read and not all(parent.repeatable for parent in _reach(row, _unsaved_parents)):
             return False
-        return not any(
-            other.begun or other.nested is not None or (other.saved and other not in together)
-            for other in _reach(row, _consumers)
-        )
+        return not any(other.begun or (other.saved and other not in together) for other in _reach(row, _consumers))
 
     # -- what the records mean -----------------------------------------------------------------------------------------
 
@@ -324,7 +321,7 @@ class Loading(Concluding):
 
     def _save_the_rest(self, row: Row) -> None:
         """What is not saved of an output may be there all the same: refs whose origin is saved."""
-        if row.refs is not None and not row.doomed and row.available == row.every_part:
+        if row.refs is not None and row.available == row.every_part:
             self._ask_to_save(row)
 
     def _continue_undos(self) -> None:

@@ -202,8 +202,8 @@ def _is_for_good(row: Row) -> bool:
 
 
 def readable_attempt(row: Row) -> int | None:
-    """The attempt whose output can still be read, if any. An outcome that a handler gave is no attempt's."""
-    if row.handled or not row.attempt or row.state != "done" or row.readable != row.every_part:
+    """The attempt of this undoable row whose output can still be read, if any."""
+    if not row.attempt or row.readable != row.every_part:
         return None
     return row.attempt
 

@@ -39,10 +39,10 @@ class Retiring(Settling):
         """Work off the agenda of rows that became settled together with all their consumers."""
         if self._retained:
             self._let_go_of_groups()
-        droppable: dict[Row, bool] = {}
+        safe: set[Row] = set()
         exposed = self._exposed
         for row in self._retirable:  # grows while it is worked off
-            if row.retired or not row.settled or row.unsettled or not row.consumers:
+            if not row.settled or row.unsettled or not row.consumers:
                 continue
             group = row.scope.group
             if group is None and row.nested is not None:  # what is in a transaction may read it once more
@@ -52,7 +52,7 @@ class Retiring(Settling):
                 continue
             if not self._release(row):
                 continue
-            if self._may_be_forgotten(row, droppable):
+            if self._may_be_forgotten(row, safe):
                 self._forget(row)
             if self._exposed < exposed:
                 exposed = self._exposed
@@ -83,7 +83,7 @@ class Retiring(Settling):
             self._emit(commands.Release(row.id))
         return True
 
-    def _may_be_forgotten(self, row: Row, droppable: dict[Row, bool]) -> bool:
+    def _may_be_forgotten(self, row: Row, safe: set[Row]) -> bool:
         if row.covered:
             if row.reproducible:
                 return True
@@ -99,7 +99,7 @@ class Retiring(Settling):
             return False
         if row.reproducible:
             return True
-        if any(_might_be_dropped(consumer, droppable) for consumer, _, _ in row.consumers):
+        if any(_might_be_dropped(consumer, safe) for consumer, _, _ in row.consumers):
             self._lingering[row] = None
             return False
         return True
@@ -112,7 +112,7 @@ class Retiring(Settling):
             consumer.unretired -= 1
             if consumer.unretired == 0:
                 self._retirable.append(consumer)
-                if consumer.effect == "none" and consumer.settled and consumer.fully_saved:
+                if consumer.effect == "none" and consumer.fully_saved:
                     consumer.parents = []  # it never runs again, and may have read very many
         row.parents = []
         row.consumers = []
@@ -166,18 +166,17 @@ class Retiring(Settling):
                 self._retirable.append(parent)
 
 
-def _might_be_dropped(row: Row, known: dict[Row, bool]) -> bool:
-    """Is there a begun undoable row that is not covered, here or above?"""
+def _might_be_dropped(row: Row, safe: set[Row]) -> bool:
+    """Is there a begun undoable row that is not covered, here or above? `safe` are rows of which the answer is no."""
     above = [row]
     seen = set(above)
     while above:
         row = above.pop()
-        if row.covered or row.retired or known.get(row) is False:
+        if row.covered or row in safe:
             continue
-        if known.get(row) or (row.effect == "undoable" and row.begun):
-            known[row] = True
+        if row.effect == "undoable" and row.begun:
             return True
         above += [parent for parent, _ in row.parents if parent not in seen]
         seen.update(parent for parent, _ in row.parents)
-    known.update(dict.fromkeys(seen, False))
+    safe |= seen
     return False

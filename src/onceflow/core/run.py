@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onceflow.core import commands, events, records
-from onceflow.core.check import find_nested_problem
+from onceflow.core.check import find_misfit, find_nested_problem
 from onceflow.core.graph import Graph
 from onceflow.core.loading import Loading
 from onceflow.core.refs import RefPart
@@ -198,10 +198,19 @@ class Run(Loading):
         if not row.visible:
             return None if graph is None else find_nested_problem(self, row, graph)
         if row.nested is None and row.inferred:
-            return None
+            return self._problem_after_crash(row, graph)
         before = None if row.nested is None else row.nested.graph.digest
         now = None if graph is None else graph.digest
         return None if before == now else NotDeterministic(row.id)
+
+    def _problem_after_crash(self, row: Row, graph: Graph | None) -> OnceflowError | None:
+        """What it returned before a crash is not known; but a graph was of repeatable tasks only, else the journal
+        would say so (*expanded*)."""
+        if graph is None:
+            return None
+        if not all(node.options.repeatable for node in graph.nodes):
+            return NotDeterministic(row.id)
+        return find_misfit(row, graph)
 
     def _raised(self, event: events.Raised) -> None:
         effort = self._current_effort(event.node, event.attempt)

@@ -275,7 +275,8 @@ class Driver:
             scope = scope.outer
         expander, sink = scope.expander, scope.sink
         awake = not (self.appended.stopping or self.run.is_dormant)
-        if sink is not None and self.rows[sink.id].version is None and awake:
+        row = None if sink is None else self.rows.get(sink.id)  # what is undone for good is not here any more
+        if sink is not None and row is not None and row.version is None and awake:
             self.closing[expander] = None
             self.expiring[expander] = sink.id
             self.groups |= {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}

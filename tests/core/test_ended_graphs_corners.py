@@ -1,0 +1,120 @@
+"""What a crash leaves of graphs that have ended, or are to be tried again (design 2.8)."""
+
+from tests.core.building import Drive, graph
+from tests.core.test_ending import KEEP, inside
+from tests.core.test_expiring_corners import forking
+
+
+def loaded(drive):
+    """Another driver after a crash, and what it does first."""
+    again = drive.reload()
+    return again, again.begin()
+
+
+# -- which of them have ended ------------------------------------------------------------------------------------------
+
+
+def test_a_graph_that_had_ended_and_was_dropped_is_no_more():
+    drive = Drive(graph("o loose; e kept o; g kept o; n kept e g"))
+    drive.begin()
+    drive.complete("o")
+    drive.complete("e", graph=graph("a kept; c kept a"))
+    drive.ends("e/a", 1)
+    drive.save("e/c")
+    assert "+dropped e e/a e/c o" in drive.lose("o", attempts="g")
+    _, said = loaded(drive)
+    assert said == ["start o"]
+
+
+def test_a_result_that_is_saved_in_part_counts_after_an_outcome_that_was_forgotten():
+    # given a graph that had an outcome, which a crash took, and then came to its result
+    drive = inside("e kept,parts=2; n default e", "a kept; c pure,saved,parts=2 a")
+    assert "+abandoned e/c" in drive.ends("e/a", 1)
+    drive, _ = loaded(drive)
+    drive.complete("e/a")
+    drive.finish("e/c")
+    # when a crash takes a part of that
+    drive.save("e/c.1")
+    drive, said = loaded(drive)
+    # then only that part is saved again
+    assert said == ["start e/c"]
+    assert "save e/c" in drive.finish("e/c")
+    assert drive.saves.keys() == {("e/c", 0)}
+
+
+def test_what_stands_aside_goes_on_in_a_graph_with_a_result_after_an_outcome_that_was_forgotten():
+    # given a graph that had an outcome, which a crash took, and then came to its result
+    drive = forking(KEEP, "c kept,aside; s kept")
+    assert "+abandoned e/s" in drive.ends("e/s", 1)
+    drive, _ = loaded(drive)
+    drive.complete("e/s")
+    # when there is a crash
+    _, said = loaded(drive)
+    # then what stands aside in it is not abandoned
+    assert "start e/c" in said
+
+
+def test_an_outcome_that_could_not_be_saved_as_a_whole_may_be_dropped():
+    # given a graph that was to end, and whose outcome was saved in part
+    # (not validated: the definitions do not know outcomes that are saved in part)
+    drive = Drive(graph("e kept,parts=2; n default e"), validate=False)
+    drive.begin()
+    drive.complete("e", graph=graph("c kept,aside; s kept,parts=2", sink="s"))
+    drive.ends("e/s", 1)
+    drive.save("e/s")
+    assert drive.save_fails("e/s.1", permanent=True)[0] == "+failed e/s 0 final"
+    drive.play()
+    assert drive.status == "failed"
+    # when the run is loaded, to be resumed
+    again = drive.reload()
+    # then it has not ended
+    assert [row.id for row in again.run.droppable(["e/s"])] == ["e/s"]
+
+
+def test_a_graph_may_be_returned_beside_one_that_has_ended_in_which_something_irrevocable_never_began():
+    # given a graph that has ended, and a crash, after which it may still be dropped
+    drive = Drive(graph("o loose; e kept o; g kept after:o; n kept e g"))
+    drive.begin()
+    drive.complete("o")
+    drive.complete("e", graph=graph("a kept; i default a; c kept i"))
+    drive.ends("e/a", 1)
+    drive.save("e/c")
+    drive, said = loaded(drive)
+    assert said == ["start g"]
+    # when something else returns a graph
+    # then what has ended does not count
+    assert drive.finish("g", graph=graph("x kept; y kept x")) == ["save g", "start g/x"]
+
+
+# -- those that are tried again ----------------------------------------------------------------------------------------
+
+
+def test_nothing_starts_in_a_graph_that_waits_to_be_tried_again():
+    drive = inside(KEEP, "a kept; c kept a")
+    drive.ends("e/a", 1, again=True)
+    drive, said = loaded(drive)
+    assert said == ["wait e 1"]
+    assert drive.elapse("e") == ["start e/a"]
+
+
+def test_a_graph_in_one_that_waits_to_be_tried_again_waits_with_it():
+    # given a graph that was tried again, in one that waits for that
+    drive = inside(KEEP, "f kept; b kept; c kept f b")
+    drive.complete("e/f", graph=graph("a kept; y kept a"))
+    drive.ends("e/f/a", 2, again=True)
+    drive.elapse("e/f")
+    drive.ends("e/b", 1, again=True)
+    # when there is a crash
+    drive, said = loaded(drive)
+    # then one delay is waited for, and both open
+    assert said == ["wait e 1"]
+    assert drive.elapse("e") == ["start e/b", "start e/f/a"]
+
+
+def test_a_graph_that_was_tried_again_and_has_its_result_waits_no_more():
+    drive = inside("e kept; n kept e", "a kept; c kept a")
+    drive.ends("e/a", 1, again=True)
+    drive.elapse("e")
+    drive.complete("e/a", "e/c")
+    _, said = loaded(drive)
+    assert said == ["start n"]

@@ -1,0 +1,260 @@
+"""Graphs that end before their result is there (design 2.8): where several of them, results, writers and turns meet."""
+
+from onceflow.core import commands
+from tests.core.building import Drive, graph
+from tests.core.test_ending import KEEP, TRANSACTION, inside
+from tests.core.test_expiring_corners import forking
+
+GIVEN = ["give e/c", "+abandoned e/c", "save e/c"]
+TWO = "e kept; f kept; n kept e f"
+
+
+def two_graphs(first, second, text=TWO):
+    """A drive whose `e` and `f` have returned these graphs, and are saved."""
+    drive = Drive(graph(text))
+    drive.begin()
+    drive.complete("e", graph=graph(first))
+    drive.complete("f", graph=graph(second))
+    return drive
+
+
+def cause_in(drive):
+    """Whose failure the outcome in the last answer is for."""
+    return [command.cause for command in drive.commands if isinstance(command, commands.Give)]
+
+
+# -- who may answer ----------------------------------------------------------------------------------------------------
+
+
+def test_nobody_answers_for_a_graph_of_a_run_that_is_stopping():
+    drive = inside("e kept; o kept; n default e o", "a default; c kept a")
+    drive.raises("o")
+    assert drive.ends("e/a", 1)[0] == "+failed e/a 1 final"
+    assert drive.status == "failed"
+
+
+def test_nobody_answers_for_a_graph_because_of_a_task_whose_output_counts():
+    drive = inside(KEEP, "a pure; b kept a; d default b; c kept a d")
+    drive.complete("e/a", "e/b")
+    assert drive.lose("e/a") == ["start e/a"]
+    assert drive.ends("e/a", 1) == ["+failed e/a 1 final"]
+
+
+def test_a_graph_that_has_its_result_is_not_tried_again():
+    drive = forking(KEEP, "c kept,aside; s kept")
+    drive.complete("e/s")
+    assert drive.ends("e/c", 1, again=True)[0] == "+failed e/c 1 final"
+
+
+# -- what is taken back ------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_of_a_task_alone_takes_back_no_transaction_that_it_ends():
+    drive = inside(TRANSACTION, "u undoable; t kept u; c kept t")
+    drive.complete("e/u")
+    drive.complete("e/t", graph=graph("x kept; y kept x"))
+    assert drive.ends("e/t/x", 0, failed=-1) == ["give n", "+abandoned n", "save n"]
+
+
+def test_a_transaction_that_has_its_result_is_not_taken_back_when_the_graph_around_it_ends():
+    drive = forking(TRANSACTION.replace("default", "kept"), "u undoable; s kept u; c kept,aside")
+    drive.complete("e/u", "e/s")
+    assert drive.ends("e/c", 0) == ["stop n", "give n", "+abandoned n", "save n"]
+
+
+def test_undoable_attempts_in_a_transaction_that_fails_are_ended_and_undone():
+    drive = inside(TRANSACTION, "a kept; u undoable; c kept a u")
+    assert drive.ends("e/a", 1) == ["stop e/u"]
+    assert drive.end("e/u") == ["undo e/u"]
+    assert drive.undone("e/u") == ["+undone e/u", *GIVEN]
+
+
+def test_what_never_began_in_a_transaction_is_not_taken_back():
+    drive = inside(TRANSACTION, "u undoable; a kept u; v undoable a; c kept v")
+    drive.complete("e/u")
+    assert drive.ends("e/a", 1) == ["+recovering e/u", "undo e/u with output"]
+
+
+def test_what_cannot_be_made_again_under_something_irrevocable_keeps_what_its_readers_have_read():
+    # given that `b` cannot be made again, something irrevocable below one of its readers, and `u` above the other
+    drive = inside(TRANSACTION, "b loose; u undoable; f kept b; g kept b u; i default f; a kept g i; c kept a")
+    drive.complete("e/b", "e/u", "e/f", "e/g", "e/i")
+    # when the transaction fails
+    # then `u` is kept: without it `g` would be dropped, and `b` would have to run again
+    assert drive.ends("e/a", 1) == GIVEN
+
+
+# -- several at a time -------------------------------------------------------------------------------------------------
+
+
+def test_a_graph_ends_because_of_the_first_failure_in_it():
+    drive = inside(KEEP, "a default; b default; c kept a b")
+    drive.ends("e/a", 1)
+    assert drive.ends("e/b", 1) == GIVEN
+    assert cause_in(drive) == ["e/a"]
+
+
+def test_two_graphs_that_end_at_once_end_each_for_itself():
+    # given two graphs that are about to end, and wait for something irrevocable
+    drive = two_graphs("a kept; i default; c kept a i", "a kept; i default; c kept a i")
+    assert drive.ends("e/a", 1) == []
+    assert drive.ends("f/a", 1) == []
+    # when that has come to its end
+    # then both end
+    assert drive.finish("e/i")[-3:] == GIVEN
+    assert drive.finish("f/i")[-3:] == ["give f/c", "+abandoned f/c", "save f/c"]
+
+
+def test_a_result_that_is_being_made_in_a_graph_that_ends_with_another_comes_to_its_end():
+    # given a graph that is about to end, and waits for its own result, which is irrevocable
+    drive = forking("e kept; o kept; n kept e o", "c kept,aside; s default")
+    assert drive.ends("e/c", 1) == []
+    # when the graph around it ends, too
+    # then nobody stops what has begun
+    assert drive.ends("o", 0) == []
+    assert drive.finish("e/s")[-3:] == ["give n", "+abandoned n", "save n"]
+
+
+def test_a_graph_that_is_about_to_end_stays_closed_when_the_one_around_it_opens():
+    # given a graph that is about to end, in one that is tried again
+    drive = inside(KEEP, "f kept; b kept; c kept f b")
+    drive.complete("e/f", graph=graph("i default; a kept; y kept i a"))
+    drive.ends("e/f/a", 2)
+    assert drive.ends("e/b", 1, again=True) == []
+    assert drive.finish("e/f/i")[-2:] == ["+again e", "wait e 1"]
+    # when that opens
+    # then nothing starts in the inner one
+    assert drive.elapse("e") == ["start e/b"]
+
+
+# -- too late ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_comes_too_late_for_its_graph_is_a_failure_like_any_other():
+    # given something aside that has failed before, and an answer for its graph that waits for the result
+    drive = forking(KEEP, "c kept,aside,retries=1; s default")
+    drive.raises("e/c")
+    drive.elapse("e/c")
+    assert drive.ends("e/c", 1) == []
+    # when the result is there first
+    # then the run fails
+    assert "+failed e/c 2 final" in drive.finish("e/s")
+    assert drive.states()["e/c"] == "failed"
+
+
+def test_an_answer_that_comes_too_late_takes_back_the_transaction_of_what_failed():
+    # given a transaction aside, in which a task failed
+    drive = forking(KEEP, "t kept,transaction; c kept,aside t; s default")
+    drive.complete("e/t", graph=graph("u undoable; a kept u; y kept a"))
+    drive.complete("e/t/u")
+    assert drive.ends("e/t/a", 1, failed=-1) == []
+    # when the graph around it has its result before it ends
+    # then the run fails, and the transaction is taken back
+    assert "+failed e/t/a 1 final" in drive.finish("e/s")
+    assert "undo e/t/u with output" in drive.save("e/s")
+
+
+def test_an_answer_that_comes_too_late_may_be_about_what_was_taken_back_with_its_graph():
+    # given a transaction aside that is taken back with the graph in which something failed
+    drive = forking(KEEP, "t kept,transaction; c kept,aside t; s default")
+    drive.complete("e/t", graph=graph("u undoable; y kept u"))
+    drive.complete("e/t/u", graph=graph("x kept; v kept x"))
+    assert drive.ends("e/t/u/x", 1) == []
+    # when the graph around it has its result before it ends
+    drive.finish("e/s")
+    drive.save("e/s")
+    # then the run fails by it all the same
+    assert drive.undone("e/t/u")[-1] == "+failed e/t/u/x 1 final"
+    assert drive.complete("n")[-1] == "finish failed failed=e/t/u/x"
+
+
+# -- abandoned ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_outcome_given_to_a_deterministic_sink_is_not_what_it_declares():
+    drive = inside(KEEP, "a kept; c pure a")
+    drive.ends("e/a", 1)
+    assert "+trusted e/c" not in drive.save("e/c")
+    assert drive.run.rows["e/c"].handled
+
+
+def test_what_was_done_and_not_saved_in_a_graph_that_has_ended_is_released():
+    drive = inside(KEEP, "b loose; a kept b; c kept a")
+    drive.finish("e/b")
+    drive.ends("e/a", 1)
+    assert "release e/b" in drive.save("e/c")
+
+
+def test_what_was_done_in_a_graph_that_has_ended_is_not_abandoned():
+    # given a graph in a transaction, so that nothing of it is forgotten
+    drive = inside(TRANSACTION, "f kept,guarding; d kept f; c kept d")
+    nested = graph("b loose; w writer; k kept,aside; a kept b; x kept a; y kept x w", sink="y")
+    drive.complete("e/f", graph=nested)
+    drive.complete("e/f/b", "e/f/w", "e/f/k")
+    # when it ends
+    drive.ends("e/f/a", 2)
+    drive.save("e/f/y")
+    # then that is so for what has never been done
+    rows = drive.run.rows
+    assert {id for id in rows if rows[id].abandoned} == {"e/f/a", "e/f/x"}
+
+
+def test_what_only_comes_after_something_that_is_abandoned_waits_for_nothing():
+    # given a graph that may have to run again
+    drive = Drive(graph("o loose; e kept o; g kept o; n kept e g"))
+    drive.begin()
+    drive.complete("o")
+    drive.complete("e", graph=graph("a kept; d kept after:a; c kept d"))
+    # when it ends
+    drive.ends("e/a", 1)
+    drive.save("e/c")
+    # then nothing is missing
+    assert drive.run.rows["e/d"].missing == 0
+
+
+# -- writers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_graph_that_ends_waits_for_the_save_of_what_was_written_in_it():
+    drive = inside(KEEP, "w writer; a kept; c kept w a")
+    drive.finish("e/w")
+    assert drive.ends("e/a", 1) == []
+    assert drive.save("e/w") == ["+saved e/w", "+wrote e/w", *GIVEN]
+
+
+def test_what_was_written_and_lost_before_it_was_saved_holds_nobody_up_when_its_graph_has_ended():
+    # given a graph that is about to end, and waits for the save of what was written in it
+    drive = inside(KEEP, "w writer; a kept; c kept w a")
+    drive.finish("e/w")
+    drive.ends("e/a", 1)
+    # when that is lost
+    assert drive.lose("e/w") == GIVEN
+    # then the graph ends without it
+    assert "+begun n" in drive.save("e/c")
+    assert drive.play().status == "succeeded"
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+LOOP = "x kept,turn=0,opens,limit=1; y kept,turn=1; s kept x y"
+
+
+def test_whoever_asked_for_admission_in_a_graph_that_has_ended_gives_its_turn_to_the_next():
+    # given a part of a loop that asks for admission when its graph is to end
+    drive = inside(KEEP, LOOP)
+    drive.complete("e/x", graph=graph("p kept,turn=0,asks; f kept; r kept p f"))
+    drive.ends("e/x/f", 2)
+    # when the graph has ended
+    # then the next part starts
+    assert "start e/y" in drive.save("e/x/r")
+
+
+def test_a_part_of_a_loop_whose_graph_has_ended_unfinished_gives_its_turn_to_the_next():
+    # given a part of a loop that is in flight because of the graph that it returned
+    drive = inside(KEEP, LOOP)
+    drive.complete("e/x", graph=graph("p kept,turn=0; f kept; r kept p f"))
+    drive.complete("e/x/p", graph=graph("h kept; k kept h"))
+    drive.ends("e/x/f", 2)
+    # when the graph around both has ended
+    # then the next part starts
+    assert "start e/y" in drive.save("e/x/r")

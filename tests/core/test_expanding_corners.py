@@ -1,0 +1,110 @@
+"""Corners of nested graphs (design 2.8, 2.9): scopes, what a crash took of a graph, what the journal learns, ids."""
+
+import pytest
+
+from onceflow.core.expanding import id_inside, row_around
+from tests.core.building import Drive, graph
+
+PAIR = graph("x pure; y pure x")
+
+
+def begun(text, *completed, **settings):
+    drive = Drive(graph(text), **settings)
+    drive.begin()
+    drive.complete(*completed)
+    return drive
+
+
+# -- scopes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth"), [("kept", 1), ("kept,guarding", 2), ("kept,transaction", 2)], ids=["plain", "guards", "groups"]
+)
+def test_what_the_sink_of_a_graph_returns_is_in_the_same_scope_unless_the_sink_has_a_say_about_it(kind, depth):
+    drive = begun("e kept; z kept e")
+    drive.complete("e", graph=graph(f"a {kind}"))
+    drive.complete("e/a", graph=graph("x kept; y kept x"))
+    assert drive.run.rows["e~2/x"].scope.depth == depth
+    assert drive.ends("e~2/x", depth) == ["give e~2/y", "+abandoned e~2/y", "save e~2/y"]
+
+
+# -- graphs that a crash took ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "completed"),
+    [("e pure; s kept e; k kept; z kept e s k", ["s"]), ("e pure; n default e; z kept n", [])],
+    ids=["one of two has read it", "all have read it"],
+)
+def test_nobody_can_answer_for_a_task_of_a_lost_graph_whose_result_was_read_before_the_crash(text, completed):
+    drive = begun(text)
+    drive.finish("e", graph=PAIR)
+    drive.complete("e/x", "e/y", *completed)
+    again = drive.reload()
+    again.begin()
+    again.finish("e", graph=PAIR)
+    assert again.handle("e/x")[0] == "+failed e/x 1 final"
+
+
+def test_somebody_can_if_all_that_had_read_the_result_is_dropped():
+    """1. `s` has read `e` and `a`. 2. A crash takes both, and `z` needs `a` again: so `s` is dropped."""
+    drive = begun("a loose; e pure; s kept e a; k kept; z kept a s k", "a")
+    drive.finish("e", graph=PAIR)
+    drive.complete("e/x", "e/y", "s")
+    again = drive.reload()
+    assert "+dropped a s" in again.begin()
+    again.finish("e", graph=PAIR)
+    assert again.handle("e/x") == ["+expanded e", "save e", "start e/y"]
+    again.finish("a")
+    assert again.play().status == "succeeded"
+
+
+# -- what the journal learns -----------------------------------------------------------------------------------------
+
+
+def test_the_innermost_task_that_the_journal_knows_is_noted_as_not_deterministic():
+    drive = begun("e pure,saved; z kept e")
+    drive.complete("e", graph=graph("a pure; b kept a"))
+    assert drive.finish("e/a", graph=graph("x loose")) == ["+expanded e/a", "start e/a/x"]
+
+
+@pytest.mark.parametrize(("kind", "record"), [("kept", []), ("pure,saved", ["+handled e/a"])])
+def test_an_answer_in_a_graph_is_noted_with_the_graph_only_where_the_task_would_be_trusted(kind, record):
+    drive = begun("e kept; z kept e")
+    drive.finish("e", graph=graph(f"a {kind}; b kept a"))
+    drive.handle("e/a")
+    assert drive.save("e") == ["+saved e as graph", *record, "save e/a"]
+
+
+# -- ids -------------------------------------------------------------------------------------------------------------
+
+
+def test_ids_in_the_graph_that_a_task_returns_are_known_before():
+    drive = begun("loop kept; z kept loop")
+    assert id_inside(drive.run.rows["loop"], "step") == "loop/step"
+    for node in ("loop", "loop/step"):
+        inside = id_inside(drive.run.rows[node], "step")
+        drive.complete(node, graph=graph("step kept"))
+        assert list(drive.running) == [inside]
+    assert inside == "loop~2/step"
+
+
+@pytest.mark.parametrize(
+    ("node", "around"),
+    [
+        ("e", "e"),
+        ("e/a/x", "e"),
+        ("e/f/x", "e/f"),
+        ("e~3/x", "e"),
+        ("e/f~2/x", "e/f"),
+        ("e/f~g/x", "e"),
+        ("e/f~2/x/y~4/z", "e/f"),
+        ("o/x", None),
+        ("7/x", None),
+    ],
+)
+def test_the_innermost_known_task_around_a_node_is_found_by_the_node_s_id(node, around):
+    drive = begun("e kept; z kept e")
+    drive.complete("e", graph=graph("f kept; g kept f"))
+    assert row_around(drive.run.rows, node) is (None if around is None else drive.run.rows[around])

@@ -1,0 +1,33 @@
+"""Graphs whose time is over (design 2.8): what stands aside in them, and transactions around them."""
+
+from onceflow.core import events
+from tests.core.building import Drive, graph
+from tests.core.test_ending import KEEP, TRANSACTION, inside
+
+
+def forking(text, nested):
+    """A drive whose `e` has returned this graph, with the sink `s`, and is saved."""
+    drive = Drive(graph(text))
+    drive.begin()
+    drive.complete("e", graph=graph(nested, sink="s"))
+    return drive
+
+
+def test_what_stands_aside_goes_on_if_the_graph_had_its_result_in_time():
+    drive = forking(KEEP, "c kept,aside; s kept")
+    drive.complete("e/s")
+    assert drive.expire("e/c", 1) == []
+    assert "e/c" in drive.running
+
+
+def test_what_stands_aside_starts_again_if_the_result_came_while_the_graph_was_being_ended():
+    drive = forking(KEEP, "b kept; c kept,aside b; s default")
+    assert drive.expire("e/c", 1) == ["stop e/b", "stop e/s"]
+    assert "start e/b" in drive.tell(events.Finished("e/s", drive.attempts["e/s"][-1]))
+
+
+def test_a_transaction_around_a_graph_whose_time_is_over_goes_on():
+    drive = inside(TRANSACTION, "u undoable; f kept u; c kept f")
+    drive.complete("e/u")
+    drive.complete("e/f", graph=graph("a kept; y kept a"))
+    assert drive.expire("e/f/a", 2) == ["stop e/f/a", "give e/f/y", "+abandoned e/f/y", "save e/f/y"]

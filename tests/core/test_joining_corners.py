@@ -1,0 +1,104 @@
+"""Corners of joining (design 2.11): what is forgotten, who may join what, and what a graph has joined that ends."""
+
+from onceflow.core import events
+from tests.core.building import Drive, graph
+
+FORK = graph("b undoable; c kept,aside b; s kept", sink="s")
+PLAIN_FORK = graph("c kept,aside; s kept", sink="s")
+
+
+def join(drive, node, *children):
+    """It is given what these children gave."""
+    return drive.tell(events.Finished(node, drive.running.pop(node), joined=children))
+
+
+def forked(text, fork=FORK, **settings):
+    """`d` has returned a graph with a child, and all of that has come to its end."""
+    drive = Drive(graph(text), **settings)
+    drive.begin()
+    drive.complete("d", graph=fork)
+    drive.complete(*(f"d/{node.id}" for node in fork.nodes))
+    return drive
+
+
+# -- who may join ----------------------------------------------------------------------------------------------------
+
+
+def test_a_child_that_is_forgotten_may_be_joined_and_nobody_is_part_of_it():
+    drive = forked("d kept; j kept d; k kept j; z kept k", PLAIN_FORK)
+    join(drive, "j", "d/c")
+    drive.save("j")
+    assert "d/c" not in drive.run.rows
+    assert drive.run.may_join("k", "d/c")
+    assert not drive.run.is_part_of("k", "d/c")
+
+
+def test_a_child_in_a_graph_that_is_no_transaction_may_be_joined_before_the_graph_has_its_result():
+    drive = Drive(graph("d kept; o kept; z kept d o"))
+    drive.begin()
+    drive.complete("d", graph=PLAIN_FORK)
+    drive.complete("d/c")
+    assert drive.run.may_join("o", "d/c")
+
+
+# -- what is joined --------------------------------------------------------------------------------------------------
+
+
+def test_who_reads_a_child_anyway_does_not_read_it_twice():
+    drive = Drive(graph("d kept; z kept d"))
+    drive.begin()
+    drive.complete("d", graph=graph("c kept,aside; j kept c"))
+    drive.complete("d/c")
+    join(drive, "d/j", "d/c")
+    assert [parent.id for parent, _ in drive.run.rows["d/j"].parents] == ["d/c", "d"]
+    assert "start d/j" in drive.lose("d/j"), "it still reads the child"
+    assert drive.play().status == "succeeded"
+
+
+def test_a_graph_that_ends_early_has_not_joined_what_is_forgotten():
+    drive = forked("d kept; e kept d; z kept e", PLAIN_FORK)
+    drive.complete("e", graph=graph("j kept; k kept j; s kept k"))
+    join(drive, "e/j", "d/c")
+    drive.save("e/j")
+    assert "d/c" not in drive.run.rows
+    drive.ends("e/k", 1, failed=-1)
+    drive.save("e/s")
+    assert drive.journal[-1].joined == ()
+    assert drive.play().status == "succeeded"
+
+
+def test_a_graph_that_ends_early_has_not_joined_what_was_joined_outside_of_it():
+    drive = forked("d kept; j kept d; e kept d; z kept e j")
+    join(drive, "j", "d/c")
+    drive.save("j")
+    drive.complete("e", graph=graph("k kept; s kept k"))
+    drive.ends("e/k", 1, failed=-1)
+    drive.save("e/s")
+    assert drive.journal[-1].joined == ()
+
+
+# -- the result of a graph that ends is a writer ---------------------------------------------------------------------
+
+
+def test_who_reads_a_writer_that_an_outcome_with_a_join_is_given_for_waits_for_one_save():
+    drive = forked("d kept; e kept d; z kept e")
+    drive.complete("e", graph=graph("j kept; k kept j; s writer k"))
+    join(drive, "e/j", "d/c")
+    drive.save("e/j")
+    drive.ends("e/k", 1, failed=-1)
+    assert "start! z" in drive.save("e/s")
+
+
+def test_who_reads_such_a_writer_still_waits_for_it_if_its_outcome_is_forgotten():
+    """The graph around ends before the outcome of the inner one is saved."""
+    drive = forked("d kept; e kept d; z kept e")
+    drive.complete("e", graph=graph("f kept,guarding; x default; t kept f x"))
+    drive.complete("e/f", graph=graph("j kept; k kept j; s writer k"))
+    join(drive, "e/f/j", "d/c")
+    drive.save("e/f/j")
+    drive.ends("e/f/k", 2, failed=-1)
+    drive.ends("e/x", 1, failed=-1)
+    assert drive.run.rows["e/f/s"].joined == ()
+    assert drive.run.rows["e/t"].uncommitted == 1
+    drive.save("e/t")
+    assert drive.play().status == "succeeded"

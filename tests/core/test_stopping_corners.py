@@ -1,0 +1,34 @@
+"""How a run is stopped and ends (design 2.8): what is kept, named and taken back when several things happen at once."""
+
+from tests.core.building import Drive, graph
+from tests.core.test_ending import inside
+
+
+def begun(text, *completed, **settings):
+    drive = Drive(graph(text), **settings)
+    drive.begin()
+    drive.complete(*completed)
+    return drive
+
+
+def test_a_failed_run_names_the_effects_that_a_transaction_could_not_take_back():
+    drive = inside("e kept,transaction; n default e", "u undoable; i default u; a kept i; c kept a")
+    drive.complete("e/u", "e/i")
+    assert drive.raises("e/a")[-1] == "finish failed failed=e/a kept=e/u"
+
+
+def test_a_failure_in_a_run_that_is_cancelled_with_undo_leaves_the_undo_as_it_is():
+    drive = begun("u undoable; n default; z kept u n", "u")
+    assert drive.cancel(undo=True) == ["+cancelled with undo"]
+    assert "undo u with output" in drive.raises("n")
+
+
+def test_a_run_that_fails_in_a_transaction_ends_the_undoable_attempts_in_it_and_no_others():
+    # given undoable attempts inside and outside of a transaction
+    drive = inside("e kept,transaction; o undoable; n default e o", "a kept; u undoable; c kept a u")
+    # when something in the transaction fails
+    answer = drive.raises("e/a")
+    # then those inside are ended and undone, and those outside may finish
+    assert answer == ["+failed e/a 1 final", "stop e/u"]
+    assert drive.end("e/u") == ["undo e/u"]
+    assert drive.running.keys() == {"o"}
