@@ -47,7 +47,7 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.wrote |= bit * row.wrote
         facts.running |= bit * (row.state == "running")
         facts.memory[x] = row.available
-        facts.saved[x] = row.saved
+        facts.saved[x] = 0 if row.ends is not None else row.saved  # what a graph ends with counts as a whole
         if row.refs is not None:
             facts.refs[x] = dict(enumerate(row.refs.parts, row.node.parts))
     for row in forgotten:

@@ -86,7 +86,8 @@ def guarded(task: AnyTask[..., Any], handlers: tuple[Any, ...]) -> AnyTask[..., 
     """A task in a role, with these handlers behind its own. Of a loop they are in force for the items; where the loop
     itself says what becomes of errors, none is left for them."""
     role: Role = task._given["role"]
-    subject = task.function.task
+    played: Any = task.function
+    subject: AnyTask[..., Any] = played.task
     if role.kind == "loop":
         if role.on_error != "stop":
             return task

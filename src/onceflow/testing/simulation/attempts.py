@@ -82,8 +82,9 @@ class Attempt:
 
     @property
     def every_part(self) -> int:
-        """The mask of all parts of its output."""
-        return self.task.every_part | sum(1 << part for part in self.refs)
+        """The mask of all parts of its output: a graph is one."""
+        declared = self.task.every_part if self.graph is None else 1
+        return declared | sum(1 << part for part in self.refs)
 
     def with_refs(self, parts: int) -> int:
         """These declared parts of its output, and the refs that they hold."""

@@ -194,7 +194,7 @@ class Driver:
                 row.void()
                 row.version, row.refs = attempt, attempt.refs
                 made = sum(1 << part for part, ref in attempt.refs.items() if ref.origin is None)
-                row.memory = attempt.task.every_part | made
+                row.memory = (attempt.task.every_part if graph is None else 1) | made
                 self._was_quicker(attempt.node)
                 self._share()
                 self._count_handled()

@@ -48,7 +48,7 @@ def facts_of(
         if saved:
             repeatable = shape.repeatable >> x & 1
             for part, attempt in saved.items():
-                if attempt is version or repeatable:
+                if attempt is version or (repeatable and not attempt.handled):
                     facts.saved[x] |= 1 << part
     facts.begun = begun
     facts.done = facts.visible = done

@@ -291,7 +291,21 @@ def _node(
     )
     guards, transaction = random.random() < taste.guards, random.random() < taste.transactions
     options = msgspec.structs.replace(options, guards=guards, transaction=transaction)
-    return msgspec.structs.replace(node, call=alternatives, options=options)
+    node = msgspec.structs.replace(node, call=alternatives, options=options)
+    return _in_two_parts(node) if not last and random.random() < 0.2 else node
+
+
+def _in_two_parts(node: Node) -> Node:
+    """The same with two parts, and so are the results of the graphs that it may return."""
+    alternatives = node.call and tuple(
+        [
+            graph and Graph([*graph.nodes[:-1], _in_two_parts(graph.nodes[-1])])
+            if graph is None or graph.sink == len(graph.nodes) - 1
+            else graph
+            for graph in node.call
+        ]
+    )
+    return msgspec.structs.replace(node, parts=2, call=alternatives)
 
 
 def _alternative(random: Random, taste: Taste, depth: int, plain: bool) -> Graph | None:

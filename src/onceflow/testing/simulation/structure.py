@@ -77,7 +77,7 @@ class Structure:
                     node.options.effect,
                     node.options.deterministic,
                     checkpoint,
-                    node.parts,
+                    1 if id in self.graphs else node.parts,  # what it returned is the graph
                     place.expander if place else None,
                     {readable[node.edges[edge][0]]: parts for edge, parts in node.takes},
                     node.options.writes,
