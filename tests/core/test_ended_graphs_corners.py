@@ -57,7 +57,7 @@ def test_what_stands_aside_goes_on_in_a_graph_with_a_result_after_an_outcome_tha
 def test_an_outcome_that_could_not_be_saved_as_a_whole_may_be_dropped():
     # given a graph that was to end, and whose outcome was saved in part
     # (not validated: the definitions do not know outcomes that are saved in part)
-    drive = Drive(graph("e kept,parts=2; n default e"), validate=False)
+    drive = Drive(graph("e kept,parts=2; n default e"))
     drive.begin()
     drive.complete("e", graph=graph("c kept,aside; s kept,parts=2", sink="s"))
     drive.ends("e/s", 1)
