@@ -8,7 +8,7 @@ covered without being named here. Assertions and default values are not changed.
 
 A mutant is **killed** by the first unit test of core, or the first schedule of the simulation (with every state
 compared with its definition), that fails on it. A mutant that nothing kills **survives**: a test is missing, or the
-change cannot be noticed. `EQUIVALENT` lists the latter, with reasons.
+change cannot be noticed. `equivalent_mutants.toml` lists the latter, with reasons.
 
 How it is fast: this process collects the tests once. A survey of the unchanged package notes which decisions each test
 and each schedule comes to, so that a mutant meets only those that could notice it. For each mutant a child is forked,
@@ -37,6 +37,7 @@ import resource
 import signal
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from multiprocessing.connection import wait
@@ -71,47 +72,14 @@ NOT_RULES: dict[str, str] = {
 }
 """File, or file and function → why it is not mutated."""
 
-WORK = "saves work and nothing else"
-TYPES = "it is never so; the condition is for those who read types"
-EQUIVALENT: dict[str, str] = {
-    "core/settling.py:_note_done: mark is not None and mark.hinders without mark.hinders": WORK,
-    "core/outputs.py:_share: regained or (lost and consumer not in suspects) without lost": WORK,
-    "core/outputs.py:_share: regained or (lost and consumer not in suspects) without consumer not in suspects": WORK,
-    "core/outputs.py:_share: consumer.refs is None or consumer.released without consumer.refs is None": WORK,
-    "core/sharing.py:_origin: row.refs is None or part < row.node.parts without row.refs is None": (
-        "a row without refs has no other parts than the declared ones"
-    ),
-    "core/loading.py:_replay_save: record.refs or (row.refs is not None and record.attempt != row.attempt) without "
-    "row.refs is not None": WORK,
-    "core/starting.py:_start_if_allowed: row.node.takes and self._is_in_use(row) without row.node.takes": WORK,
-    "core/starting.py:_may_go: row.node.takes and self._is_in_use(row) without row.node.takes": WORK,
-    "core/starting.py:_may_go: row.state != 'waiting' or row.missing or row.undo is not None or "
-    "(self.rows.get(row.id) is not row) without row.state != 'waiting'": (
-        "who queues or asks leaves `waiting` only when its graph ends, and that is closed"
-    ),
-    "core/starting.py:_may_go: row.state != 'waiting' or row.missing or row.undo is not None or "
-    "(self.rows.get(row.id) is not row) without row.undo is not None": (
-        "who queues or asks has not begun, so there is nothing to undo"
-    ),
-    "core/starting.py:_may_go: row.state != 'waiting' or row.missing or row.undo is not None or "
-    "(self.rows.get(row.id) is not row) without self.rows.get(row.id) is not row": (
-        "a row of a graph that was dropped misses what its expander gave"
-    ),
-    "core/turns.py:is_open: self.opening is None or turn is None or (not turn.opens) without turn is None": TYPES,
-    "core/committing.py:_show_writes: consumer.uncommitted == 0 and consumer.missing == 0 without "
-    "consumer.uncommitted == 0": WORK,
-    "core/committing.py:_show_writes: consumer.uncommitted == 0 and consumer.missing == 0 without "
-    "consumer.missing == 0": WORK,
-    "core/expiring.py:_expire: self._stopping is not None or sink is None or sink.visible without sink is None": TYPES,
-    "core/expiring.py:_unfinished_transactions: inner is not None and inner.depth >= scope.depth without "
-    "inner is not None": TYPES,
-    "core/handling.py:_save_around: expander is not None and (not expander.saved & GRAPH) without not "
-    "expander.saved & GRAPH": ("around a graph that is saved everything is saved"),
-    "core/taking.py:_take: not parent.checkpoint and parent.available >> part & 1 and (parent not in "
-    "besides) without parent.available >> part & 1": WORK,
-    "core/taking.py:descends: parent not in seen and (not parent.retired) without parent not in seen": WORK,
-    "core/taking.py:descends: parent not in seen and (not parent.retired) without not parent.retired": WORK,
-}
+
+def read_equivalent() -> dict[str, str]:
+    with (Path(__file__).parent / "equivalent_mutants.toml").open("rb") as file:
+        files = tomllib.load(file)
+    return {f"{name}:{mutant}": reason for name, mutants in files.items() for mutant, reason in mutants.items()}
+
+
+EQUIVALENT = read_equivalent()
 """Name of a mutant → why nothing can notice it."""
 
 SURVEY_SECONDS = 60.0
@@ -678,7 +646,12 @@ def main() -> int:
     everything = list(all_mutants(parse(sources)))
     stale = set(EQUIVALENT) - {mutant.name for mutant in everything}
     if stale:
-        print("EQUIVALENT names mutants that do not exist any more:", *sorted(stale), sep="\n  ", file=sys.stderr)
+        print(
+            "equivalent_mutants.toml names mutants that do not exist any more:",
+            *sorted(stale),
+            sep="\n  ",
+            file=sys.stderr,
+        )
         return 1
     wanted = [mutant for mutant in everything if any(text in mutant.name for text in arguments.only or [""])]
     if arguments.list:
