@@ -210,3 +210,53 @@ def test_what_returned_a_transaction_is_not_released_before_that_has_its_result(
     said = [*drive.complete("e/u"), *drive.complete("e/c", graph=graph("d kept; g kept d")), *drive.complete("e~2/d")]
     assert "release e" not in said
     assert "release e" in drive.complete("e~2/g")
+
+
+def reopened():
+    """A transaction that is tried again, and in it a graph that had ended."""
+    drive = Drive(graph("t kept,transaction; z kept t"))
+    drive.begin()
+    drive.complete("t", graph=graph("x kept; f kept x"))
+    drive.complete("t/x", graph=graph("u undoable; w kept; y loose; p pure; s loose u w y p"))
+    drive.complete("t/x/u")
+    drive.ends("t/x/w", 2)
+    drive.save("t/x/s")
+    assert "+recovering t/x/p t/x/s t/x/u t/x/w t/x/y" in drive.ends("t/f", 1, again=True)
+    drive.undone("t/x/u")
+    return drive
+
+
+def test_what_was_abandoned_in_a_transaction_that_is_tried_again_starts_afresh():
+    drive = reopened()
+    started = [said for said in drive.elapse("t") if said.startswith("start")]
+    assert started == ["start! t/x/u", "start t/x/w", "start t/x/y", "start t/x/p"]
+
+
+def test_it_is_saved_as_it_would_have_been():
+    drive = reopened()
+    drive.elapse("t")
+    assert "save t/x/w" in drive.finish("t/x/w")
+    assert "save t/x/y" not in drive.finish("t/x/y")
+    drive.complete("t/x/p", "t/x/u")
+    assert "save t/x/s" in drive.finish("t/x/s")
+
+
+def test_nothing_is_left_of_its_end():
+    rows = reopened().run.rows
+    assert not any(row.abandoned or row.scope.over or row.ended for row in rows.values())
+    assert rows["t/x/p"].repeatable
+    assert not rows["t/x/w"].repeatable
+
+
+def test_a_graph_that_is_to_be_tried_again_is_so_with_the_one_around_it():
+    # given a graph that waits for something begun before it is tried again
+    drive = Drive(graph("t kept; z kept t"))
+    drive.begin()
+    drive.complete("t", graph=graph("x kept; f kept; g kept x f"))
+    drive.complete("t/x", graph=graph("i default; w kept; s kept i w"))
+    drive.ends("t/x/w", 2, again=True)
+    # when the one around it is to be tried again as well
+    drive.ends("t/f", 1, again=True)
+    # then they are tried again together
+    assert [said for said in drive.finish("t/x/i") if said[0] == "+"] == ["+again t"]
+    assert [said for said in drive.elapse("t") if said.startswith("start")] == ["start t/f", "start t/x/w"]

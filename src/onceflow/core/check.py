@@ -56,12 +56,14 @@ class DryRun(Outputs):
         self._play()
 
     def _play(self) -> None:
-        while self._ready or self._reconsider or self._explore or self._takers:
+        while True:
             self._work_off_marks()
             self._retire_rows()
             self._start_ready()
             self._start_takers()
             pending, self._commands = self._commands, []
+            if not pending:
+                return
             for command in pending:
                 if isinstance(command, commands.Start):
                     row = self.rows[command.node]
@@ -70,8 +72,6 @@ class DryRun(Outputs):
                     self._commands = []
                 elif isinstance(command, commands.Save):
                     self._become_saved(self.rows[command.node], command.part)
-            if not pending and self._takers and not (self._ready or self._reconsider or self._explore):
-                break
 
     def _ask(self, row: Row) -> None:
         """Everybody is admitted sooner or later."""

@@ -173,23 +173,15 @@ class Ending(Handling):
 
     def _open(self, scope: Scope) -> None:
         for row in self._rows_in(scope):
-            if row.scope.over or any(row.scope.is_in(other) for other in self._endings):
-                continue  # what has ended in it, or is about to, stays closed
+            if any(row.scope.is_in(other) for other in self._endings):
+                continue  # what is about to end in it stays closed
             row.scope.closed = False
             row.failures = 0
             if row.state == "waiting":
                 self._needs_inputs(row, {})
             else:
-                self._save_after_all(row)
                 self._suspects[row] = None
         scope.closed = False
-
-    def _save_after_all(self, row: Row) -> None:
-        """It need not be saved as long as the graph that it is in had ended."""
-        if row.checkpoint and not row.fully_saved:
-            if row.handled and not row.is_known:
-                self._save_around(row)
-            self._ask_to_save(row)
 
     # -- ended ---------------------------------------------------------------------------------------------------------
 
@@ -329,12 +321,7 @@ class Ending(Handling):
     # -- loaded --------------------------------------------------------------------------------------------------------
 
     def _replay_endings(self) -> None:
-        """Which of the scopes have ended? An outcome counts as a whole, or not at all."""
-        for node, attempt, _ in self._abandonments:
-            sink = self.rows.get(node)
-            if sink is not None and sink.attempt == attempt and not sink.fully_saved:
-                self._leave(sink)
-                sink.saved = sink.attempt = 0
+        """Which of the scopes have ended?"""
         for sink, scope in list(self._ended_scopes()):
             self._make_handled(sink)
             sink.ended = scope

@@ -177,8 +177,8 @@ def _hand_over(giver: Row, taker: Row) -> None:
 
 
 def is_to_be_saved(row: Row) -> bool:
-    """Whether its options say so, or those of the task whose result it gives."""
+    """Whether its options say so, or the task is saved whose result it gives."""
     expander = row.expander
-    if row.node.options.checkpoint or expander is None or expander.nested is None:
-        return row.node.options.checkpoint
-    return expander.nested.sink is row and expander.checkpoint and not expander.forced
+    if expander is not None and expander.nested is not None and expander.nested.sink is row:
+        return expander.checkpoint
+    return row.node.options.checkpoint

@@ -57,7 +57,7 @@ class Loading(Concluding):
         run._loaded = True
         for record in history:
             run._replay(record)
-        run._forget_unwritten()
+        run._forget_torn()
         run._replay_joins()
         for node, attempt in straggling:
             run._zombies[attempt] = node  # its row may come back with the graph that a crash took
@@ -195,11 +195,21 @@ class Loading(Concluding):
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
 
-    def _forget_unwritten(self) -> None:
-        """What tasks wrote that were not saved as a whole went with whoever drove the run: they run again. Nobody has
-        read what they gave."""
-        self._torn = [row for row in self.rows.values() if row.writes and row.saved and not row.fully_saved]
+    def _forget_torn(self) -> None:
+        """What counts as a whole or not at all, and is saved in part: nobody has read it. What tasks wrote went with
+        whoever drove the run, and they run again; and a scope that was about to end has not ended."""
+        given = self._ended_with()
+        self._torn = [
+            row
+            for row in self.rows.values()
+            if row.saved and not row.fully_saved and (row.writes or (row in given and not row.doomed))
+        ]
         self._replay_drop(self._torn)
+
+    def _ended_with(self) -> set[Row]:
+        """What scopes have ended with, or were about to."""
+        given = {(node, attempt) for node, attempt, _ in self._abandonments}
+        return {row for row in self._known([node for node, _ in given]) if (row.id, row.attempt) in given}
 
     def _replay_joins(self) -> None:
         for node, children in self._were_joined.items():
@@ -259,7 +269,7 @@ class Loading(Concluding):
             return False
         if row.effect == "undoable" and row.begun:
             return False
-        has_read = not any((row.id, row.attempt) == ended[:2] for ended in self._abandonments)  # else its graph ended
+        has_read = row not in self._ended_with()  # else its graph ended
         if has_read and not all(parent.repeatable for parent in _reach(row, _unsaved_parents)):
             return False
         return not any(other.begun or (other.saved and other not in together) for other in _reach(row, _consumers))
@@ -272,7 +282,7 @@ class Loading(Concluding):
         self._drop_torn()
         answer, self._commands = self._commands, []
         order = topological(self.rows)
-        _infer_done(order, self._given_and_doomed())
+        _infer_done(order, self._ended_with())
         for row in order:
             if row.begun and row.effect == "undoable":
                 self._pin(row)
@@ -306,11 +316,6 @@ class Loading(Concluding):
             if not self._recovering:
                 self._resume_starts()
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
-
-    def _given_and_doomed(self) -> set[Row]:
-        """What graphs had ended with, and is to be dropped: what it should have read need not have been there."""
-        given = {(node, attempt) for node, attempt, _ in self._abandonments}
-        return {row for row in self._recovering if (row.id, row.attempt) in given}
 
     def _drop_torn(self) -> None:
         torn, self._torn = [row for row in self._torn if not row.abandoned], []
@@ -364,7 +369,7 @@ def _consumers(row: Row) -> list[Row]:
 
 def _infer_done(order: list[Row], given: set[Row]) -> None:
     """A node has been done if any of it is saved, or if anything that waited for it has begun or been done, but for
-    what was `given` without having run. Who has saved refs and nothing else returned no graph: that would have been
+    what was `given` to end a graph. Who has saved refs and nothing else returned no graph: that would have been
     saved before."""
     for row in reversed(order):
         if row.saved or any(

@@ -202,8 +202,8 @@ class Outputs(Sharing):
         """The expander is saved, with all that it holds: what is in its graph may have effects, and be saved."""
         held, nested.held = nested.held, []
         for row in dict.fromkeys(held):  # it may have been done before, and dropped
-            if row.state == "done" and not row.saving and not row.released:
+            if row.state == "done" and not row.released:
                 self._ask_to_save(row)
-            elif row.ends is not None and not row.saving:
+            elif row.ends is not None:
                 self._outcomes[row] = None
         self._ready.extend(row for row in nested.rows if row.missing == 0)

@@ -44,9 +44,7 @@ class Retiring(Settling):
         for row in self._retirable:  # grows while it is worked off
             if not row.settled or row.unsettled or not row.consumers:
                 continue
-            group = row.scope.group
-            if group is None and row.nested is not None:  # what is in a transaction may read it once more
-                group = row.nested.rows[0].scope.group
+            group = (row if row.nested is None else row.nested.rows[0]).scope.group  # which may read it once more
             if group is not None and not (group.sink is not None and group.sink.settled):
                 self._retained.setdefault(group, []).append(row)
                 continue

@@ -255,10 +255,10 @@ class Scope:
 
     @property
     def has_result(self) -> bool:
-        """Whether somebody may have read its result. Then nobody can answer for it any more, and if it is a
-        transaction, that is over."""
+        """Whether somebody may have read its result, as far as is known here: the sink may be in another part of the
+        graph. Then nobody can answer for it any more, and if it is a transaction, that is over."""
         sink = self.sink
-        return sink is not None and sink.visible
+        return sink is None or sink.visible
 
     def ends_with(self, sink: Row | None, heir: Scope | None = None) -> None:
         """The result is that of this row, or that of another graph."""
@@ -322,7 +322,7 @@ class Mark:
 
     @property
     def holds(self) -> bool:
-        return self.row.quiet if self.about_quiet else self.row.settled
+        return self.row.quiet if self.about_quiet or self.row.foreign else self.row.settled
 
     @property
     def open(self) -> bool:
@@ -347,7 +347,7 @@ class Effort:
 
     @property
     def idle(self) -> bool:
-        return not (self.attempt or self.waiting or self.parked)
+        return not (self.attempt or self.parked)
 
 
 class Undo(Effort):

@@ -128,7 +128,7 @@ class Run(Loading):
 
     def _current_effort(self, node: str, attempt: int) -> tuple[Row, Effort] | None:
         row = self._row(node, attempt)
-        if row is None or self.final is not None:
+        if row is None:
             return None
         effort = self._effort(row, attempt)
         return None if effort is None or effort.waiting else (row, effort)
@@ -231,7 +231,7 @@ class Run(Loading):
 
     def _time_is_over(self, event: events.Expired) -> None:
         row = self.rows.get(event.node)
-        if row is None or self.final is not None or self._dormant:
+        if row is None or self._dormant:
             return
         if not 0 < event.ends <= row.scope.depth:
             raise IllegalEvent(f"{event.node!r} is not in a graph at depth {event.ends}")
@@ -295,7 +295,7 @@ class Run(Loading):
 
     def _pending_save(self, node: str, part: int, attempt: int) -> Row | None:
         row = self._row(node, attempt)
-        if row is None or self.final is not None or row.attempt != attempt:
+        if row is None or row.attempt != attempt:
             return None
         if part < 0 or not row.every_part >> part & 1:
             raise IllegalEvent(f"{node!r} has no part {part}")
@@ -349,7 +349,7 @@ class Run(Loading):
             self._effort_raised(row, row.undo)
 
     def _retry_undo(self, event: events.RetryUndo) -> None:
-        if self._dormant and event.node in self._were_parked:
+        if event.node in self._were_parked:
             self._wake()
             return
         row = self.rows.get(event.node)
@@ -371,7 +371,7 @@ class Run(Loading):
         if self._stopping is not None and (self._undo_all or not event.undo):
             return
         self._append(records.Cancelled(event.undo))
-        self._undo_all = self._undo_all or event.undo
+        self._undo_all = event.undo
         self._stop("cancelled")
 
     def _gave_up_waiting(self, _: events.GiveUp) -> None:

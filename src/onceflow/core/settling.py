@@ -258,12 +258,10 @@ def quieting(row: Row) -> Mark:
 def _plain_obstacle(mark: Mark) -> Mark | None:
     """The first consumer that is not settled and not done-and-saved."""
     row = mark.row
-    if row.saved == row.every_part:
-        return None
     consumers = row.consumers
     while mark.consumer < len(consumers):
         consumer = consumers[mark.consumer][0]
-        if not consumer.settled and (consumer.state != "done" or consumer.saved != consumer.every_part):
+        if not consumer.settled and consumer.saved != consumer.every_part:
             return settling(consumer)
         mark.consumer += 1
     return None

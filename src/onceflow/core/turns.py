@@ -123,7 +123,7 @@ class Turns(Taking):
     def _turn_is_over(self, row: Row) -> None:
         """The row is done; unless it returned a graph, its output is there."""
         last = row if row.nested is None else row.nested.sink
-        if last.keeps is not row or last.visible:
+        if last.keeps is not row:
             self._end_turn(row)
         if last.keeps is not None and (last is row or last.visible):
             if last.keeps.state == "done":  # else it runs once more, which is its turn as well

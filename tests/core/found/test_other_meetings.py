@@ -615,3 +615,116 @@ def test_seed_261118010027016432():
         save f.0
         """,
     )
+
+
+# -- what a graph was about to end with, and was saved in part ---------------------------------------------------------
+
+
+def test_seed_261118012845018046():
+    """undo a/a outside a recovery, but a/c read it"""
+    play_script(
+        graph("a kept,parts=2; g kept a.0", returning={"a": [graph("a undoable; c kept,parts=2 a")]}),
+        """
+        finish a
+        save a.0
+        expire a/c at 1
+        end a/a!late
+        undone a/a!undo
+        save a/c.0
+        commit
+        crash
+        commit
+        crash
+        """,
+    )
+
+
+def test_seed_261118012845034333():
+    """undo a/b/d outside a recovery, but a/c read it"""
+    nested = graph("b kept; c kept,parts=2 b", returning={"b": [graph("a kept; d undoable; e kept a d")]})
+    play_script(
+        graph("a kept,parts=2; f kept a.0", returning={"a": [nested]}),
+        """
+        finish a
+        save a.0
+        finish a/b
+        expire a/b/a at 1
+        save a/b.0
+        save a/c.1
+        commit
+        crash
+        expire a/b/d at 2
+        """,
+    )
+
+
+def test_seed_261118012845064494():
+    """a save was asked for of an attempt without output"""
+    play_script(
+        graph("a kept,parts=2; c kept a.0", returning={"a": [graph("a pure,saved,parts=2")]}),
+        """
+        finish a
+        save a.0
+        expire a/a at 1
+        save a/a.0
+        commit
+        crash
+        answer a/a
+        """,
+    )
+
+
+def test_seed_261118012845082402():
+    """if the engine crashed now: d has begun and would run again after c/b"""
+    forking = graph("b pure,saved,parts=2; fork1 kept,aside", sink="b")
+    play_script(
+        graph("c kept,parts=2; d default c; g kept d", returning={"c": [forking]}),
+        """
+        finish c
+        save c.0
+        answer c/fork1 for 1
+        save c/b.1
+        commit
+        crash
+        """,
+    )
+
+
+def test_it_is_no_part_of_what_comes_instead():
+    play_script(
+        graph("a kept,parts=2; c kept a", returning={"a": [graph("a kept,parts=2")]}),
+        """
+        finish a
+        save a.0
+        expire a/a at 1
+        save a/a.0
+        commit
+        crash
+        finish a/a
+        save a/a.1
+        commit
+        crash
+        """,
+    )
+
+
+def test_what_was_written_in_a_graph_that_ended_is_seen_behind_a_join_of_a_join():
+    nested = graph("b kept; c kept b; child0 default,writing; fork0 kept,aside child0", sink="c")
+    joining = graph("e kept,aside; s kept", sink="s")
+    play_script(
+        graph("p kept; q kept; f kept; g kept q; h kept f g p", returning={"f": [nested], "p": [joining]}),
+        """
+        finish p
+        save p.0
+        finish f
+        save f.0
+        answer f/b for 1
+        finish f/child0
+        save f/child0.0
+        save f/c.0
+        finish p/e joining f/fork0
+        save p/e.0
+        finish q joining p/e
+        save q.0
+        """,
+    )

@@ -59,8 +59,8 @@ class Reading:
         return other
 
     def after_crash(self) -> Reading:
-        """What is left of this by a crash: what is saved of a task that writes variables counts as a whole or not at
-        all (2.11)."""
+        """What is left of this by a crash: what is saved of a task that writes variables (2.11), and what a graph ends
+        with (2.8), count as a whole or not at all."""
         torn = [node for node, parts in self.saved.items() if self._is_torn(node, parts)]
         if not torn:
             return self
@@ -70,9 +70,11 @@ class Reading:
         return left
 
     def _is_torn(self, node: str, parts: Mapping[int, Attempt]) -> bool:
-        task = next(iter(parts.values())).task
-        declared = 1 if node in self.graphs else task.parts
-        return task.options.writes and len(parts) < declared + len(self.refs[node])
+        latest = next(iter(parts.values()))
+        declared = 1 if node in self.graphs else latest.task.parts
+        if len(parts) == declared + len(self.refs[node]) or node in self.recovering:
+            return False
+        return latest.task.options.writes or (node in self.abandoning and self.abandoning[node][0] == latest.number)
 
     @property
     def stopping(self) -> bool:

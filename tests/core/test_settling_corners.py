@@ -1,0 +1,43 @@
+"""Settled and quiet (design 2.2) in corners: groups that wait for one save, and rows that are made again or taken back
+meanwhile. Every state is also compared with its definition."""
+
+from tests.core.building import Drive, graph
+
+
+def begun(text):
+    drive = Drive(graph(text))
+    drive.begin()
+    return drive
+
+
+def test_two_that_need_each_other_are_settled_when_the_save_that_both_waited_for_is_there():
+    """`s` and `l` need each other, and both need `w`; `t`, which reads `w` as well, is nothing to them."""
+    drive = begun("w kept; l loose w; s kept l w; k kept; t kept w k; z pure s t")
+    drive.finish("w", "l")
+    drive.complete("s")
+    assert drive.settled == set()
+    drive.save("w")
+    assert drive.settled == {"w", "l", "s"}
+
+
+def test_a_repeatable_task_that_is_being_made_again_keeps_nobody_from_being_settled():
+    drive = begun("b loose; a kept b; p pure a; c kept b p; k kept; q kept p k; z pure c q")
+    drive.finish("b")
+    drive.complete("a")
+    drive.finish("p", "c")
+    assert drive.lose("p") == ["start p"]
+    drive.save("c")
+    assert drive.settled == {"b", "a", "c"}
+
+
+def test_what_is_being_taken_back_is_not_settled_by_what_it_waited_for():
+    """1. `u` is saved, and waits for `l`, which `m` has yet to read. 2. The transaction fails, and `u` is to be undone.
+    3. With `m` saved, `l` is settled. `u` is not."""
+    drive = begun("l loose; e kept,transaction l; m kept l; z kept e m")
+    drive.finish("l")
+    drive.complete("e", graph=graph("u undoable; x kept u; s kept u x"))
+    drive.complete("e/u")
+    assert drive.ends("e/x", 1) == ["+recovering e/u", "undo e/u with output"]
+    drive.complete("m")
+    assert drive.settled == {"l", "e", "m"}
+    assert drive.undone("e/u")[:2] == ["+undone e/u", "+dropped e/u"]
