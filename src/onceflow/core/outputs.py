@@ -201,8 +201,8 @@ class Outputs(Sharing):
     def _let_nested_begin(self, nested: Nested) -> None:
         """The expander is saved, with all that it holds: what is in its graph may have effects, and be saved."""
         held, nested.held = nested.held, []
-        for row in dict.fromkeys(held):  # it may have been done before, and dropped
-            if row.state == "done" and not row.released:
+        for row in dict.fromkeys(held):  # it may have been dropped since, and need not be saved any more
+            if row.state == "done" and row.checkpoint and not row.released:
                 self._ask_to_save(row)
             elif row.ends is not None:
                 self._outcomes[row] = None

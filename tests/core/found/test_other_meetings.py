@@ -7,6 +7,7 @@ import pytest
 
 from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import play_script
+from tests.core.building import Drive
 
 
 def test_seed_810453235():
@@ -728,3 +729,32 @@ def test_what_was_written_in_a_graph_that_ended_is_seen_behind_a_join_of_a_join(
         save q.0
         """,
     )
+
+
+def test_seed_261118014640019837():
+    """the recovery takes a/a, which nothing requires"""
+    play_script(
+        graph("a kept; b kept a", returning={"a": [graph("a loose,parts=2; b kept a.0")]}),
+        """
+        finish a holding new
+        answer a/a
+        save a.0
+        lose a/a.0
+        finish a/a
+        save a.1
+        save a/a.0
+        commit 5
+        crash
+        """,
+    )
+
+
+def test_what_was_to_be_saved_and_was_dropped_meanwhile_is_not_saved_with_its_graph():
+    drive = Drive(graph("a kept; b kept a"))
+    drive.begin()
+    drive.finish("a", graph=graph("a loose; b kept a"), holding="new")
+    drive.handle("a/a")
+    drive.save("a")
+    drive.lose("a/a")
+    drive.finish("a/a")
+    assert "save a/a" not in drive.save("a.1")
