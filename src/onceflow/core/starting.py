@@ -6,7 +6,7 @@ import heapq
 
 from onceflow.core import commands, records
 from onceflow.core.admitting import Admitting
-from onceflow.core.rows import Row
+from onceflow.core.rows import GRAPH, Row
 
 
 class Starting(Admitting):
@@ -24,7 +24,7 @@ class Starting(Admitting):
             return
         if self._stalled:
             self._held[row] = None
-        elif row.uncommitted or not self._has_begun(row):
+        elif row.uncommitted or (row.expander is not None and not self._has_begun(row.expander)):
             return  # looked at again when it sees what its parents wrote, or when its graph is saved
         elif row.node.takes and self._is_in_use(row):
             self._takers[row] = None
@@ -80,17 +80,17 @@ class Starting(Admitting):
         if self._stalled:
             self._held[row] = None
             return False
-        if row.uncommitted or not self._has_begun(row):
+        if row.uncommitted or (row.expander is not None and not self._has_begun(row.expander)):
             return False
         if row.node.takes and self._is_in_use(row):
             self._takers[row] = None
             return False
         return _changes_nothing(row) or self._may_begin(row)
 
-    def _has_begun(self, row: Row) -> bool:
-        """Whether the graph that it is in has begun: one in which something stands aside begins when the journal has
+    def _has_begun(self, expander: Row) -> bool:
+        """Whether the graph that it returned has begun: one in which something stands aside begins when the journal has
         it. Else a crash could forget that, and keep what was built on the result of the graph."""
-        return row.expander is None or not row.expander.forks or row.is_known
+        return not expander.forks or bool(expander.saved & GRAPH)
 
     def _may_begin(self, row: Row) -> bool:
         """May this row, whose inputs are all there, have its effect, or write what it writes?

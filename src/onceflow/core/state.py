@@ -160,7 +160,8 @@ def link(parent: Row, consumer: Row, mask: int) -> None:
     consumer.irreproducible += not parent.reproducible
     consumer.unretired += 1
     consumer.follows_writer |= parent.writes
-    consumer.uncommitted += parent.holds_up
+    if parent.writes or parent.joined:
+        consumer.uncommitted += parent.holds_up
 
 
 def topological(rows: Mapping[str, Row]) -> list[Row]:

@@ -141,7 +141,7 @@ class OpenRun(Run):
 class ForgetfulRun(Run):
     """A graph begins as soon as it is returned, whatever stands aside in it."""
 
-    def _has_begun(self, row: Row) -> bool:
+    def _has_begun(self, expander: Row) -> bool:
         return True
 
 
