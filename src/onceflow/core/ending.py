@@ -88,7 +88,8 @@ class Ending(Handling):
             sink = other.sink
             if sink is not None and sink.ends is other:  # it ends with this one, whatever it was given
                 self._end_attempt(sink)
-                self._leave(sink)
+                self._append(records.Dropped((sink.id,)))  # a part of it may be saved
+                self._drop([sink])
         self._endings[scope] = end
         self._close(scope, [scope] if end.expired else end.undo)
 
