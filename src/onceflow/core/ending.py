@@ -75,9 +75,13 @@ class Ending(Handling):
             if scope.depth <= ends or scope.outer is None:
                 break
             scope = scope.outer
-        if any(scope.is_in(other) for other in self._endings):
-            return  # it, or what is around it, ends anyway
-        self._end_scope(scope, End(row.id, small, [] if undo is None else [undo], again=again))
+        end = End(row.id, small, [] if undo is None else [undo], again=again)
+        for other, before in self._endings.items():
+            if scope.is_in(other):  # it, or what is around it, ends anyway; but this failure is one more
+                before.undo += end.undo
+                self._close(scope, end.undo)
+                return
+        self._end_scope(scope, end)
 
     def _end_scope(self, scope: Scope, end: End) -> None:
         inside = [other for other in self._endings if other.is_in(scope)]

@@ -7,6 +7,7 @@ import pytest
 
 from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import play_script
+from tests.core.building import Drive
 
 
 @pytest.mark.parametrize("more", ["", "commit\ncrash", "save a~2/c.0\ncommit\ncrash"])
@@ -27,3 +28,17 @@ def test_what_a_graph_was_about_to_end_with_is_no_part_of_what_the_one_around_it
         {more}
         """,
     )
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_transaction_that_fails_while_the_graph_around_it_ends_is_taken_back(again):
+    """Whichever fails first. (The judge asks only whether a transaction may be taken back, not whether it was.)"""
+    drive = Drive(graph("a kept; z kept a"))
+    drive.begin()
+    drive.complete("a", graph=graph("t kept,transaction; y kept; s kept t y"))
+    drive.complete("a/t", graph=graph("u undoable; v default; x undoable; w kept u v x"))
+    drive.complete("a/t/u")
+    assert drive.ends("a/y", 1, again=again) == []
+    assert drive.ends("a/t/v", 1, failed=2, again=again) == ["stop a/t/x"]
+    drive.end("a/t/x")
+    assert drive.undone("a/t/x")[-2:] == ["+recovering a/t/u", "undo a/t/u with output"]
