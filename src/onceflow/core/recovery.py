@@ -77,7 +77,7 @@ class Recovery(Undoing):
             return
         for row in rows:
             self._end_attempt(row)
-        if self._recovering or any(row.effect == "undoable" or row.handled or _has_saves(row) for row in rows):
+        if self._recovering or any(row.effect == "undoable" or row.handled or _left_a_trace(row) for row in rows):
             self._begin_recovery(rows)
         else:
             self._drop(rows)
@@ -208,6 +208,8 @@ def readable_attempt(row: Row) -> int | None:
     return row.attempt
 
 
-def _has_saves(row: Row) -> bool:
-    """Does the journal have anything of it?"""
-    return bool(row.saved) or (row.refs is not None and row.refs.replaced)
+def _left_a_trace(row: Row) -> bool:
+    """Does the journal have anything of it? Of one that returned a graph it may have been told not to trust it."""
+    if row.saved or (row.refs is not None and row.refs.replaced):
+        return True
+    return row.nested is not None and row.node.options.repeatable
