@@ -67,6 +67,7 @@ class Expanding(Starting):
         """It returned this graph before a crash. If what reads the sink has left a trace, all of it was done."""
         self._expand(expander, graph)
         assert expander.nested is not None
+        self._pin_nested(expander, expander.nested.rows)
         if not any(consumer.touched for consumer, _, _ in expander.nested.sink.consumers):
             return
         for row in expander.nested.rows:

@@ -156,6 +156,15 @@ class Retiring(Settling):
                 row.pinned.append(parent)
                 above.append(parent)
 
+    def _pin_nested(self, expander: Row, rows: list[Row]) -> None:
+        """A graph that a crash took is there again: what was read of its expander are its rows now."""
+        if expander.pins:
+            for row in self.rows.values():
+                if row.pinned is not None and expander in row.pinned:
+                    row.pinned += rows
+                    for other in rows:
+                        other.pins += 1
+
     def _unpin(self, row: Row) -> None:
         pinned, row.pinned = row.pinned, None
         for parent in pinned or ():

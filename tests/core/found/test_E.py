@@ -20,3 +20,25 @@ def test_what_was_expanded_and_dropped_without_a_save_is_trusted_again():
         crash
         """,
     )
+
+
+def test_what_an_undo_reads_is_not_forgotten_when_its_graph_was_found_out_anew():
+    """nothing is left to do, but the run is undoing"""
+    play_script(
+        graph("w kept; p pure; u undoable p; i default p w; s kept u i", returning={"p": [graph("x pure")]}),
+        """
+        finish p
+        finish p/x large
+        finish u
+        save u.0
+        commit
+        crash
+        finish w
+        save w.0
+        finish p
+        finish p/x large
+        finish i
+        save i.0
+        cancel with undo
+        """,
+    )
