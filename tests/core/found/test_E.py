@@ -42,3 +42,38 @@ def test_what_an_undo_reads_is_not_forgotten_when_its_graph_was_found_out_anew()
         cancel with undo
         """,
     )
+
+
+def test_who_is_rebuilt_for_an_undo_and_has_its_graph_again_keeps_no_turn():
+    """nothing is left to do, but the run is running"""
+    play_script(
+        graph(
+            "L kept; z kept L",
+            returning={
+                "L": [
+                    graph(
+                        "c1 kept,transaction,turn=1,limit=1; c2 kept,turn=9; s kept c1 c2",
+                        returning={
+                            "c1": [
+                                graph("e pure,turn=3; u undoable e; y kept u", returning={"e": [graph("x pure")]})
+                            ]
+                        },
+                    )
+                ]
+            },
+        ),
+        """
+        finish L
+        save L.0
+        finish L/c1
+        save L/c1.0
+        finish L/c1/e
+        finish L/c1/e/x large
+        finish L/c1/u
+        save L/c1/u.0
+        answer L/c1/y for 2
+        commit
+        crash
+        expire L/c1/y at 2
+        """,
+    )
