@@ -245,12 +245,16 @@ class Loading(Concluding):
         """Of these nodes those of which what is saved can be dropped together when a run that was just loaded is
         resumed, and nobody notices: what they read is there, or can be made again; nothing has to be taken back; and
         nothing below them has left a trace. (What was written to variables counts for good, what stands aside others
-        may have seen, and nothing is done again in a graph that has ended, unless what it ended with is dropped.)"""
+        may have seen, also that its graph has its result, and nothing is done again in a graph that has ended, unless
+        what it ended with is dropped.)"""
         ended = list(self._ended_scopes())
         rows: dict[Row, None] = {} if self._recovering else dict.fromkeys(self._known(nodes))
-        for sink, scope in ended:
-            if any(row.scope.is_in(scope) for row in self._aside):  # others may have been told that it has ended
-                rows.pop(sink, None)
+        for row in self._aside:
+            scope: Scope | None = row.scope
+            while scope is not None:
+                if scope.sink is not None:
+                    rows.pop(scope.sink, None)
+                scope = scope.outer
         while True:
             over = [scope for sink, scope in ended if sink not in rows]
             left = {

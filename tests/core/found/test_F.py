@@ -1,0 +1,32 @@
+"""Found by thinking: forks, transactions, sagas and ends of graphs that meet."""
+
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+
+
+def test_the_result_of_a_transaction_is_not_made_again_if_something_stood_aside_in_it():
+    """Who is outside has joined that, because the transaction was over; if it had no result any more, it could be
+    taken back under the join, which is settled."""
+    play_script(
+        graph(
+            "t kept,transaction; j kept; l kept j; k kept t l",
+            returning={"t": [graph("u undoable; s kept; fork0 kept,aside u", sink="s")]},
+        ),
+        """
+        finish t
+        save t.0
+        finish t/u
+        save t/u.0
+        finish t/fork0
+        save t/fork0.0
+        finish t/s
+        save t/s.0
+        finish j joining t/fork0
+        save j.0
+        cancel
+        end l!late
+        carry out finish
+        resume again t/s
+        answer t/s for 1
+        """,
+    )
