@@ -127,9 +127,9 @@ class Ending(Handling):
                 del self._endings[scope]
                 self._open(scope)
                 return True
-            if end.undo:
-                rows = self._group_saga(end.undo)
-                groups, end.undo = end.undo, []
+            groups, end.undo = [group for group in end.undo if not group.has_result], []
+            if groups:
+                rows = self._group_saga(groups)
                 if rows:
                     for row in rows:
                         self._end_attempt(row)

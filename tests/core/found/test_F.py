@@ -30,3 +30,37 @@ def test_the_result_of_a_transaction_is_not_made_again_if_something_stood_aside_
         answer t/s for 1
         """,
     )
+
+
+def test_a_transaction_that_gets_its_result_before_it_is_taken_back_is_over():
+    """A failure in it was answered for, but its result comes while something irrevocable in it comes to its end: so
+    others may join what stands aside in it."""
+    play_script(
+        graph(
+            "t kept,transaction; j kept; k kept t j",
+            returning={
+                "t": [
+                    graph(
+                        "u undoable; s default; n default; fork0 kept,aside u; fork1 kept,aside n; fork2 kept,aside",
+                        sink="s",
+                    )
+                ]
+            },
+        ),
+        """
+        finish t
+        save t.0
+        finish t/u
+        save t/u.0
+        finish t/fork0
+        save t/fork0.0
+        land t/n
+        land t/s
+        answer t/fork2 for 1
+        finish t/s
+        save t/s.0
+        finish j joining t/fork0
+        save j.0
+        finish t/n
+        """,
+    )
