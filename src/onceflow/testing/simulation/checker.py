@@ -181,6 +181,11 @@ class Checker:
                 self._staying = None if record.undo else (driver.epoch, _finished_effects(driver))
             case records.Recovering():
                 self._judge_recovery(driver, set(record.nodes))
+            case records.Abandoned():
+                self._judge_taken_back(driver, record, record.expander)
+            case records.Again():
+                self._judge_taken_back(driver, record, record.node)
+                driver.groups -= driver.structure.inside(record.node) | {record.node}
             case records.Undone():
                 if record.node in driver.world.undoable:
                     raise Violation(f"{record}, but its effect is in the world")
@@ -191,6 +196,17 @@ class Checker:
                 written = [node for node in record.nodes if node in driver.appended.wrote]
                 if written:
                     raise Violation(f"{record}, but what {written} wrote is committed")
+
+    def _judge_taken_back(self, driver: Driver, record: records.Record, expander: str) -> None:
+        """2.8: a graph ends, or is tried again, when the transactions in it are taken back that a failure went
+        through."""
+        facts, structure = driver.facts(), driver.structure
+        around = structure.inside(expander) | {expander}
+        groups = [group for group in driver.groups if group in around and driver.is_open_transaction(group)]
+        members = structure.shape.set_of({node for group in groups for node in structure.inside(group)})
+        standing = structure.shape.set_of(driver.world.undoable) & members & ~kept(facts)
+        if standing:
+            raise Violation(f"{record}, but {structure.shape.names(standing)} was not undone")
 
     def _judge_failure(self, driver: Driver, record: records.Failed) -> None:
         """2.8: a task fails for good when its retries are used up, and not before."""
