@@ -169,6 +169,7 @@ class Recovery(Undoing):
     def _reset(self, row: Row) -> None:
         """As if it had never run, except that what is irrevocable stays begun: it runs again with the same inputs."""
         self._leave(row)
+        self._end_rebuilding(row)
         written = row.writes and row.fully_saved  # a handler gave it: what was written is never dropped
         if row.refs is not None:
             self._set_refs(row, None)

@@ -48,15 +48,18 @@ class Undoing(Outputs):
                 self._emit(commands.Undo(row.id, undo.attempt, undo.finished))
         if self._undos:
             self._advance_rebuilding()
-        elif self._rebuilt or self._rebuilding:
-            for row in self._rebuilt:
-                self._emit(commands.Release(row.id, private=True))
-            for row, rebuild in self._rebuilding.items():
-                if rebuild.attempt and not rebuild.waiting:
-                    self._emit(commands.Stop(row.id, rebuild.attempt))
-                    self._bury(row, rebuild.attempt)
-            self._rebuilt.clear()
-            self._rebuilding.clear()
+        else:
+            for row in [*self._rebuilt, *self._rebuilding]:
+                self._end_rebuilding(row)
+
+    def _end_rebuilding(self, row: Row) -> None:
+        """No undo reads any more what the row gave."""
+        if self._rebuilt.pop(row, 0):
+            self._emit(commands.Release(row.id, private=True))
+        rebuild = self._rebuilding.pop(row, None)
+        if rebuild is not None and rebuild.attempt and not rebuild.waiting:
+            self._emit(commands.Stop(row.id, rebuild.attempt))
+            self._bury(row, rebuild.attempt)
 
     def _has_inputs(self, row: Row, carried: tuple[tuple[str, int], ...] = ()) -> bool:
         """Are all inputs of the row at hand for an undo? Asks for those that are not."""

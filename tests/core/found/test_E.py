@@ -77,3 +77,38 @@ def test_who_is_rebuilt_for_an_undo_and_has_its_graph_again_keeps_no_turn():
         expire L/c1/y at 2
         """,
     )
+
+
+def test_what_was_rebuilt_for_undos_is_dropped_with_its_node():
+    """undo u1 saw inputs {('p', 0): 1}, but takes back run u1, which saw {('p', 0): 2}"""
+    play_script(
+        graph(
+            "n0 loose; n kept n0; p pure n; u1 undoable,retries=1 p; u3 undoable,retries=1; w kept; k kept n0 w; "
+            "s kept u1 u3 k"
+        ),
+        """
+        finish n0
+        finish n
+        save n.0
+        finish p large
+        land u3
+        fail u3
+        land u1
+        lose p.0 running u1
+        end u1!late
+        finish p large
+        undone u1!undo
+        lose n0.0
+        end u1!late
+        undone u1!undo
+        finish n0
+        finish n
+        save n.0
+        finish p large
+        land u1
+        lose p.0 running u1
+        end u1!late
+        finish p!private
+        undone u1!undo
+        """,
+    )
