@@ -1,7 +1,11 @@
 """Found by reading `core`, not by random schedules: refs, forgotten graphs, records that outlive what they are about."""
 
+from onceflow.core.run import Run
+from onceflow.testing.simulation.checker import Checker
+from onceflow.testing.simulation.driver import Driver
 from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from onceflow.testing.simulation.script import Player, play_script
+from onceflow.testing.simulation.story import Story
 
 
 def test_what_was_expanded_and_dropped_without_a_save_is_trusted_again():
@@ -112,3 +116,24 @@ def test_what_was_rebuilt_for_undos_is_dropped_with_its_node():
         undone u1!undo
         """,
     )
+
+
+def test_a_run_that_waited_for_a_person_to_rebuild_something_does_not_wait_when_that_is_done():
+    driver = Driver(graph("p pure; u undoable,retries=1 p; s kept u"), Run, "keep", True, Checker(), Story())
+    asleep = []
+
+    class Watching(Player):
+        def _crash(self, words):
+            super()._crash(words)
+            asleep.append(driver.run.is_dormant)
+
+    raising = ["fail p!private", "elapse p"] * 4 + ["fail p!private", "commit", "carry out park p"]
+    Watching(driver).play(
+        [
+            *["finish p large", "land u", "lose p.0 running u", "end u!late"],
+            *raising,
+            *["crash", "resume", *raising, "retry p"],
+            *["finish p!private", "undone u!undo", "finish p", "finish u", "save u.0", "commit", "crash"],
+        ]
+    )
+    assert asleep == [True, False]
