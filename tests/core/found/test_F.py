@@ -64,3 +64,38 @@ def test_a_transaction_that_gets_its_result_before_it_is_taken_back_is_over():
         finish t/n
         """,
     )
+
+
+def test_what_is_saved_in_part_of_an_outcome_that_is_forgotten_is_dropped():
+    """A graph was about to end, and its outcome was saved in part; the one around it has run out of time, and was
+    quicker: what the inner one gives then has nothing to do with that outcome."""
+    play_script(
+        graph(
+            "d kept; e kept d",
+            returning={
+                "d": [
+                    graph(
+                        "m default; child0 kept,parts=2; fork0 kept,aside child0",
+                        sink="m",
+                        returning={"child0": [graph("x kept; y kept,parts=2 x")]},
+                    )
+                ]
+            },
+        ),
+        """
+        finish d
+        save d.0
+        finish d/child0
+        save d/child0.0
+        land d/m
+        answer d/child0/x for 2
+        save d/child0/y.0
+        expire d/m at 1
+        finish d/m
+        finish d/child0/x
+        finish d/child0/y
+        save d/child0/y.1
+        commit
+        crash
+        """,
+    )
