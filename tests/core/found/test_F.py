@@ -99,3 +99,42 @@ def test_what_is_saved_in_part_of_an_outcome_that_is_forgotten_is_dropped():
         crash
         """,
     )
+
+
+def test_what_is_done_in_a_graph_that_has_not_ended_after_all_is_saved_after_all():
+    """`t/e/x/y` was not saved with its graph, because the graph around that had ended by then; the transaction around
+    it is taken back, so that it has not, and what cannot be taken back waits for it."""
+    play_script(
+        graph(
+            "t kept,transaction; k kept t",
+            returning={
+                "t": [
+                    graph(
+                        "e kept; f kept e",
+                        returning={
+                            "e": [
+                                graph(
+                                    "u undoable; w kept; x kept; z default x; s kept u z w",
+                                    returning={"x": [graph("y kept")]},
+                                )
+                            ]
+                        },
+                    )
+                ]
+            },
+        ),
+        """
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/u
+        save t/e/u.0
+        finish t/e/x
+        finish t/e/x/y
+        answer t/e/w for 2
+        save t/e/s.0
+        save t/e/x.0
+        answer t/f for 1 again
+        """,
+    )
