@@ -58,9 +58,7 @@ def test_who_is_rebuilt_for_an_undo_and_has_its_graph_again_keeps_no_turn():
                     graph(
                         "c1 kept,transaction,turn=1,limit=1; c2 kept,turn=9; s kept c1 c2",
                         returning={
-                            "c1": [
-                                graph("e pure,turn=3; u undoable e; y kept u", returning={"e": [graph("x pure")]})
-                            ]
+                            "c1": [graph("e pure,turn=3; u undoable e; y kept u", returning={"e": [graph("x pure")]})]
                         },
                     )
                 ]

@@ -198,6 +198,8 @@ class Verdicts:
         if ending.frame.kind != "awaited":  # it ended at its await
             return None if ending.frame is own else ending
         assert own.outer is not None
+        if ending.raises.times is not None and _may_be_tried_again(own):
+            raise Racing  # what is dropped with the transaction is called again, and may succeed; the rest stays as it is
         answers = tuple(answer for answer in step.answers if answer.decision != "retry")
         outcome = self._answer(ending.raises, 0, answers, step.catch, own, times=None)
         if outcome == "given":
@@ -385,6 +387,18 @@ class Verdicts:
             and (not self._steps[one].checkpoint or self._program.order is not None)
             for one in shared
         )
+
+
+def _may_be_tried_again(frame: Frame) -> bool:
+    """Whether something around it is a transaction, and somebody around that wants it to be tried again."""
+    level: Frame | None = frame
+    failed = False
+    while level is not None:
+        failed = failed or level.kind == "transaction"
+        if failed and (level.retry or any(answer.decision == "retry" for answer in level.answers)):
+            return True
+        level = level.outer
+    return False
 
 
 def _run_of(frame: Frame) -> Frame:
