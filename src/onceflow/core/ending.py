@@ -184,8 +184,12 @@ class Ending(Handling):
             row.failures = 0
             if row.state == "waiting":
                 self._needs_inputs(row, {})
-            else:
-                self._suspects[row] = None
+                continue
+            self._suspects[row] = None
+            if row.handled and not row.is_known:
+                self._save_around(row)
+            if row.checkpoint and not row.released:  # it was not while a graph around it had ended
+                self._ask_to_save(row)
         scope.closed = False
 
     # -- ended ---------------------------------------------------------------------------------------------------------

@@ -42,3 +42,34 @@ def test_a_transaction_that_fails_while_the_graph_around_it_ends_is_taken_back(a
     assert drive.ends("a/t/v", 1, failed=2, again=again) == ["stop a/t/x"]
     drive.end("a/t/x")
     assert drive.undone("a/t/x")[-2:] == ["+recovering a/t/u", "undo a/t/u with output"]
+
+
+@pytest.mark.parametrize("lost", ["", "save t/x/e.0", "lose t/x/e.0"])
+@pytest.mark.parametrize(
+    ("nested", "raises"), [("e kept; n default e", ""), ("e kept; n undoable e", ""), ("e pure; n default e", "answer")]
+)
+def test_what_was_done_in_a_graph_that_has_not_ended_after_all_is_saved(nested, raises, lost):
+    """nothing is left to do, but the run is running: a graph had ended, and was opened again with the transaction
+    around it. What was done in it was not to be saved meanwhile, and nobody asked for it afterwards."""
+    kind = "pure" if raises else "kept"
+    inner = graph(f"r {kind}; q {kind} r")
+    ending = graph(f"u undoable; {nested}; w kept; s kept u n w", returning={"e": [inner]})
+    transaction = graph("x kept; f kept x", returning={"x": [ending]})
+    play_script(
+        graph("t kept,transaction; z kept t", returning={"t": [transaction]}),
+        f"""
+        finish t
+        save t.0
+        finish t/x
+        save t/x.0
+        finish t/x/u
+        save t/x/u.0
+        finish t/x/e
+        {raises or "finish"} t/x/e/r
+        finish t/x/e/q
+        answer t/x/w for 2
+        save t/x/s.0
+        {lost}
+        answer t/f for 1 failing 1 again
+        """,
+    )
