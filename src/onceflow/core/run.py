@@ -373,6 +373,8 @@ class Run(Loading):
         self._append(records.Cancelled(event.undo))
         self._undo_all = event.undo
         self._stop("cancelled")
+        if self._undoing_all:  # a transaction that failed is being taken back: the rest goes with it
+            self._take_back(self._saga())
 
     def _gave_up_waiting(self, _: events.GiveUp) -> None:
         if self.final is None:

@@ -138,3 +138,20 @@ def test_what_is_done_in_a_graph_that_has_not_ended_after_all_is_saved_after_all
         answer t/f for 1 again
         """,
     )
+
+
+def test_a_run_that_failed_is_cancelled_with_undo_while_a_transaction_is_taken_back():
+    status = play_script(
+        graph("x undoable; t kept,transaction x; k kept t", returning={"t": [graph("u undoable; s kept u")]}),
+        """
+        finish x
+        save x.0
+        finish t
+        save t.0
+        finish t/u
+        save t/u.0
+        fail t/s for good
+        cancel with undo
+        """,
+    )
+    assert status == "undone"

@@ -404,7 +404,8 @@ class Checker:
                     raise Violation(f"{finish} does not say why")
                 if standing_failed and any(driver.rows[node].version is None for node in standing_failed):
                     raise Violation(f"{finish}, but the failed {standing_failed} was not undone")
-                if driver.on_failure == "keep":
+                cancelled = driver.durable.cancelled
+                if driver.on_failure == "keep" and not (cancelled and cancelled.undo):
                     self._judge_groups(driver, finish, facts, standing)
                 else:
                     self._judge_kept(driver, finish, facts, standing)
