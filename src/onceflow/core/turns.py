@@ -125,10 +125,11 @@ class Turns(Taking):
         last = row if row.nested is None else row.nested.sink
         if last.keeps is not row:
             self._end_turn(row)
-        if last.keeps is not None and (last is row or last.visible):
-            if last.keeps.state == "done":  # else it runs once more, which is its turn as well
-                self._end_turn(last.keeps)
-            last.keeps = None
+        while last.keeps is not None and (last is row or last.visible):
+            kept, last.keeps = last.keeps, None
+            if kept.state == "done":  # else it runs once more, which is its turn as well
+                self._end_turn(kept)
+            last = row = kept  # which may have been a sink in turn
 
     def _set_limit(self, id: str, limit: int) -> None:
         """How many rows of this group may be in flight from now on."""

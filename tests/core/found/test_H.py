@@ -1,0 +1,13 @@
+"""Found by thinking: turns, queues, transactions in tail position, and what is let go."""
+
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+
+
+def test_a_sink_that_takes_turns_itself_and_returns_a_graph_gives_back_the_turn_it_stands_for():
+    """nothing is left to do, but the run is running: e is in flight until its result is there, which is g's, and g is
+    in flight itself until that of h is there."""
+    inner = graph("g kept,turn=1,limit=1", returning={"g": [graph("h kept")]})
+    loop = graph("e kept,turn=1,limit=1; f kept,turn=2; s kept e f", returning={"e": [inner]})
+    play_script(graph("L kept; z kept L", returning={"L": [loop]}), "finish L")
+    play_script(graph("L kept; z kept L", returning={"L": [loop]}), "finish L\nsave L.0\nfinish L/e\nsave L/e.0\ncrash")
