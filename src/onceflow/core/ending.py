@@ -270,7 +270,6 @@ class Ending(Handling):
         """These rows, and what was abandoned in graphs that have ended with one of them: they have not ended then."""
         found = dict.fromkeys(rows)
         sinks = list(rows)
-        opened: list[Row] = []
         for sink in sinks:  # grows while it is worked off
             if sink.ended is None:
                 continue
@@ -279,7 +278,6 @@ class Ending(Handling):
             for row in inside:
                 if any(row.scope.is_in(scope) for scope in over):
                     continue
-                opened.append(row)
                 row.scope.over = False
                 row.checkpoint = is_to_be_saved(row)
                 if row.handled:
@@ -288,9 +286,6 @@ class Ending(Handling):
                     news = [other for other in with_what_is_below([row]) if other not in found]
                     found.update(dict.fromkeys(news))
                     sinks += news
-        for row in opened:
-            if row.checkpoint and row not in found:
-                self._ask_to_save(row)
         return list(found)
 
     def _stood_on(self) -> set[Row]:

@@ -120,7 +120,9 @@ class Loading(Concluding):
                 row.carried = ()
                 self.undos[node] = self.undos.get(node, 0) + 1
                 self._were_parked = {
-                    other.id: None for other in self._known(self._were_parked) if other.begun and other.effect == "undoable"
+                    other.id: None
+                    for other in self._known(self._were_parked)
+                    if other.begun and other.effect == "undoable"
                 }  # what had to be rebuilt for the undo has been
             case records.Dropped(nodes):
                 self._replay_drop(self._known(nodes))

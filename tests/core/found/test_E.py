@@ -1,4 +1,4 @@
-"""Found by reading `core`, not by random schedules: refs, forgotten graphs, records that outlive what they are about."""
+"""Found by reading `core`: refs, forgotten graphs, records that outlive what they are about."""
 
 from onceflow.core.run import Run
 from onceflow.testing.simulation.checker import Checker

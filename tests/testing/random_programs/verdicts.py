@@ -199,7 +199,7 @@ class Verdicts:
             return None if ending.frame is own else ending
         assert own.outer is not None
         if ending.raises.times is not None and _may_be_tried_again(own):
-            raise Racing  # what is dropped with the transaction is called again, and may succeed; the rest stays as it is
+            raise Racing  # what is dropped with the transaction is called again, and may succeed; the rest stays
         answers = tuple(answer for answer in step.answers if answer.decision != "retry")
         outcome = self._answer(ending.raises, 0, answers, step.catch, own, times=None)
         if outcome == "given":
