@@ -119,11 +119,8 @@ class Loading(Concluding):
                 row.begun = False
                 row.carried = ()
                 self.undos[node] = self.undos.get(node, 0) + 1
-                self._were_parked = {
-                    other.id: None
-                    for other in self._known(self._were_parked)
-                    if other.begun and other.effect == "undoable"
-                }  # what had to be rebuilt for the undo has been
+                parked = self._known(self._were_parked)  # what had to be rebuilt for the undo has been
+                self._were_parked = {row.id: None for row in parked if row.begun and row.effect == "undoable"}
             case records.Dropped(nodes):
                 self._replay_drop(self._known(nodes))
             case records.Abandoned(node, attempt, expander):
