@@ -249,13 +249,9 @@ class Loading(Concluding):
         may have seen, also that its graph has its result, and nothing is done again in a graph that has ended, unless
         what it ended with is dropped.)"""
         ended = list(self._ended_scopes())
+        seen = self._results_around(self._aside)
         rows: dict[Row, None] = {} if self._recovering else dict.fromkeys(self._known(nodes))
-        for row in self._aside:
-            scope: Scope | None = row.scope
-            while scope is not None:
-                if scope.sink is not None:
-                    rows.pop(scope.sink, None)
-                scope = scope.outer
+        rows = {row: None for row in rows if seen.isdisjoint([row, *_reach(row, _unsaved_parents)])}
         while True:
             over = [scope for sink, scope in ended if sink not in rows]
             left = {
@@ -266,6 +262,16 @@ class Loading(Concluding):
             if len(left) == len(rows):
                 return list(left)
             rows = left
+
+    def _results_around(self, rows: Iterable[Row]) -> set[Row | None]:
+        """What gives the results of the graphs that these are in."""
+        found: set[Row | None] = set()
+        for row in rows:
+            scope: Scope | None = row.scope
+            while scope is not None:
+                found.add(scope.sink)
+                scope = scope.outer
+        return found
 
     def _is_droppable(self, row: Row, together: dict[Row, None]) -> bool:
         if not row.saved or row.nested is not None or row.writes:

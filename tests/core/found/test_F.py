@@ -155,3 +155,32 @@ def test_a_run_that_failed_is_cancelled_with_undo_while_a_transaction_is_taken_b
         """,
     )
     assert status == "undone"
+
+
+def test_nor_if_it_has_a_result_only_because_somebody_has_read_that():
+    """Without `k`, which is settled, nobody would know that `t/s` has been done."""
+    play_script(
+        graph(
+            "t kept,transaction; j kept; k kept t; m kept k j",
+            returning={"t": [graph("u undoable; s pure,saved; fork0 kept,aside u", sink="s")]},
+        ),
+        """
+        finish t
+        save t.0
+        finish t/u
+        save t/u.0
+        finish t/fork0
+        save t/fork0.0
+        finish t/s
+        finish k
+        save k.0
+        finish j joining t/fork0
+        save j.0
+        cancel
+        commit
+        crash
+        carry out finish
+        resume again k
+        answer t/s for 1
+        """,
+    )
