@@ -119,8 +119,7 @@ class Loading(Concluding):
                 row.begun = False
                 row.carried = ()
                 self.undos[node] = self.undos.get(node, 0) + 1
-                parked = self._known(self._were_parked)  # what had to be rebuilt for the undo has been
-                self._were_parked = {row.id: None for row in parked if row.begun and row.effect == "undoable"}
+                self._were_parked.clear()  # somebody took care of it; whatever still fails is parked again
             case records.Dropped(nodes):
                 self._replay_drop(self._known(nodes))
             case records.Abandoned(node, attempt, expander):

@@ -136,7 +136,7 @@ class History:
                 self.ended_fibers = untouched(self.ended_fibers, nodes)
             case records.Parked(node):
                 self.parked = node
-            case records.Undone(node) if node == self.parked:
+            case records.Undone():
                 self.parked = None
             case records.Finished(status):
                 self.finished = status

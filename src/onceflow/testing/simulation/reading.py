@@ -103,11 +103,7 @@ class Reading:
                 self.recovering |= frozenset(record.nodes)
             case records.Undone():
                 self.begun.pop(record.node, None)
-                self.parked = frozenset(
-                    node
-                    for node, begun in self.begun.items()
-                    if node in self.parked and begun.task.options.effect == "undoable"
-                )  # what had to be rebuilt for the undo has been
+                self.parked = frozenset()
                 if record.node not in self.recovering:
                     self._drop(record.node)
             case records.Dropped():
