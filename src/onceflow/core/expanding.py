@@ -88,11 +88,17 @@ class Expanding(Starting):
             self._distrust(expander)
 
     def _distrust(self, expander: Row) -> None:
-        known = expander
-        while known.expander is not None and not known.is_known:
-            known = known.expander
+        known = outermost_known(expander)
         if known.node.options.repeatable:
+            known.distrusted = True
             self._append(records.Expanded(known.id))
+
+    def _trust_around(self, dropped: list[Row]) -> None:
+        """What was noted for the sake of these rows need not hold any more for the tasks around them."""
+        for known in dict.fromkeys([outermost_known(row) for row in dropped]):
+            if known.distrusted and known.nested is not None and _is_repeatable(known.nested):
+                known.distrusted = False
+                self._append(records.Trusted(known.id))
 
     def _record_expansions_in(self, nested: Nested) -> None:
         """The journal has this graph now, so what was noted for its expander is noted for those that it contains."""
@@ -100,6 +106,7 @@ class Expanding(Starting):
             if row.handled and row.node.options.repeatable:
                 self._append(records.Handled(row.id))
             if row.nested is not None and row.node.options.repeatable and not _is_repeatable(row.nested):
+                row.distrusted = True
                 self._append(records.Expanded(row.id))
 
     def _collapse(self, expander: Row) -> None:
@@ -127,6 +134,13 @@ class Expanding(Starting):
                     self._release_hindered(mark)
         expander.nested = None
         expander.forks = False
+
+
+def outermost_known(row: Row) -> Row:
+    """The task itself if the journal knows it, or the one around it through which it came."""
+    while row.expander is not None and not row.is_known:
+        row = row.expander
+    return row
 
 
 def _inside(expander: Row) -> tuple[str, int]:

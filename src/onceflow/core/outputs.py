@@ -182,6 +182,7 @@ class Outputs(Sharing):
             row.refs.told = True
             self._append(records.Saved(row.id, part, row.attempt, graph, row.refs.parts, joined))
         if nested is not None and graph is not None:
+            row.distrusted = False
             self._record_expansions_in(nested)
             self._ready.extend(inner for inner in nested.rows if inner.missing == 0)
             if row.saved != row.every_part:

@@ -141,6 +141,7 @@ class Recovery(Undoing):
             self._reset(row)
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):
             self._collapse(row)
+        self._trust_around(rows)
         left = [row for row in rows if self.rows.get(row.id) is row]
         self._abandon_rows([row for row in left if row.scope.over])
         makers: Makers = {}
@@ -193,7 +194,7 @@ class Recovery(Undoing):
             row.abandoned = False
             row.repeatable = row.node.options.repeatable
         row.ended = None
-        row.visible = row.inferred = row.reproducible = row.quiet = row.doomed = False
+        row.visible = row.inferred = row.reproducible = row.quiet = row.doomed = row.distrusted = False
         forget_handling(row)
 
 
@@ -210,7 +211,5 @@ def readable_attempt(row: Row) -> int | None:
 
 
 def _left_a_trace(row: Row) -> bool:
-    """Does the journal have anything of it? Of one that returned a graph it may have been told not to trust it."""
-    if row.saved or (row.refs is not None and row.refs.replaced):
-        return True
-    return row.nested is not None and row.node.options.repeatable
+    """Does the journal have anything of it, or anything to say about it?"""
+    return bool(row.saved) or row.distrusted or (row.refs is not None and row.refs.replaced)

@@ -115,6 +115,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """Read by nodes outside this part of the graph."""
     expander: Row | None = None
     nested: Nested | None = None
+    distrusted: bool = False
+    """The journal was told that what it returned would not come again (*expanded*), and does not have it yet."""
     forks: bool = False
     """Something stands aside in the graph that it returned."""
     prefix: tuple[str, int] | None = None

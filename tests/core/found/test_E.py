@@ -135,3 +135,19 @@ def test_a_run_that_waited_for_a_person_to_rebuild_something_does_not_wait_when_
         ]
     )
     assert asleep == [True, False]
+
+
+def test_who_returned_a_graph_is_trusted_again_when_what_was_handled_in_it_is_dropped():
+    """BrokenPromise: 'i' is irrevocable and has begun, but 'e', which it builds on, would have to run again"""
+    play_script(
+        graph("e pure; i default e", returning={"e": [graph("x pure")]}),
+        """
+        finish e
+        answer e/x
+        lose e/x.0
+        finish e/x
+        land i
+        commit
+        crash
+        """,
+    )
