@@ -184,3 +184,36 @@ def test_nor_if_it_has_a_result_only_because_somebody_has_read_that():
         answer t/s for 1
         """,
     )
+
+
+def test_what_a_crash_took_in_a_graph_that_had_ended_gives_the_same_again_if_it_has_not_ended_after_all():
+    """The judge took what was abandoned for something that changes."""
+    play_script(
+        graph(
+            "t kept,transaction; k kept t",
+            returning={
+                "t": [
+                    graph(
+                        "e kept; f kept e",
+                        returning={"e": [graph("u undoable; p pure; n default p; w kept; s kept u n w")]},
+                    )
+                ]
+            },
+        ),
+        """
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/u
+        save t/e/u.0
+        finish t/e/p
+        land t/e/n
+        expire t/e/w at 2
+        end t/e/n!late
+        save t/e/s.0
+        commit
+        crash
+        answer t/f for 1 again
+        """,
+    )

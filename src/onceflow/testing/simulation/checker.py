@@ -266,7 +266,11 @@ class Checker:
         shape = driver.structure.shape
         facts = driver.facts()
         again = shape.set_of(nodes & driver.rows.keys())
-        reason = _taken_back(facts, again)
+        versions = {node: driver.rows[node].version for node in nodes & driver.rows.keys()}
+        afresh = [  # before the graph ended, and a crash took what it gave, it gave what it will give again
+            node for node, version in versions.items() if version and version.abandoned and version.task.options.repeatable
+        ]
+        reason = _taken_back(facts, again, shape.set_of(afresh))
         if reason is not None:
             raise Violation(f"the recovery of {sorted(nodes)}: {reason}")
         # What already runs again is a member of an earlier R, and not done until it has finished.
@@ -520,12 +524,13 @@ def _is_begun(begun: Attempt | None, attempt: Attempt) -> bool:
     return begun is attempt or (begun is not None and attempt.task.options.effect == "irrevocable")
 
 
-def _taken_back(facts: Facts, again: int) -> str | None:
-    """Why this set must not be undone and dropped."""
+def _taken_back(facts: Facts, again: int, afresh: int) -> str | None:
+    """Why this set must not be undone and dropped. `afresh`: those that give the same again, although they count as
+    nondeterministic."""
     shape = facts.shape
     begun = for_good(facts)
     for x in each(begun & again):
-        changing = shape.ancestors[x] & again & ~shape.repeatable
+        changing = shape.ancestors[x] & again & ~shape.repeatable & ~afresh
         if changing:
             return f"{shape.members[x].id} has begun and would run again after {shape.names(changing)}"
     for x in each(undone_by(facts, again)):

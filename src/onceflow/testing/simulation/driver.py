@@ -487,6 +487,9 @@ class Driver:
                 for x in each(members_of_recovery(self.structure, self.appended)):
                     row = self.rows[self.structure.shape.members[x].id]
                     row.current = row.handled = None
+                    if row.version is not None and row.version.abandoned:
+                        row.version = None  # its graph has not ended: it starts afresh
+                self._count_handled()
             case records.Saved() if attempt is not None and attempt.handled:
                 attempt.joined = record.joined
                 self._end_graph(record.node)
