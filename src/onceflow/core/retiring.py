@@ -44,8 +44,9 @@ class Retiring(Settling):
         for row in self._retirable:  # grows while it is worked off
             if not row.settled or row.unsettled or not row.consumers:
                 continue
-            group = (row if row.nested is None else row.nested.rows[0]).scope.group  # which may read it once more
-            if group is not None and not (group.sink is not None and group.sink.settled):
+            scope = (row if row.nested is None else row.nested.rows[0]).scope  # where it may be read once more
+            group = scope.unsettled_group
+            if group is not None:
                 self._retained.setdefault(group, []).append(row)
                 continue
             if not self._release(row):

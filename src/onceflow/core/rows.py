@@ -227,10 +227,8 @@ class Scope:
         self.expander = "" if expander is None else expander.id
         self.node = None if expander is None else expander.node
         """What returned the graph."""
-        self.group: Scope | None = None if outer is None else outer.group
-        """The outermost transaction that this graph is, or is in."""
-        if self.group is None and self.is_transaction:
-            self.group = self
+        self.group: Scope | None = self if self.is_transaction else None if outer is None else outer.group
+        """The innermost transaction that this graph is, or is in."""
         self.closed: bool = outer is not None and outer.closed
         """Nothing in it may start: it is about to end, or to be tried again."""
         self.over = False
@@ -254,6 +252,15 @@ class Scope:
         while scope._heir is not None:
             scope = scope._heir
         return scope._sink
+
+    @property
+    def unsettled_group(self) -> Scope | None:
+        """The innermost transaction that this graph is, or is in, and whose result is not settled. One in which this
+        one stands aside may have its result before."""
+        group = self.group
+        while group is not None and group.sink is not None and group.sink.settled:
+            group = None if group.outer is None else group.outer.group
+        return group
 
     @property
     def has_result(self) -> bool:

@@ -217,3 +217,33 @@ def test_what_a_crash_took_in_a_graph_that_had_ended_gives_the_same_again_if_it_
         answer t/f for 1 again
         """,
     )
+
+
+def test_nothing_of_a_transaction_is_released_although_the_one_around_it_has_its_result():
+    """The inner one stands aside in the outer one, so it may still be taken back, and starts afresh."""
+    play_script(
+        graph(
+            "t kept,transaction; k kept t",
+            returning={
+                "t": [
+                    graph(
+                        "s kept; child0 kept,transaction; fork0 kept,aside child0",
+                        sink="s",
+                        returning={"child0": [graph("p pure; u undoable p; z kept u")]},
+                    )
+                ]
+            },
+        ),
+        """
+        finish t
+        save t.0
+        finish t/s
+        save t/s.0
+        finish t/child0
+        save t/child0.0
+        finish t/child0/p
+        finish t/child0/u
+        save t/child0/u.0
+        answer t/child0/z for 2 again
+        """,
+    )
