@@ -68,14 +68,14 @@ class Ending(Handling):
         if row.effect == "undoable":
             self._undo_locally(row)
         scope = row.scope
-        undo: Scope | None = None
+        undo: list[Scope] = []
         while scope.depth > ends or (0 <= failed <= scope.depth):
             if 0 <= failed <= scope.depth and scope.is_transaction and not scope.has_result:
-                undo = scope
+                undo.append(scope)
             if scope.depth <= ends or scope.outer is None:
                 break
             scope = scope.outer
-        end = End(row.id, small, [] if undo is None else [undo], again=again)
+        end = End(row.id, small, undo, again=again)
         for other, before in self._endings.items():
             if scope.is_in(other):  # it, or what is around it, ends anyway; but this failure is one more
                 before.undo += end.undo

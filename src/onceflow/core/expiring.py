@@ -30,15 +30,12 @@ class Expiring(Ending):
                 self._emit(commands.Stop(row.id, row.attempt))
 
     def _unfinished_transactions(self, scope: Scope) -> list[Scope]:
-        """The outermost ones in this graph, and the graph itself if it is one."""
+        """Those in this graph, and the graph itself if it is one."""
         found: dict[Scope, None] = {}
         for row in self._rows_in(scope):
-            outermost: Scope | None = None
             inner: Scope | None = row.scope
             while inner is not None and inner.depth >= scope.depth:
                 if inner.is_transaction and not inner.has_result:
-                    outermost = inner
+                    found[inner] = None
                 inner = inner.outer
-            if outermost is not None:
-                found[outermost] = None
         return list(found)

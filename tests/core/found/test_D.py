@@ -73,3 +73,27 @@ def test_what_was_done_in_a_graph_that_has_not_ended_after_all_is_saved(nested, 
         answer t/f for 1 failing 1 again
         """,
     )
+
+
+@pytest.mark.parametrize("again", ["", "again"])
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_transaction_that_gets_its_result_before_it_could_be_taken_back_is_over(failing, again):
+    """x/y: unquiet is kept as 0, by definition it is 1"""
+    nested = "s default; child0 undoable; fork0 kept,aside child0; child1 kept; fork1 kept,aside child1"
+    around = graph("t kept,transaction; m default; y kept t m", returning={"t": [graph(nested, sink="s")]})
+    play_script(
+        graph("x kept; z kept x", returning={"x": [around]}),
+        f"""
+        finish x
+        save x.0
+        finish x/t
+        save x/t.0
+        finish x/t/child0
+        save x/t/child0.0
+        land x/t/s
+        land x/m
+        answer x/t/child1 for 1 failing {failing} {again}
+        finish x/t/s
+        save x/t/s.0
+        """,
+    )
