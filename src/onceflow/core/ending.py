@@ -245,6 +245,7 @@ class Ending(Handling):
             if row is sink:
                 continue
             row.checkpoint = row.forced = False
+            self._forget_saves(row, row.saving)
             is_whole = row.state == "done" and (row.fully_saved or not row.writes)  # else what it wrote never counts
             if not is_whole or not (row.consumers or row.fully_saved):  # what stands aside would never be settled
                 abandoned.append(row)

@@ -97,3 +97,23 @@ def test_a_transaction_that_gets_its_result_before_it_could_be_taken_back_is_ove
         save x/t/s.0
         """,
     )
+
+
+def test_what_can_never_be_saved_in_a_graph_that_has_ended_need_not_be():
+    """The run failed, if the graph was in a transaction, where nothing is released before that has its result."""
+    ending = graph("r kept; w kept; s kept r w")
+    transaction = graph("x kept; f kept x", returning={"x": [ending]})
+    status = play_script(
+        graph("t kept,transaction; z kept t", returning={"t": [transaction]}),
+        """
+        finish t
+        save t.0
+        finish t/x
+        save t/x.0
+        finish t/x/r
+        answer t/x/w for 2
+        save t/x/s.0
+        save t/x/r.0 fails for good
+        """,
+    )
+    assert status == "succeeded"
