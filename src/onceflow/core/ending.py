@@ -339,6 +339,7 @@ class Ending(Handling):
                 row.scope.closed = row.scope.over = True
                 if row is not sink and not row.fully_saved:
                     row.saved = row.every_part
+                    row.attempt = 0
                     row.abandoned = True
                     row.repeatable = False
 

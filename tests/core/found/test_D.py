@@ -117,3 +117,17 @@ def test_what_can_never_be_saved_in_a_graph_that_has_ended_need_not_be():
         """,
     )
     assert status == "succeeded"
+
+
+def test_an_undo_is_not_given_an_output_that_was_saved_in_part_in_a_graph_that_has_ended():
+    drive = Drive(graph("t kept,transaction; z kept t"))
+    drive.begin()
+    drive.complete("t", graph=graph("x kept; f kept x"))
+    drive.complete("t/x", graph=graph("u undoable,parts=2; w kept; s kept u.0 w"))
+    drive.finish("t/x/u")
+    drive.save("t/x/u")
+    drive.ends("t/x/w", 2)
+    drive.save("t/x/s")
+    loaded = drive.reload()
+    loaded.begin()
+    assert loaded.ends("t/f", 1, again=True)[-1:] == ["undo t/x/u"]
