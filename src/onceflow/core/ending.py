@@ -335,9 +335,13 @@ class Ending(Handling):
         for sink, scope in list(self._ended_scopes()):
             self._make_handled(sink)
             sink.ended = scope
-            for row in self._rows_in(scope):
+            inside = list(self._rows_in(scope))
+            done = _unsaved_above([row for row in inside if row.effect == "undoable" and row.begun])
+            for row in inside:
                 row.scope.closed = row.scope.over = True
-                if row is not sink and not row.fully_saved:
+                if row in done:
+                    row.checkpoint = row.forced = False
+                elif row is not sink and not row.fully_saved:
                     row.saved = row.every_part
                     row.attempt = 0
                     row.abandoned = True
@@ -371,6 +375,18 @@ def _unsaved_around(sink: Row, scope: Scope) -> Row | None:
         if not expander.fully_saved:
             found = expander
         expander = expander.expander
+    return found
+
+
+def _unsaved_above(rows: list[Row]) -> set[Row]:
+    """What these have read and is not saved: an undo may have to run it again."""
+    found: set[Row] = set()
+    stack = list(rows)
+    while stack:
+        for parent, _ in stack.pop().parents:
+            if parent not in found and not parent.fully_saved:
+                found.add(parent)
+                stack.append(parent)
     return found
 
 

@@ -231,7 +231,7 @@ class Scope:
         """The innermost transaction that this graph is, or is in."""
         self.closed: bool = outer is not None and outer.closed
         """Nothing in it may start: it is about to end, or to be tried again."""
-        self.over = False
+        self.over: bool = outer is not None and outer.over
         """It has ended: nothing in it will ever run."""
         self.failures = 0
         """How often it has failed as a whole."""

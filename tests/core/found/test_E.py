@@ -1,5 +1,7 @@
 """Found by reading `core`: refs, forgotten graphs, records that outlive what they are about."""
 
+import pytest
+
 from onceflow.core.run import Run
 from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.driver import Driver
@@ -149,5 +151,28 @@ def test_who_returned_a_graph_is_trusted_again_when_what_was_handled_in_it_is_dr
         land i
         commit
         crash
+        """,
+    )
+
+
+@pytest.mark.parametrize("inner", [None, graph("x pure")])
+def test_an_undo_after_a_crash_in_a_graph_that_has_ended_sees_what_its_attempt_saw(inner):
+    """Undo(node='L/u') cannot see the inputs of run L/u"""
+    play_script(
+        graph(
+            "L kept; z kept L",
+            returning={"L": [graph("e pure; u undoable e; y kept u; v kept y", returning={"e": [inner]})]},
+        ),
+        """
+        finish L
+        save L.0
+        finish L/e large
+        finish L/e/x large
+        finish L/u
+        expire L/y at 1
+        save L/v.0
+        land z
+        crash
+        cancel with undo
         """,
     )
