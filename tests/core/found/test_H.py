@@ -11,3 +11,23 @@ def test_a_sink_that_takes_turns_itself_and_returns_a_graph_gives_back_the_turn_
     loop = graph("e kept,turn=1,limit=1; f kept,turn=2; s kept e f", returning={"e": [inner]})
     play_script(graph("L kept; z kept L", returning={"L": [loop]}), "finish L")
     play_script(graph("L kept; z kept L", returning={"L": [loop]}), "finish L\nsave L.0\nfinish L/e\nsave L/e.0\ncrash")
+
+
+def test_all_is_undone_if_that_is_asked_for_while_a_transaction_is_taken_back():
+    """Finish(status='failed', kept=('u0',)), but the effects that stay are ()"""
+    steps = """
+        finish u0
+        save u0.0
+        finish t
+        save t.0
+        finish t/u
+        save t/u.0
+        fail t/x for good
+        cancel with undo
+        """
+    told = graph(
+        "u0 undoable; t kept,transaction u0; z kept t", returning={"t": [graph("u undoable; x kept u")]}
+    )
+    assert play_script(told, steps) == "undone"
+    assert play_script(told, f"{steps}\ncommit\ncrash") == "undone"
+    assert play_script(told, f"{steps}\nundone t/u!undo\ncommit\ncrash") == "undone"

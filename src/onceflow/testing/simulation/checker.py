@@ -290,7 +290,9 @@ class Checker:
         for sink, expander in driver.structure.ended.items():
             if allowed >> shape.position[sink] & 1:  # then the graph has not ended
                 inside = driver.structure.inside(expander)
-                abandoned = shape.set_of([node for node in inside if driver.version(node).abandoned])
+                abandoned = shape.set_of(  # or what a crash took, for all that the run knows
+                    [node for node in inside if driver.version(node).abandoned or node not in driver.appended.saved]
+                )
                 allowed |= abandoned | shape.below(abandoned)
         allowed |= self._unsaved_graphs(driver, facts)
         too_many = again & ~allowed & facts.done

@@ -116,7 +116,9 @@ def deduce_versions(
             if version is not None:
                 break
             id = shape.members[consumer].id
-            reader = versions[id] or reading.begun.get(id)
+            reader = versions[id]
+            if reader is None or reader.abandoned:  # what was begun had read something all the same
+                reader = reading.begun.get(id)
             version = _read_by(reader, member.id) if reader is not None else None
         if version is None and member.id in over:
             version = nothing(member.id, structure.nodes[member.id])
