@@ -290,9 +290,12 @@ class Loading(Concluding):
         self._stalled = True
         self._replay_endings()
         self._drop_torn()
-        answer, self._commands = self._commands, []
         order = topological(self.rows)
         _infer_done(order, self._ended_with())
+        for row in order:
+            if row.state != "done" and row.repeatable != row.node.options.repeatable:
+                self._trust_again(row)  # nothing is left of what it gave
+        answer, self._commands = self._commands, []
         for row in order:
             if row.begun and row.effect == "undoable":
                 self._pin(row)

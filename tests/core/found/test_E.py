@@ -176,3 +176,25 @@ def test_an_undo_after_a_crash_in_a_graph_that_has_ended_sees_what_its_attempt_s
         cancel with undo
         """,
     )
+
+
+def test_what_a_crash_forgot_was_not_handled_and_a_graph_is_judged_without_it():
+    """there is no node k/e/q: core lets a graph begin that the law refuses"""
+    play_script(
+        graph(
+            "k pure; c kept k; i default c; s kept i k",
+            returning={"k": [graph("h pure; e pure h; y pure e", returning={"e": [graph("x pure"), graph("q loose")]})]},
+        ),
+        """
+        finish k
+        finish k/h
+        finish k/e as 0
+        finish k/e/x
+        answer k/y
+        save k.0
+        commit
+        crash
+        answer k/h
+        finish k/e as 1
+        """,
+    )
