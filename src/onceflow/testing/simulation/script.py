@@ -460,8 +460,9 @@ class Player:
                 return
 
     def _cancel(self, words: list[str]) -> None:
-        self._parked_when_loaded = False
-        self.driver.parked.clear()
+        if self._parked_when_loaded:  # else whoever cancels does not help those who wait for a person
+            self._parked_when_loaded = False
+            self.driver.parked.clear()
         self.driver.deliver(events.Cancel("undo" in words))
 
     def _give(self, _: list[str]) -> None:
