@@ -322,11 +322,14 @@ class Ending(Handling):
         for parent in outside:  # what returned its graph, and what was joined in it
             parent.unsettled = sum(not consumer.settled for consumer, _, _ in parent.consumers) + parent.exported
         for row in topological(self.rows):
-            if row in inside and row.state == "done" and not row.doomed:
-                if row.fully_saved:
-                    self._note_saved(row)
-                else:
-                    self._note_done(row)
+            if row not in inside or row.doomed:
+                continue
+            if row.state != "done":
+                self._reconsider.append(row)  # it may have been seen before it was lost
+            elif row.fully_saved:
+                self._note_saved(row)
+            else:
+                self._note_done(row)
 
     # -- loaded --------------------------------------------------------------------------------------------------------
 

@@ -247,3 +247,21 @@ def test_nothing_of_a_transaction_is_released_although_the_one_around_it_has_its
         answer t/child0/z for 2 again
         """,
     )
+
+
+def test_what_was_seen_and_waits_to_run_again_is_as_quiet_as_before_when_its_transaction_is_taken_back():
+    play_script(
+        graph(
+            "t kept,transaction; k kept t",
+            returning={"t": [graph("p pure; y kept; u undoable; w kept; q kept p y; s kept q u w")]},
+        ),
+        """
+        finish t
+        save t.0
+        finish t/p
+        finish t/u
+        save t/u.0
+        lose t/p.0
+        answer t/w for 1 again
+        """,
+    )
