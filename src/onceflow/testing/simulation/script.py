@@ -435,12 +435,12 @@ class Player:
 
     def _undone(self, words: list[str]) -> None:
         undo = self._under_way(words[0])
-        if undo is not None and undo.landed:
+        if undo is not None and undo.kind == "undo" and undo.landed:
             self.driver.end_undo(undo, succeeded=True)
 
     def _undo(self, words: list[str]) -> None:
         undo = self._under_way(words[0])
-        if undo is not None and undo.state == "running":
+        if undo is not None and undo.kind == "undo" and undo.state == "running":
             self.driver.end_undo(undo, succeeded=False)
 
     def _end(self, words: list[str]) -> None:
