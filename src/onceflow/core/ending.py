@@ -121,12 +121,12 @@ class Ending(Handling):
             if sink is None or not (sink.retired or self.rows.get(sink.id) is sink):  # dropped, with all around it
                 del self._endings[scope]
                 continue
-            if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
-                continue
-            if end.expired and sink.visible:  # it was quicker
+            if end.expired and sink.visible:  # it was quicker, whatever becomes of the result
                 del self._endings[scope]
                 self._open(scope)
                 return True
+            if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
+                continue
             groups, end.undo = [group for group in end.undo if not group.has_result], []
             if groups:
                 rows = self._group_saga(groups)

@@ -1,7 +1,11 @@
 """Found by thinking: turns, queues, transactions in tail position, and what is let go."""
 
+from onceflow.core.run import Run
+from onceflow.testing.simulation.checker import Checker
+from onceflow.testing.simulation.driver import Driver
 from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from onceflow.testing.simulation.script import Player, play_script
+from onceflow.testing.simulation.story import Story
 
 
 def test_a_sink_that_takes_turns_itself_and_returns_a_graph_gives_back_the_turn_it_stands_for():
@@ -31,3 +35,26 @@ def test_all_is_undone_if_that_is_asked_for_while_a_transaction_is_taken_back():
     assert play_script(told, steps) == "undone"
     assert play_script(told, f"{steps}\ncommit\ncrash") == "undone"
     assert play_script(told, f"{steps}\nundone t/u!undo\ncommit\ncrash") == "undone"
+
+
+def test_a_result_that_was_quicker_than_the_end_of_its_graph_counts_also_if_it_is_lost_before_all_has_ended():
+    """The judge does not see this one: what is given instead of the result is an outcome like any other."""
+    told = graph(
+        "a kept; z kept a", returning={"a": [graph("n default; s default; fork0 kept,aside n", sink="s")]}
+    )
+    driver = Driver(told, Run, "keep", True, Checker(True), Story())
+    steps = """
+        finish a
+        save a.0
+        land a/n
+        land a/s
+        expire a/s at 1
+        finish a/s!late
+        carry out start z
+        lose a/s.0 running z
+        finish a/n!late
+        """
+    Player(driver).play(steps.strip().splitlines())
+    version = driver.rows["a/s"].version
+    assert version is not None
+    assert not version.handled
