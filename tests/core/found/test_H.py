@@ -58,3 +58,19 @@ def test_a_result_that_was_quicker_than_the_end_of_its_graph_counts_also_if_it_i
     version = driver.rows["a/s"].version
     assert version is not None
     assert not version.handled
+
+
+def test_what_would_be_the_result_of_a_graph_whose_time_is_over_returns_another_one_instead():
+    """the recovery takes ('a~2/s',), which nothing requires: that was the judge's mistake, who took it for a result."""
+    inner = graph("s default,deterministic", returning={"s": [graph("s kept")]})
+    play_script(
+        graph("a kept; z kept a", returning={"a": [graph("s kept", returning={"s": [inner]})]}),
+        """
+        finish a
+        save a.0
+        finish a/s
+        save a/s.0
+        expire a~2/s at 1
+        finish a~2/s!late
+        """,
+    )

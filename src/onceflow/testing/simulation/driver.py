@@ -85,8 +85,8 @@ class Driver:
     over: commands.Finish | None = None
     closing: dict[str, None] = field(default_factory=dict)
     """Expanders of graphs that are about to end, or to be tried again; empty for the run."""
-    expiring: dict[str, str] = field(default_factory=dict)
-    """Expander → sink, of those whose time is over. If the sink gets its output meanwhile, they open again."""
+    expiring: dict[str, None] = field(default_factory=dict)
+    """Those of them whose time is over. If such a graph gets its result meanwhile, it opens again."""
     groups: set[str] = field(default_factory=set)
     """Expanders of transactions in which something failed that a handler answered for."""
     _answering: bool = False
@@ -278,7 +278,7 @@ class Driver:
         row = None if sink is None else self.rows.get(sink.id)  # what is undone for good is not here any more
         if sink is not None and row is not None and row.version is None and awake:
             self.closing[expander] = None
-            self.expiring[expander] = sink.id
+            self.expiring[expander] = None
             self.groups |= {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
         self.deliver(events.Expired(node, ends, small))
 
@@ -338,7 +338,7 @@ class Driver:
 
     def _was_quicker(self, node: str) -> None:
         """If this is the result of a graph whose time is over, it came before the graph had come to its end."""
-        for expander in [expander for expander, sink in self.expiring.items() if sink == node]:
+        for expander in [expander for expander in self.expiring if self.structure.result_of(expander) == node]:
             del self.expiring[expander], self.closing[expander]
 
     def end_undo(self, undo: Attempt, succeeded: bool) -> None:
@@ -774,7 +774,7 @@ class Driver:
         self.closing = {
             expander: None for expander in self.closing if not expander or expander in self.structure.graphs
         }
-        self.expiring = {expander: sink for expander, sink in self.expiring.items() if expander in self.closing}
+        self.expiring = {expander: None for expander in self.expiring if expander in self.closing}
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
 
