@@ -223,7 +223,8 @@ class Run(Loading):
 
     def _scope_ends(self, event: events.Ends) -> None:
         row = self._row(event.node, event.attempt)
-        if row is not None and not (event.failed <= row.scope.depth and 0 <= event.ends <= row.scope.depth):
+        least = 1 if event.again else 0  # nobody stands for the whole run, and could try it again
+        if row is not None and not (event.failed <= row.scope.depth and least <= event.ends <= row.scope.depth):
             raise IllegalEvent(f"{event.node!r} is not in a graph at depth {max(event.failed, event.ends)}")
         row = self._current(event.node, event.attempt)
         if row is not None:

@@ -1,11 +1,16 @@
 """Found by thinking: turns, queues, transactions in tail position, and what is let go."""
 
+import pytest
+
+from onceflow.core import events
 from onceflow.core.run import Run
+from onceflow.errors import IllegalEvent
 from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.driver import Driver
 from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import Player, play_script
 from onceflow.testing.simulation.story import Story
+from tests.core.building import Drive
 
 
 def test_a_sink_that_takes_turns_itself_and_returns_a_graph_gives_back_the_turn_it_stands_for():
@@ -74,3 +79,12 @@ def test_what_would_be_the_result_of_a_graph_whose_time_is_over_returns_another_
         finish a~2/s!late
         """,
     )
+
+
+def test_nobody_can_try_a_whole_run_again():
+    """IllegalEvent: there is no node '' in this run (when the delay was over)"""
+    drive = Drive(graph("a kept; z kept a"))
+    drive.begin()
+    with pytest.raises(IllegalEvent):
+        drive.tell(events.Ends("a", drive.running["a"], 0, 0, again=True))
+    drive.finish("a")
