@@ -23,7 +23,7 @@ class Concluding(Expiring):
         if self._recovering:
             if self._uncleared:
                 return False
-            if self._taking_back:
+            if self._undoing_all:
                 self._append(records.Dropped(tuple(row.id for row in self._recovering)))
                 for row in self._recovering:
                     self._emit(commands.Drop(row.id, self._attempt))
@@ -41,9 +41,8 @@ class Concluding(Expiring):
             return False
         if self._running or self._saving or self._undos or self._zombies:
             return False
-        wanted = self._to_take_back()
-        if self._taking_back != wanted:  # also if somebody asks for more while transactions are taken back
-            self._taking_back = wanted
+        if not self._undoing_all:
+            self._undoing_all = True
             rows = self._saga() if self._undo_all else self._group_saga(self._failed_groups())
             if rows:
                 self._begin_recovery(rows)

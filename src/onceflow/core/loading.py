@@ -113,7 +113,7 @@ class Loading(Concluding):
             case records.Recovering(nodes):
                 self._to_be_dropped.update(dict.fromkeys(nodes))
                 self._replay_doom()
-                self._taking_back = None if self._stopping is None else self._to_take_back()
+                self._undoing_all = self._stopping is not None
             case records.Undone(node):
                 row = self.rows[node]
                 row.begun = False
@@ -220,8 +220,7 @@ class Loading(Concluding):
     def _forget_stop(self) -> None:
         self.final = None
         self._stopping = None
-        self._undo_all = False
-        self._taking_back = None
+        self._undo_all = self._undoing_all = False
         self._were_parked.clear()
         self._failed.clear()
         for row in self.rows.values():

@@ -21,8 +21,8 @@ class Stopping(Recovery):
     _stopping: Literal["failed", "cancelled"] | None = None
     _undo_all: bool = False
     """Take back what can be taken back before the run ends."""
-    _taking_back: Literal["transactions", "all"] | None = None
-    """What the last recovery is about, once it has begun."""
+    _undoing_all: bool = False
+    """The recovery under way does that."""
     _failed: dict[str, Scope | None] = {}
     """Nodes that failed for good → where: their rows may be forgotten before the run ends."""
     _gave_up: dict[Row, None] = {}
@@ -77,9 +77,6 @@ class Stopping(Recovery):
             if row.state == "running" and row not in self._gave_up:
                 self._gave_up[row] = None
                 self._emit(commands.Stop(row.id, row.attempt))
-
-    def _to_take_back(self) -> Literal["transactions", "all"]:
-        return "all" if self._undo_all else "transactions"
 
     def _failed_groups(self) -> list[Scope]:
         """The outermost transactions without a result in which something failed for good. (Who cancels a run says what

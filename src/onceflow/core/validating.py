@@ -64,7 +64,7 @@ def _neighbours(rows: list[Row]) -> set[Row]:
 
 def validate(run: Run) -> None:
     """Raise AssertionError if anything that the run believes is not so."""
-    if run.partial or run.final is not None or run._taking_back:
+    if run.partial or run.final is not None or run._undoing_all:
         return
     facts = facts_of(run)
     shape = facts.shape
