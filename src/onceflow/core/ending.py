@@ -77,7 +77,7 @@ class Ending(Handling):
             scope = scope.outer
         end = End(row.id, small, undo, again=again)
         for other, before in self._endings.items():
-            if scope.is_in(other):  # it, or what is around it, ends anyway; but this failure is one more
+            if scope.is_in(other) and (again or not before.again):  # it ends anyway; but this failure is one more
                 before.undo += end.undo
                 self._close(scope, end.undo)
                 return

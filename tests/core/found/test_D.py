@@ -131,3 +131,52 @@ def test_an_undo_is_not_given_an_output_that_was_saved_in_part_in_a_graph_that_h
     loaded = drive.reload()
     loaded.begin()
     assert loaded.ends("t/f", 1, again=True)[-1:] == ["undo t/x/u"]
+
+
+@pytest.mark.parametrize("inner", [None, graph("a pure; b kept; c kept a b")])
+@pytest.mark.parametrize("end", ["cancel with undo", "answer t/f for 1 again", "fail t/f for good"])
+def test_what_an_undo_reads_in_a_graph_that_has_ended_is_made_again_after_a_crash(end, inner):
+    """Undo(node='t/x/u', …) cannot see the inputs: what was not saved counted as abandoned, with nothing in it"""
+    ending = graph("o pure; p pure o; u undoable p; i kept; w kept; s kept u w i", returning={"i": [inner]})
+    transaction = graph("x kept; f kept x", returning={"x": [ending]})
+    play_script(
+        graph("t kept,transaction; z kept t", returning={"t": [transaction]}),
+        f"""
+        finish t
+        save t.0
+        finish t/x
+        save t/x.0
+        finish t/x/o
+        finish t/x/p large
+        finish t/x/u
+        save t/x/u.0
+        finish t/x/i
+        save t/x/i.0
+        answer t/x/i/b for 3
+        save t/x/i/c.0
+        answer t/x/w for 2
+        save t/x/s.0
+        commit
+        crash
+        {end}
+        """,
+    )
+
+
+@pytest.mark.parametrize("first", ["answer x/t/a for 1 again", "answer x/t/a for 2 again"])
+@pytest.mark.parametrize("second", ["answer x/t/n for 2", "answer x/t/n for 2 again", "answer x/t/n for 1 again"])
+def test_a_graph_in_one_that_is_tried_again_ends_all_the_same_whichever_was_answered_for_first(first, second):
+    """run x/t/n starts in a graph that a handler has answered for (what is to be tried again in it opens with it)"""
+    around = graph("t kept; y kept t", returning={"t": [graph("a kept; n default; s kept a n")]})
+    play_script(
+        graph("x kept; z kept x", returning={"x": [around]}),
+        f"""
+        finish x
+        save x.0
+        finish x/t
+        save x/t.0
+        land x/t/n
+        {first}
+        {second}
+        """,
+    )

@@ -183,7 +183,9 @@ def test_what_a_crash_forgot_was_not_handled_and_a_graph_is_judged_without_it():
     play_script(
         graph(
             "k pure; c kept k; i default c; s kept i k",
-            returning={"k": [graph("h pure; e pure h; y pure e", returning={"e": [graph("x pure"), graph("q loose")]})]},
+            returning={
+                "k": [graph("h pure; e pure h; y pure e", returning={"e": [graph("x pure"), graph("q loose")]})]
+            },
         ),
         """
         finish k

@@ -41,9 +41,7 @@ CANCELLED_LATE = """
 def test_who_cancels_while_a_transaction_is_taken_back_has_the_rest_undone_as_well(crash):
     """The run said that it keeps u, on which nothing stands."""
     status = play_script(
-        graph(
-            "u undoable; t kept,transaction; z kept u t", returning={"t": [graph("v undoable; f kept v")]}
-        ),
+        graph("u undoable; t kept,transaction; z kept u t", returning={"t": [graph("v undoable; f kept v")]}),
         CANCELLED_LATE.format(crash, crash),
     )
     assert status == "undone"

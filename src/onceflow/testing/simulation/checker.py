@@ -268,7 +268,9 @@ class Checker:
         again = shape.set_of(nodes & driver.rows.keys())
         versions = {node: driver.rows[node].version for node in nodes & driver.rows.keys()}
         afresh = [  # before the graph ended, and a crash took what it gave, it gave what it will give again
-            node for node, version in versions.items() if version and version.abandoned and version.task.options.repeatable
+            node
+            for node, version in versions.items()
+            if version and version.abandoned and version.task.options.repeatable
         ]
         reason = _taken_back(facts, again, shape.set_of(afresh))
         if reason is not None:

@@ -83,8 +83,8 @@ class Driver:
     resuming: tuple[str, ...] = ()
     """What the run that is just being resumed is to do again."""
     over: commands.Finish | None = None
-    closing: dict[str, None] = field(default_factory=dict)
-    """Expanders of graphs that are about to end, or to be tried again; empty for the run."""
+    closing: dict[str, bool] = field(default_factory=dict)
+    """Expanders of graphs that are about to end, or to be tried again (True); empty for the run."""
     expiring: dict[str, None] = field(default_factory=dict)
     """Those of them whose time is over. If such a graph gets its result meanwhile, it opens again."""
     groups: set[str] = field(default_factory=set)
@@ -260,7 +260,7 @@ class Driver:
             while scope.outer is not None:
                 chain.insert(1, scope.expander)
                 scope = scope.outer
-            self.closing[chain[ends]] = None
+            self.closing[chain[ends]] = again and self.closing.get(chain[ends], True)
             if failed >= 0:
                 group = self.transaction_around(attempt.node, chain[failed])
                 if group is not None:
@@ -277,7 +277,7 @@ class Driver:
         awake = not (self.appended.stopping or self.run.is_dormant)
         row = None if sink is None else self.rows.get(sink.id)  # what is undone for good is not here any more
         if sink is not None and row is not None and row.version is None and awake:
-            self.closing[expander] = None
+            self.closing[expander] = False
             self.expiring[expander] = None
             self.groups |= {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
         self.deliver(events.Expired(node, ends, small))
@@ -328,7 +328,10 @@ class Driver:
                 other.version = nothing(node, self.structure.nodes[node])
                 other.current = other.handled = None
         row.handled = None
-        self.closing.pop(expander, None)
+        inside = self.structure.inside(expander)
+        self.closing = {
+            other: again for other, again in self.closing.items() if other != expander and other not in inside
+        }
         self.expiring.pop(expander, None)
         self._take_over(row, given)
 
@@ -493,8 +496,12 @@ class Driver:
             case records.Saved() if attempt is not None and attempt.handled:
                 attempt.joined = record.joined
                 self._end_graph(record.node)
-            case records.Again():
+            case records.Again():  # what is about to end in it does so all the same
                 self.closing.pop(record.node, None)
+                inside = self.structure.inside(record.node)
+                self.closing = {
+                    other: again for other, again in self.closing.items() if not (again and other in inside)
+                }
             case records.Undone():
                 row = self.rows[record.node]
                 if row.handled is not None and not self.appended.stopping and not self.is_closed(record.node):
@@ -772,7 +779,9 @@ class Driver:
         self.structure = self.structure.without(expanders)
         self.rows = {id: before[id] for id in self.structure.nodes}
         self.closing = {
-            expander: None for expander in self.closing if not expander or expander in self.structure.graphs
+            expander: again
+            for expander, again in self.closing.items()
+            if not expander or expander in self.structure.graphs
         }
         self.expiring = {expander: None for expander in self.expiring if expander in self.closing}
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
