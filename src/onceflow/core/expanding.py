@@ -78,7 +78,8 @@ class Expanding(Starting):
                     consumer.missing -= 1
             self._note_done(row)
             self._suspects[row] = None
-        self._turn_is_over(expander)
+        if expander.state == "done":  # else it was rebuilt for an undo, and has yet to run for the others
+            self._turn_is_over(expander)
 
     def _record_expansion(self, expander: Row) -> None:
         """The journal learns of the graph when the expander is saved. What matters of it before that is noted now, for

@@ -200,3 +200,33 @@ def test_what_a_crash_forgot_was_not_handled_and_a_graph_is_judged_without_it():
         finish k/e as 1
         """,
     )
+
+
+def test_who_is_rebuilt_for_an_undo_while_it_runs_keeps_its_turn():
+    """L/b runs, and it is not its turn"""
+    play_script(
+        graph(
+            "L kept; z kept L",
+            returning={
+                "L": [
+                    graph(
+                        "b pure,turn=1,limit=1,asks; c kept,turn=2,asks b; d undoable,asks b; s kept c d",
+                        returning={"b": [graph("x pure,asks,turn=5; y pure x")]},
+                    )
+                ]
+            },
+        ),
+        """
+        finish L
+        save L.0
+        admit L/b
+        finish L/b
+        admit L/b/x
+        finish L/b/x large
+        finish L/b/y large
+        admit L/d
+        commit
+        crash
+        admit L/b
+        """,
+    )
