@@ -21,7 +21,7 @@ from onceflow.core.taking import Taking
 class Group:
     """Rows that take turns."""
 
-    __slots__ = ("__weakref__", "flying", "id", "items", "limit", "opening", "waiting")
+    __slots__ = ("__weakref__", "flying", "id", "items", "limit", "waiting")
 
     def __init__(self, id: str, limit: int, items: int) -> None:
         self.id = id
@@ -31,8 +31,6 @@ class Group:
         """How many items all of them stand for."""
         self.flying: dict[Row, None] = {}
         """Rows that are in flight."""
-        self.opening: Row | None = None
-        """The one among them that opens into more."""
         self.waiting: list[tuple[int, int, Row]] = []
         """Rows that could start but for their turn, as a heap by their order. Some may be gone or not be ready any
         more."""
@@ -42,8 +40,7 @@ class Group:
         """Whether the next one that waits may start."""
         if not self.waiting or len(self.flying) >= self.limit:
             return False
-        turn = self.waiting[0][2].node.turn
-        return self.opening is None or turn is None or not turn.opens
+        return not (_opens(self.waiting[0][2]) and any(map(_opens, self.flying)))
 
 
 class Turns(Taking):
@@ -104,20 +101,14 @@ class Turns(Taking):
         self._eager[group] = None
 
     def _take_turn(self, row: Row) -> None:
-        group, turn = row.group, row.node.turn
-        assert group is not None
-        assert turn is not None
-        group.flying[row] = None
-        if turn.opens:
-            group.opening = row
+        assert row.group is not None
+        row.group.flying[row] = None
 
     def _end_turn(self, row: Row) -> None:
         """The row of a group is not in flight any more."""
         group = row.group
         if group is not None and row in group.flying:
             del group.flying[row]
-            if group.opening is row:
-                group.opening = None
             self._eager[group] = None
 
     def _turn_is_over(self, row: Row) -> None:
@@ -138,3 +129,7 @@ class Turns(Taking):
         if group is not None:
             group.limit = limit
             self._eager[group] = None
+
+
+def _opens(row: Row) -> bool:
+    return row.node.turn is not None and row.node.turn.opens

@@ -84,3 +84,20 @@ def test_nobody_can_try_a_whole_run_again():
     with pytest.raises(IllegalEvent):
         drive.tell(events.Ends("a", drive.running["a"], 0, 0, again=True))
     drive.finish("a")
+
+
+def test_what_opens_into_more_and_runs_again_does_not_let_two_others_open_at_once():
+    """b, which opens, runs again while a opens; when b is done, a still opens, and c has to wait (2.10)."""
+    loop = graph("b pure,turn=0,opens,limit=3; a kept,turn=1,opens; c kept,turn=2,opens; r kept b; s kept a c r")
+    drive = Drive(graph("l kept; z kept l"))
+    drive.begin()
+    drive.finish("l", graph=loop)
+    drive.finish("l/b")
+    assert drive.running.keys() == {"l/a", "l/r"}
+    attempts = (("l/r", drive.running.pop("l/r")),)
+    drive.tell(events.Lost((("l/b", 0),), attempts))
+    assert drive.running.keys() == {"l/a", "l/b"}
+    drive.finish("l/b")
+    assert drive.running.keys() == {"l/a", "l/r"}
+    drive.finish("l/a")
+    assert drive.running.keys() == {"l/c", "l/r"}
