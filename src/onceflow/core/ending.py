@@ -246,7 +246,11 @@ class Ending(Handling):
                 continue
             row.checkpoint = row.forced = False
             self._forget_saves(row, row.saving)
-            is_whole = row.state == "done" and (row.fully_saved or not row.writes)  # else what it wrote never counts
+            if row.visible and row.state != "done":  # it was lost; only an undo may have to make it again
+                row.state = "done"
+                row.attempt = 0
+                self._note_done(row)
+            is_whole = row.state == "done" and not row.holds_up  # else what it wrote, or has joined, never counts
             if not is_whole or not (row.consumers or row.fully_saved):  # what stands aside would never be settled
                 abandoned.append(row)
         self._abandon_rows(abandoned)

@@ -180,3 +180,26 @@ def test_a_graph_in_one_that_is_tried_again_ends_all_the_same_whichever_was_answ
         {second}
         """,
     )
+
+
+@pytest.mark.parametrize("end", ["cancel with undo", "answer t/f for 1 again", "fail t/f for good"])
+def test_so_is_what_was_lost_and_about_to_be_made_again_when_the_graph_ended(end):
+    """Undo(node='t/x/u', …) cannot see the inputs"""
+    ending = graph("p pure; u undoable p; v kept p; w kept; s kept u v w")
+    transaction = graph("x kept; f kept x", returning={"x": [ending]})
+    play_script(
+        graph("t kept,transaction; z kept t", returning={"t": [transaction]}),
+        f"""
+        finish t
+        save t.0
+        finish t/x
+        save t/x.0
+        finish t/x/p large
+        finish t/x/u
+        save t/x/u.0
+        lose t/x/p.0 running t/x/v
+        answer t/x/w for 2
+        save t/x/s.0
+        {end}
+        """,
+    )

@@ -265,3 +265,40 @@ def test_what_was_seen_and_waits_to_run_again_is_as_quiet_as_before_when_its_tra
         answer t/w for 1 again
         """,
     )
+
+
+def test_what_was_handled_in_a_graph_that_has_not_ended_after_all_is_saved_with_the_graphs_around_it():
+    play_script(
+        graph(
+            "t kept,transaction; k kept t",
+            returning={
+                "t": [
+                    graph(
+                        "e kept; f kept e",
+                        returning={
+                            "e": [
+                                graph(
+                                    "u undoable; w kept; x pure; z default x; s kept u z w",
+                                    returning={"x": [graph("y pure")]},
+                                )
+                            ]
+                        },
+                    )
+                ]
+            },
+        ),
+        """
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/u
+        save t/e/u.0
+        finish t/e/x
+        answer t/e/x/y
+        answer t/e/w for 2
+        save t/e/s.0
+        lose t/e/x.0
+        answer t/f for 1 again
+        """,
+    )

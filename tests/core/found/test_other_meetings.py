@@ -758,3 +758,23 @@ def test_what_was_to_be_saved_and_was_dropped_meanwhile_is_not_saved_with_its_gr
     drive.lose("a/a")
     drive.finish("a/a")
     assert "save a/a" not in drive.save("a.1")
+
+
+def test_seed_261118022335004910():
+    """validating: b~2/e waits for what was joined in a graph that has ended, and is not saved any more"""
+    last = graph("c kept; e kept c; child0 kept; fork0 kept,aside child0", sink="e")
+    forking = graph("a kept; fork0 kept,aside", sink="a", returning={"a": [last]})
+    play_script(
+        graph("b kept; g kept b", returning={"b": [forking]}),
+        """
+        finish b
+        save b.0
+        finish b/fork0
+        save b/fork0.0
+        finish b/a
+        save b/a.0
+        finish b~2/c joining b/fork0
+        expire b~2/child0 at 1
+        save b~2/e.0
+        """,
+    )
