@@ -92,6 +92,7 @@ class Joining(Committing):
             row.irreproducible -= not child.reproducible
             row.uncommitted -= child.holds_up
             row.unretired -= 1
+            self._retirable.append(child)
         row.parents = [edge for edge in row.parents if edge[0] not in row.joined]
         row.joined = ()
 

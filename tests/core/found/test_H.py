@@ -34,7 +34,9 @@ def test_all_is_undone_if_that_is_asked_for_while_a_transaction_is_taken_back():
         fail t/x for good
         cancel with undo
         """
-    told = graph("u0 undoable; t kept,transaction u0; z kept t", returning={"t": [graph("u undoable; x kept u")]})
+    told = graph(
+        "u0 undoable; t kept,transaction u0; z kept t", returning={"t": [graph("u undoable; x kept u")]}
+    )
     assert play_script(told, steps) == "undone"
     assert play_script(told, f"{steps}\ncommit\ncrash") == "undone"
     assert play_script(told, f"{steps}\nundone t/u!undo\ncommit\ncrash") == "undone"
@@ -42,7 +44,9 @@ def test_all_is_undone_if_that_is_asked_for_while_a_transaction_is_taken_back():
 
 def test_a_result_that_was_quicker_than_the_end_of_its_graph_counts_also_if_it_is_lost_before_all_has_ended():
     """The judge does not see this one: what is given instead of the result is an outcome like any other."""
-    told = graph("a kept; z kept a", returning={"a": [graph("n default; s default; fork0 kept,aside n", sink="s")]})
+    told = graph(
+        "a kept; z kept a", returning={"a": [graph("n default; s default; fork0 kept,aside n", sink="s")]}
+    )
     driver = Driver(told, Run, "keep", True, Checker(True), Story())
     steps = """
         finish a
@@ -101,3 +105,46 @@ def test_what_opens_into_more_and_runs_again_does_not_let_two_others_open_at_onc
     assert drive.running.keys() == {"l/a", "l/r"}
     drive.finish("l/a")
     assert drive.running.keys() == {"l/c", "l/r"}
+
+
+def test_what_has_joined_others_and_is_not_saved_when_its_graph_ends_holds_nobody_up():
+    """a~2/s: uncommitted is kept as 1, by definition it is 0"""
+    deep = graph("s kept; fork0 kept,aside", sink="s", returning={"s": [graph("s kept")]})
+    inner = graph("u kept; s kept u", returning={"u": [deep]})
+    play_script(
+        graph("a kept; z kept a", returning={"a": [graph("s kept", returning={"s": [inner]})]}),
+        """
+        finish a
+        save a.0
+        finish a/s
+        save a/s.0
+        finish a~2/u
+        save a~2/u.0
+        finish a~2/u/fork0
+        save a~2/u/fork0.0
+        finish a~2/u/s
+        finish a~2/u~2/s joining a~2/u/fork0
+        expire a~2/u/s at 1
+        """,
+    )
+
+
+def test_what_was_joined_by_something_that_is_dropped_is_forgotten_all_the_same():
+    """Nobody reads a/fork0 any more when a~2/fork0, which had joined it, is lost and joins nobody the second time."""
+    inner = graph("s kept; fork0 kept,aside", sink="s")
+    told = graph("s kept; fork0 kept,aside", sink="s", returning={"s": [inner]})
+    driver = Driver(graph("a kept; z kept a", returning={"a": [told]}), Run, "keep", True, Checker(True), Story())
+    steps = """
+        finish a
+        save a.0
+        finish a/s
+        finish a/fork0
+        save a/fork0.0
+        save a/s.0
+        finish a~2/fork0 joining a/fork0
+        finish a~2/s joining a/fork0
+        save a~2/s.0
+        lose a~2/fork0.0
+        """
+    Player(driver).play(steps.strip().splitlines())
+    assert "Release(node='a/fork0'" in driver.story.text()
