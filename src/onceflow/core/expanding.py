@@ -157,14 +157,21 @@ def id_inside(expander: Row, node: str) -> str:
 def row_around(rows: Mapping[str, Row], node: str) -> Row | None:
     """The innermost known task that returned a graph which a node of this id was in, or from which such a graph came in
     the end."""
+    tail = 1
     while node not in rows:
         node, _, _ = node.rpartition("/")
+        tail = 1
         if node not in rows:
             base, _, depth = node.rpartition("~")
-            node = base if depth.isdigit() else node
+            if depth.isdigit():
+                node, tail = base, int(depth)
         if not node:
             return None
-    return rows[node]
+    row = rows[node]
+    while tail > 1 and row.nested is not None:  # along the chain, as far as it is known
+        row = row.nested.sink
+        tail -= 1
+    return row
 
 
 def _is_repeatable(nested: Nested) -> bool:

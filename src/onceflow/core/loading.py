@@ -224,7 +224,7 @@ class Loading(Concluding):
         self._were_parked.clear()
         self._failed.clear()
         for row in self.rows.values():
-            row.failures = 0
+            row.failures = row.scope.failures = 0
 
     def _resume(self, again: list[Row]) -> None:
         self._append(records.Resumed())

@@ -2,8 +2,15 @@
 
 import pytest
 
+from onceflow.core import events
+from onceflow.core.run import Run
+from onceflow.core.undoing import EFFORT_TRIES
+from onceflow.testing.simulation.checker import Checker
+from onceflow.testing.simulation.driver import Driver
 from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from onceflow.testing.simulation.script import Player, play_script
+from onceflow.testing.simulation.story import Story
+from tests.core.building import Drive
 
 
 def test_a_graph_whose_handled_member_was_dropped_is_trusted_again():
@@ -45,3 +52,65 @@ def test_who_cancels_while_a_transaction_is_taken_back_has_the_rest_undone_as_we
         CANCELLED_LATE.format(crash, crash),
     )
     assert status == "undone"
+
+
+def test_a_run_that_waited_for_a_person_and_went_on_does_not_wait_after_a_crash():
+    """It was p that could not be made again for the undo of u, and nothing said that this was over."""
+    before = Drive(graph("p pure; u undoable p; z kept u"))
+    before.begin()
+    before.finish("p", small=False)
+    drive = before.reload()
+    drive.begin()
+    for _ in range(EFFORT_TRIES - 1):
+        drive.tell(events.Raised("p", drive.rebuilding.pop("p")))
+        drive.elapse("p")
+    drive.tell(events.Raised("p", drive.rebuilding.pop("p")))
+    assert drive.status == drive.reload().status == "parked"
+    drive.tell(events.RetryUndo("p"))
+    drive.finish_rebuilding("p")
+    drive.undone("u")
+    assert drive.status == drive.reload().status == "running"
+
+
+def test_failures_of_graphs_are_counted_from_zero_when_a_run_is_resumed():
+    """As those of tasks are; and nothing waits for the delay of a failure that is past."""
+    drive = Drive(graph("a kept; z kept a"))
+    drive.begin()
+    drive.complete("a", graph=graph("x kept; y kept x"))
+    drive.ends("a/x", 1, again=True)
+    drive.elapse("a")
+    drive.raises("a/x", permanent=True)
+    assert drive.status == "failed"
+    again = drive.reload()
+    again.begin()
+    again.tell(events.Resume())
+    assert again.running.keys() == {"a/x"}
+    assert again.run.rows["a/x"].scope.failures == 0
+    assert not again.waits
+
+
+def test_a_transaction_in_a_chain_is_taken_back_though_a_crash_took_the_graph_in_which_something_failed():
+    """The innermost graph that is known is that of the transaction, not the first one of the chain."""
+    inner = graph("u undoable; t kept u", returning={"t": [graph("x kept")]})
+    driver = Driver(
+        graph("a kept; z kept a", returning={"a": [graph("s kept,transaction", returning={"s": [inner]})]}),
+        Run,
+        "keep",
+        True,
+        Checker(),
+        Story(),
+    )
+    steps = """
+        finish a
+        save a.0
+        finish a/s
+        save a/s.0
+        finish a~2/u
+        save a~2/u.0
+        finish a~2/t
+        fail a~3/x for good
+        commit
+        crash
+    """
+    assert Player(driver).play(steps.strip().splitlines()) == "failed"
+    assert not driver.world.undoable

@@ -34,9 +34,7 @@ def test_all_is_undone_if_that_is_asked_for_while_a_transaction_is_taken_back():
         fail t/x for good
         cancel with undo
         """
-    told = graph(
-        "u0 undoable; t kept,transaction u0; z kept t", returning={"t": [graph("u undoable; x kept u")]}
-    )
+    told = graph("u0 undoable; t kept,transaction u0; z kept t", returning={"t": [graph("u undoable; x kept u")]})
     assert play_script(told, steps) == "undone"
     assert play_script(told, f"{steps}\ncommit\ncrash") == "undone"
     assert play_script(told, f"{steps}\nundone t/u!undo\ncommit\ncrash") == "undone"
@@ -44,9 +42,7 @@ def test_all_is_undone_if_that_is_asked_for_while_a_transaction_is_taken_back():
 
 def test_a_result_that_was_quicker_than_the_end_of_its_graph_counts_also_if_it_is_lost_before_all_has_ended():
     """The judge does not see this one: what is given instead of the result is an outcome like any other."""
-    told = graph(
-        "a kept; z kept a", returning={"a": [graph("n default; s default; fork0 kept,aside n", sink="s")]}
-    )
+    told = graph("a kept; z kept a", returning={"a": [graph("n default; s default; fork0 kept,aside n", sink="s")]})
     driver = Driver(told, Run, "keep", True, Checker(True), Story())
     steps = """
         finish a

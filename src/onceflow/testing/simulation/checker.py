@@ -315,10 +315,14 @@ class Checker:
         groups: set[str | None] = set()
         for failed in driver.appended.failed:
             node = failed
+            tail = 1
             while node not in driver.rows and "/" in node:  # the graph that it was in has been dropped
-                node = node.rpartition("/")[0]
-                if node not in driver.rows:  # and was not the first one in its place
-                    node = node.rpartition("~")[0] or node
+                node, tail = node.rpartition("/")[0], 1
+                base, _, depth = node.rpartition("~")
+                if node not in driver.rows and depth.isdigit():  # and was not the first one in its place
+                    node, tail = base, int(depth)
+            while tail > 1 and node in driver.structure.graphs:  # but others before it are known
+                node, tail = driver.structure.sink_of(node), tail - 1
             if node in driver.rows:
                 outermost = driver.transaction_around(node)
                 if outermost is None and node != failed and driver.is_open_transaction(node):

@@ -151,6 +151,12 @@ class Structure:
         """The node that has the result of the graph that this one returned."""
         return self._results[expander]
 
+    def sink_of(self, expander: str) -> str:
+        """The sink of the graph that this one returned, whatever that returned."""
+        graph = self.graphs[expander]
+        ids = [member.id for member in self._members if member.expander == expander]
+        return ids[graph.sink]
+
     def repeatable(self, node: str) -> bool:
         """Running it again cannot be noticed downstream."""
         return self.nodes[node].options.repeatable
