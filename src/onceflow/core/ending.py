@@ -32,7 +32,7 @@ from onceflow.core.state import topological
 class End:
     """What is to become of a closed scope."""
 
-    __slots__ = ("again", "cause", "expired", "small", "undo")
+    __slots__ = ("again", "cause", "expired", "inside", "small", "undo")
 
     def __init__(self, cause: str, small: bool, undo: list[Scope], *, again: bool, expired: bool = False) -> None:
         self.cause = cause
@@ -42,6 +42,8 @@ class End:
         self.expired = expired
         self.undo = undo
         """The transactions that have yet to be taken back."""
+        self.inside: dict[Scope, End] = {}
+        """What was to become of scopes in it, which end with it; unless it does not end, because it has a result."""
 
 
 class Ending(Handling):
@@ -88,7 +90,8 @@ class Ending(Handling):
         for other in inside:
             if end.again and not self._endings[other].again:
                 continue  # it ends all the same
-            end.undo += self._endings.pop(other).undo
+            end.inside[other] = self._endings.pop(other)
+            end.undo += end.inside[other].undo
             sink = other.sink
             if sink is not None and sink.ends is other:  # it ends with this one, whatever it was given
                 self._end_attempt(sink)
@@ -123,6 +126,7 @@ class Ending(Handling):
                 continue
             if end.expired and sink.visible:  # it was quicker, whatever becomes of the result
                 del self._endings[scope]
+                self._endings.update(end.inside)
                 self._open(scope)
                 return True
             if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
@@ -190,7 +194,7 @@ class Ending(Handling):
                 self._save_around(row)
             if row.checkpoint and not row.released:  # it was not while a graph around it had ended
                 self._ask_to_save(row)
-        scope.closed = False
+        scope.closed = any(scope.is_in(other) for other in self._endings)
 
     # -- ended ---------------------------------------------------------------------------------------------------------
 

@@ -144,3 +144,27 @@ def test_what_was_joined_by_something_that_is_dropped_is_forgotten_all_the_same(
         """
     Player(driver).play(steps.strip().splitlines())
     assert "Release(node='a/fork0'" in driver.story.text()
+
+
+@pytest.mark.parametrize("again", ["", " again"])
+def test_what_was_to_end_in_a_graph_whose_time_is_over_ends_also_if_that_has_its_result_first(again):
+    """run a/c/x starts in a graph that a handler has answered for"""
+    inner = graph("u undoable; v default; x kept u; y kept v x")
+    told = graph("c kept,transaction; s default; fork0 kept,aside c", sink="s", returning={"c": [inner]})
+    play_script(
+        graph("a kept; z kept a", returning={"a": [told]}),
+        f"""
+        finish a
+        save a.0
+        finish a/c
+        save a/c.0
+        finish a/c/u
+        save a/c/u.0
+        land a/c/v
+        land a/s
+        answer a/c/x for 2{again}
+        expire a/s at 1
+        finish a/s!late
+        finish a/c/v!late
+        """,
+    )
