@@ -323,8 +323,8 @@ class Driver:
         for node in self.structure.inside(expander) - {sink}:
             other = self.rows[node]
             task = self.structure.nodes[node]
-            unsaved = task.options.writes and not facts.is_saved(self.structure.shape.position[node])
-            if other.version is None or unsaved:
+            counts_as_a_whole = task.options.writes or (other.version is not None and other.version.joined)
+            if other.version is None or (counts_as_a_whole and not facts.is_saved(self.structure.shape.position[node])):
                 other.version = nothing(node, self.structure.nodes[node])
                 other.current = other.handled = None
         row.handled = None
