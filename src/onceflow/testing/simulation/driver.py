@@ -276,11 +276,18 @@ class Driver:
         expander, sink = scope.expander, scope.sink
         awake = not (self.appended.stopping or self.run.is_dormant)
         row = None if sink is None else self.rows.get(sink.id)  # what is undone for good is not here any more
-        if sink is not None and row is not None and row.version is None and awake:
+        if sink is not None and row is not None and row.version is None and awake and not self._ends_anyway(expander):
             self.closing[expander] = False
             self.expiring[expander] = None
             self.groups |= {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
         self.deliver(events.Expired(node, ends, small))
+
+    def _ends_anyway(self, expander: str) -> bool:
+        """Whether this graph, or one around it, is about to end."""
+        return any(
+            not again and (expander == other or expander in self.structure.inside(other))
+            for other, again in self.closing.items()
+        )
 
     def transaction_around(self, node: str, expander: str | None = None) -> str | None:
         """The outermost transaction without a result around a node, up to and including the graph of this expander if

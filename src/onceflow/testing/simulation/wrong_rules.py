@@ -148,7 +148,7 @@ class ForgetfulRun(Run):
 class TornRun(Run):
     """What is saved in part of a writer counts after a crash."""
 
-    def _forget_unwritten(self) -> None:
+    def _forget_torn(self) -> None:
         pass
 
 
