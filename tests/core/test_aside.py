@@ -143,7 +143,7 @@ def test_the_message_says_what_was_forked_and_what_to_save():
     with pytest.raises(UnsafeGraph) as caught:
         check(graph("x loose; c kept,aside x; s kept x", sink="s"))
     assert caught.value.proposals == {"s (join)": ("x",)}
-    assert "c was forked: nobody can join it while x might have to run again." in str(caught.value)
+    assert "c was forked, and cannot be joined while x might have to run again." in str(caught.value)
     assert "s reads x too, and would still be waiting." in str(caught.value)
 
 

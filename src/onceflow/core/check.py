@@ -20,6 +20,7 @@ from onceflow.core.graph import Edge, Graph, Node
 from onceflow.core.outputs import Outputs
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import Row
+from onceflow.core.state import reach
 from onceflow.core.taking import readers_of, taken_by
 from onceflow.errors import InvalidGraph, OnceflowError, UnsafeGraph
 
@@ -123,7 +124,7 @@ def is_plainly_safe(graph: Graph) -> bool:
 
 
 def with_join(graph: Graph) -> Graph:
-    """The graph as it is played: see `_assemble`."""
+    """The graph with a node before its sink that waits for what stands aside, if anything does."""
     aside = [node.id for node in graph.nodes if node.aside]
     if not aside:
         return graph
@@ -179,7 +180,7 @@ def draw(path: list[Row], prefix: str = "") -> str:
     else:
         if blocked.node.task == JOIN:
             forked = f"{prefix}{path[-2].id}"
-            lines.append(f"{forked} was forked: nobody can join it while {origin} might have to run again.")
+            lines.append(f"{forked} was forked, and cannot be joined while {origin} might have to run again.")
         else:
             lines.append(f"{task} cannot be taken back, so it must not start while {origin} might have to run again.")
         waiting = [
@@ -331,7 +332,7 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     result = {expander.id: inner[graph.sink]}
     ends = run.ends()
     aside = run.ends_aside()
-    for row in _leading_to([*ends, *aside]):
+    for row in {**dict.fromkeys([*ends, *aside]), **reach([*ends, *aside], _known_parents)}:
         left_of = [edge for edge, (p, _) in enumerate(row.parents) if not p.retired]
         parents = [(result.get(p.id, p.id), mask & p.node.every_part) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
@@ -365,13 +366,5 @@ def _result_of(aside: Row) -> Row:
     return row
 
 
-def _leading_to(ends: list[Row]) -> set[Row]:
-    """These rows and all their ancestors that are not forgotten."""
-    found = set(ends)
-    stack = list(ends)
-    while stack:
-        for parent, _ in stack.pop().parents:
-            if parent not in found and not parent.retired:
-                found.add(parent)
-                stack.append(parent)
-    return found
+def _known_parents(row: Row) -> list[Row]:
+    return [parent for parent, _ in row.parents if not parent.retired]

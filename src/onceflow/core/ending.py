@@ -26,7 +26,7 @@ from onceflow.core import commands, records
 from onceflow.core.expanding import is_to_be_saved
 from onceflow.core.handling import Handling
 from onceflow.core.rows import Row, Scope
-from onceflow.core.state import topological
+from onceflow.core.state import reach, topological, unsaved_parents
 
 
 class End:
@@ -347,7 +347,8 @@ class Ending(Handling):
             self._make_handled(sink)
             sink.ended = scope
             inside = list(self._rows_in(scope))
-            done = _unsaved_above([row for row in inside if row.effect == "undoable" and row.begun])
+            undoable = [row for row in inside if row.effect == "undoable" and row.begun]
+            done = reach(undoable, unsaved_parents)  # an undo may have to run it again
             for row in inside:
                 row.scope.closed = row.scope.over = True
                 if row in done:
@@ -386,18 +387,6 @@ def _unsaved_around(sink: Row, scope: Scope) -> Row | None:
         if not expander.fully_saved:
             found = expander
         expander = expander.expander
-    return found
-
-
-def _unsaved_above(rows: list[Row]) -> set[Row]:
-    """What these have read and is not saved: an undo may have to run it again."""
-    found: set[Row] = set()
-    stack = list(rows)
-    while stack:
-        for parent, _ in stack.pop().parents:
-            if parent not in found and not parent.fully_saved:
-                found.add(parent)
-                stack.append(parent)
     return found
 
 

@@ -7,7 +7,7 @@ the recovery is the usual one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Self
 
 from onceflow.core import commands, records
@@ -17,7 +17,7 @@ from onceflow.core.graph import Graph
 from onceflow.core.recovery import readable_attempt
 from onceflow.core.rows import Nested, Row, Scope, Undo, forget_handling
 from onceflow.core.sharing import Makers
-from onceflow.core.state import OnFailure, topological
+from onceflow.core.state import OnFailure, reach, topological, unsaved_parents
 
 
 class Loading(Concluding):
@@ -30,7 +30,7 @@ class Loading(Concluding):
     _to_be_dropped: dict[str, None] = {}
     """The members of the journaled R. Some become known only later, when their expander turns out to be saved."""
     _torn: list[Row] = []
-    """Tasks that write variables of which a part is saved."""
+    """What is saved in part, and counts as a whole or not at all."""
     _were_joined: dict[str, tuple[str, ...]] = {}
     """Node → what it has joined, with what is saved of it."""
 
@@ -250,13 +250,15 @@ class Loading(Concluding):
         ended = list(self._ended_scopes())
         seen = self._results_around(self._aside)
         rows: dict[Row, None] = {} if self._recovering else dict.fromkeys(self._known(nodes))
-        rows = {row: None for row in rows if seen.isdisjoint([row, *_reach(row, _unsaved_parents)])}
+        rows = {row: None for row in rows if seen.isdisjoint([row, *reach([row], unsaved_parents)])}
+        given = self._ended_with()
         while True:
             over = [scope for sink, scope in ended if sink not in rows]
             left = {
                 row: None
                 for row in rows
-                if self._is_droppable(row, rows) and not any(row.scope.is_in(scope) for scope in over)
+                if _is_droppable(row, rows, has_read=row not in given)
+                and not any(row.scope.is_in(scope) for scope in over)
             }
             if len(left) == len(rows):
                 return list(left)
@@ -271,18 +273,6 @@ class Loading(Concluding):
                 found.add(scope.sink)
                 scope = scope.outer
         return found
-
-    def _is_droppable(self, row: Row, together: dict[Row, None]) -> bool:
-        if not row.saved or row.nested is not None or row.writes:
-            return False
-        if row.node.aside or not row.consumers:
-            return False
-        if row.effect == "undoable" and row.begun:
-            return False
-        has_read = row not in self._ended_with()  # else its graph ended
-        if has_read and not all(parent.repeatable for parent in _reach(row, _unsaved_parents)):
-            return False
-        return not any(other.begun or (other.saved and other not in together) for other in _reach(row, _consumers))
 
     # -- what the records mean -----------------------------------------------------------------------------------------
 
@@ -361,19 +351,17 @@ class Loading(Concluding):
                 self._undo_locally(row)
 
 
-def _reach(row: Row, next_to: Callable[[Row], list[Row]]) -> list[Row]:
-    """All that can be reached from a row."""
-    found = dict.fromkeys(next_to(row))
-    stack = list(found)
-    while stack:
-        more = [other for other in next_to(stack.pop()) if other not in found]
-        found.update(dict.fromkeys(more))
-        stack += more
-    return list(found)
-
-
-def _unsaved_parents(row: Row) -> list[Row]:
-    return [parent for parent, _ in row.parents if not parent.fully_saved]
+def _is_droppable(row: Row, together: dict[Row, None], *, has_read: bool) -> bool:
+    """`has_read`: it ran, and was not given to end its graph."""
+    if not row.saved or row.nested is not None or row.writes:
+        return False
+    if row.node.aside or not row.consumers:
+        return False
+    if row.effect == "undoable" and row.begun:
+        return False
+    if has_read and not all(parent.repeatable for parent in reach([row], unsaved_parents)):
+        return False
+    return not any(other.begun or (other.saved and other not in together) for other in reach([row], _consumers))
 
 
 def _consumers(row: Row) -> list[Row]:

@@ -157,7 +157,6 @@ class Recovery(Undoing):
             row.attempt = 0
             row.repeatable = False
             row.ends = None
-            self._forget_saves(row, row.saving)
             row.saved = row.every_part
         for row, first_time, held_up in before:
             self._gain(row, row.every_part, first_time)

@@ -6,7 +6,7 @@ it is empty. So nothing recurses, and a chain of a hundred thousand nodes costs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -162,6 +162,22 @@ def link(parent: Row, consumer: Row, mask: int) -> None:
     consumer.follows_writer |= parent.writes
     if parent.writes or parent.joined:
         consumer.uncommitted += parent.holds_up
+
+
+def reach(rows: Iterable[Row], next_to: Callable[[Row], Iterable[Row]]) -> dict[Row, None]:
+    """All that can be reached from these rows, without those of them that cannot."""
+    found: dict[Row, None] = {}
+    stack = list(rows)
+    while stack:
+        more = [other for other in next_to(stack.pop()) if other not in found]
+        found.update(dict.fromkeys(more))
+        stack += more
+    return found
+
+
+def unsaved_parents(row: Row) -> list[Row]:
+    """What it reads and would have to be made again."""
+    return [parent for parent, _ in row.parents if not parent.fully_saved]
 
 
 def topological(rows: Mapping[str, Row]) -> list[Row]:

@@ -48,7 +48,7 @@ class Undoing(Outputs):
                 self._emit(commands.Undo(row.id, undo.attempt, undo.finished))
         if self._undos:
             self._advance_rebuilding()
-        else:
+        elif self._rebuilt or self._rebuilding:
             for row in [*self._rebuilt, *self._rebuilding]:
                 self._end_rebuilding(row)
 
