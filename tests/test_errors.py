@@ -31,3 +31,9 @@ def test_every_error_is_public_and_of_one_family() -> None:
         if isinstance(kind, type) and issubclass(kind, Exception):
             assert issubclass(kind, onceflow.OnceflowError)
             assert getattr(onceflow, name) is kind
+
+
+def test_the_reason_of_a_failed_task_ends_with_one_full_stop() -> None:
+    error = errors.TaskFailed("r", ("a",), reason="ValueError: no such file.")
+
+    assert "no such file. When" in str(error)

@@ -618,7 +618,8 @@ class TaskFailed(OnceflowError):
         self.kept = kept
         self.uncertain = uncertain
         others = f" (and {', '.join(failed[1:])})" if len(failed) > 1 else ""
-        text = f"task {self.task}{others} of run {name or run} failed{f': {reason}' if reason else ''}."
+        because = reason.removesuffix(".")
+        text = f"task {self.task}{others} of run {name or run} failed{f': {because}' if because else ''}."
         if hint:
             text += f" {hint}"
         if undone:

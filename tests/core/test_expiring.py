@@ -113,3 +113,12 @@ def test_a_transaction_that_has_its_result_is_not_taken_back():
     assert not any("undo" in line for line in drive.expire("e/y", 1))
     assert drive.play().status == "succeeded"
     assert not drive.run.undos
+
+
+def test_what_hangs_in_a_graph_that_ends_anyway_is_stopped_when_time_is_over():
+    drive = inside(KEEP, "a kept; i default; u undoable; c kept a i u")
+    drive.ends("e/a", 1)
+    assert drive.expire("e/c", 1) == ["stop e/i", "stop e/u"]
+    drive.end("e/i")
+    assert drive.end("e/u") == ["undo e/u"]
+    assert drive.undone("e/u") == ["+undone e/u", *GIVEN]
