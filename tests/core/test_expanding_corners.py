@@ -77,6 +77,57 @@ def test_an_answer_in_a_graph_is_noted_with_the_graph_only_where_the_task_would_
     assert drive.save("e") == ["+saved e as graph", *record, "save e/a"]
 
 
+def test_a_task_that_is_declared_nondeterministic_is_not_said_to_be_trusted_again():
+    drive = begun("e kept; z kept e")
+    drive.finish("e", graph=PAIR)
+    drive.handle("e/x")
+    records = [told for told in drive.lose("e/x") if told.startswith("+")]
+    assert records == ["+recovering e/x e/y", "+dropped e/x e/y"]
+
+
+def test_a_task_is_not_trusted_again_while_something_nondeterministic_is_left_in_its_graph():
+    """1. `e/x` is lost and runs again. 2. `s` reads the result, and a crash takes the graph: `s` has to go as well."""
+    drive = begun("e pure; s kept e; k kept; z kept e s k")
+    drive.finish("e", graph=graph("x loose; w pure; y pure x w"))
+    drive.finish("e/x")
+    assert drive.lose("e/x") == ["drop e/x", "start e/x"]
+    drive.finish("e/x", "e/w", "e/y")
+    drive.complete("s")
+    assert drive.reload().begin()[:2] == ["+recovering e s", "+dropped e s"]
+
+
+def test_the_journal_has_nothing_to_say_about_a_task_that_is_trusted_again():
+    """1. What was handled in its graph is dropped. 2. The task itself is dropped, and none of it is saved."""
+    drive = begun("n loose; e pure n; z kept e n")
+    drive.finish("n")
+    drive.finish("e", graph=PAIR)
+    drive.handle("e/x")
+    assert "+trusted e" in drive.lose("e/x")
+    assert drive.lose("n") == ["stop e/x", "drop n", "drop e", "drop e/x", "start n"]
+
+
+def test_the_journal_is_told_that_a_task_is_dropped_of_which_it_learned_with_the_graph_around_it():
+    drive = begun("e kept; z kept e")
+    drive.finish("e", graph=graph("n loose; a pure n; b kept n a"))
+    drive.finish("e/n")
+    drive.finish("e/a", graph=graph("x loose"))
+    assert drive.save("e") == ["+saved e as graph", "+expanded e/a"]
+    told = drive.lose("e/n")
+    assert told[1:3] == ["+recovering e/a e/a/x e/n", "+dropped e/a e/a/x e/n"]
+
+
+def test_a_task_whose_graph_was_saved_is_not_said_to_be_trusted_again_when_that_save_does_not_count_any_more():
+    """1. `e/x` was handled, and `e` is saved, but for a ref. 2. That is lost, and `e` returns other refs. 3. What was
+    handled is dropped; but since the graph was saved, nothing is in the journal against `e`."""
+    drive = begun("e pure; z kept e")
+    drive.finish("e", graph=PAIR, holding="new")
+    assert drive.handle("e/x")[0] == "+expanded e"
+    drive.save("e")
+    assert drive.lose("e.1") == ["start e"]
+    assert drive.finish("e", graph=PAIR, holding="new new") == ["save e"]
+    assert "+trusted e" not in drive.lose("e/x")
+
+
 # -- ids -------------------------------------------------------------------------------------------------------------
 
 

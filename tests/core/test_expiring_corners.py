@@ -31,3 +31,11 @@ def test_a_transaction_around_a_graph_whose_time_is_over_goes_on():
     drive.complete("e/u")
     drive.complete("e/f", graph=graph("a kept; y kept a"))
     assert drive.expire("e/f/a", 2) == ["stop e/f/a", "give e/f/y", "+abandoned e/f/y", "save e/f/y"]
+
+
+def test_the_time_of_a_graph_is_not_over_while_its_run_is_asleep():
+    drive = inside(KEEP, "x kept; y kept x")
+    again = drive.reload(asleep=True)
+    again.begin()
+    assert again.expire("e/x", 1) == []
+    assert again.tell(events.Resume()) == ["+resumed", "start e/x"]

@@ -126,6 +126,19 @@ def test_something_irrevocable_in_a_recovery_is_not_undone_after_a_crash():
     assert again.play().status == "succeeded"
 
 
+def test_a_part_of_what_a_graph_was_to_end_with_is_dropped_with_the_recovery_that_it_is_in():
+    drive = begun("l loose; e kept,parts=2 l; z kept e l")
+    drive.finish("l")
+    drive.complete("e", graph=graph("u undoable; x kept; y kept,parts=2 x u"))
+    drive.complete("e/u")
+    drive.ends("e/x", 1)
+    drive.save("e/y")
+    assert drive.lose("l") == ["+recovering e e/u e/y l", "undo e/u with output"]
+    again = drive.reload()
+    assert again.begin() == ["undo e/u with output"]
+    assert again.undone("e/u")[1] == "+dropped e e/u e/y l"
+
+
 # -- turns and refs --------------------------------------------------------------------------------------------------
 
 

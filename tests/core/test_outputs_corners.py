@@ -171,3 +171,30 @@ def test_a_loop_goes_on_at_once_after_a_part_whose_graph_was_done_before_a_crash
     drive.begin()
     assert "e/b" not in drive.running
     assert drive.finish("e/a", graph=CHAIN) == ["start e/a/p", "start e/b"]
+
+
+def test_a_taker_that_was_admitted_waits_for_a_reader_that_runs_again():
+    drive = begun("a pure; r kept a; w kept,asks takes:a; z kept r w")
+    drive.finish("a", holding="actor")
+    assert drive.finish("r") == ["save r", "ask w"]
+    assert drive.lose("r") == ["drop r", "start r"]
+    assert drive.admit("w") == []
+    assert drive.finish("r") == ["save r", "ask w"]
+    assert drive.admit("w") == ["start w"]
+
+
+# -- other refs than before --------------------------------------------------------------------------------------------
+
+
+def test_saves_that_do_not_count_any_more_are_taken_back_also_if_the_task_ran_once_more_since():
+    """1. `p` is saved, but for a ref. 2. That is lost, and `p` returns other refs. 3. It is lost and returns the same
+    again. 4. It is dropped: the journal still has the save."""
+    drive = begun("n loose; p pure,saved n; k kept; z kept n p k")
+    drive.finish("n")
+    drive.finish("p", holding="new")
+    drive.save("p")
+    drive.lose("p.1")
+    drive.finish("p", holding="new new")
+    drive.lose("p")
+    drive.finish("p", holding="new new")
+    assert drive.lose("n")[:2] == ["+recovering n p", "+dropped n p"]

@@ -74,6 +74,15 @@ def test_the_result_of_the_run_is_not_made_again():
     assert droppable(drive, "e/s") == []
 
 
+def test_the_result_of_a_run_that_was_cancelled_too_late_is_not_made_again():
+    """Somebody may have seen it: it was saved."""
+    drive = begun("a kept; z kept a", "a")
+    drive.finish("z")
+    drive.cancel()
+    assert drive.save("z")[-1] == "finish cancelled"
+    assert droppable(drive, "z") == []
+
+
 # -- graphs that have ended ------------------------------------------------------------------------------------------
 
 

@@ -196,3 +196,18 @@ def test_what_has_to_be_made_again_for_an_undo_still_knows_what_it_read():
     drive.cancel(undo=True)
     assert drive.end("k") == ["+recovering u", "start q privately"]
     assert drive.finish_rebuilding("q") == ["undo u with output"]
+
+
+def test_a_graph_that_a_crash_took_is_kept_only_for_undos_that_read_its_result():
+    """`j` stands on `u`, which has read `p`; only `v` may still be undone."""
+    nested = graph("x pure")
+    drive = begun("p pure; u undoable p; v undoable; w kept; j default p u w; z kept j v")
+    drive.finish("p", graph=nested)
+    drive.finish("p/x", small=False)
+    drive.complete("u", "v")
+    again = drive.reload()
+    again.begin()
+    again.finish("p", graph=nested)
+    again.finish("p/x", small=False)
+    again.complete("w")
+    assert "release p/x" in again.complete("j")
