@@ -278,7 +278,7 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
             f"{expander.id!r} stands aside of the graph that it is in, so it cannot return a graph. Let it read "
             "another task, which may."
         )
-    if not _is_declared_saved(expander):
+    if not expander.checkpoint:
         kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]
         if kept:
             return InvalidGraph(
@@ -293,8 +293,7 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
     misfit = find_misfit(expander, graph)
     if misfit is not None:
         return misfit
-    saved = _is_declared_saved(expander)
-    if saved and expander.unquiet == 0:
+    if expander.checkpoint and expander.unquiet == 0:
         # It is settled once it is saved, whatever happens below: the nested graph stands for itself.
         return _find_problem(graph, f"{expander.id}/")
     if expander.repeatable and all(_keeps_nobody_waiting(node) for node in graph.nodes):
@@ -305,11 +304,6 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
     ]
     dry = DryRun(whole, settled=behind_us)
     return describe(whole, dry) if dry.blocked else None
-
-
-def _is_declared_saved(expander: Row) -> bool:
-    """Not only because of what a handler made of it once: that is past when it returns."""
-    return expander.checkpoint and not expander.forced
 
 
 def _keeps_nobody_waiting(node: Node) -> bool:
@@ -336,16 +330,16 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         left_of = [edge for edge, (p, _) in enumerate(row.parents) if not p.retired]
         parents = [(result.get(p.id, p.id), mask & p.node.every_part) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
-        saved = _is_declared_saved(row) if row is expander else row.checkpoint or row.writes  # also of what has ended
+        saved = row.checkpoint or row.writes  # also of what has ended
         add(row.node, row.id, parents, saved, takes, row in aside)
     for index, node in enumerate(graph.nodes):
         parents = [*[(inner[parent], mask) for parent, mask in node.edges], (expander.id, 1)]
-        checkpoint = node.options.checkpoint or (index == graph.sink and _is_declared_saved(expander))
+        checkpoint = node.options.checkpoint or (index == graph.sink and expander.checkpoint)
         add(node, inner[index], parents, checkpoint, node.takes, node.aside)
     joins: dict[str, list[str]] = {}
     for row in aside:
         last = _result_of(row)
-        if not last.visible or last is expander:
+        if not last.visible:
             joins.setdefault(result.get(last.id, last.id), []).append(row.id)
     for index, node in enumerate(graph.nodes):
         if node.aside:

@@ -267,7 +267,7 @@ class Scope:
         """Whether somebody may have read its result, as far as is known here: the sink may be in another part of the
         graph. Then nobody can answer for it any more, and if it is a transaction, that is over."""
         sink = self.sink
-        return sink is None or sink.visible
+        return sink is None or (sink.visible and not sink.doomed)
 
     def ends_with(self, sink: Row | None, heir: Scope | None = None) -> None:
         """The result is that of this row, or that of another graph."""

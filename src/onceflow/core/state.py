@@ -160,7 +160,7 @@ def link(parent: Row, consumer: Row, mask: int) -> None:
     consumer.irreproducible += not parent.reproducible
     consumer.unretired += 1
     consumer.follows_writer |= parent.writes
-    if parent.writes or parent.joined:
+    if parent.writes:
         consumer.uncommitted += parent.holds_up
 
 

@@ -203,3 +203,39 @@ def test_so_is_what_was_lost_and_about_to_be_made_again_when_the_graph_ended(end
         {end}
         """,
     )
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "answer e/t/w for 1\nundone e/t/v!undo",
+        "undone e/t/v!undo\nanswer e/t/w for 1",
+        "answer e/t/w for 2\nundone e/t/v!undo",
+        "answer e/t/w for 2 again\nundone e/t/v!undo",
+        "expire e/m at 1\nundone e/t/v!undo",
+    ],
+)
+def test_a_transaction_whose_result_is_being_dropped_has_none_and_is_taken_back_as_a_whole(last):
+    """It was taken back by half: what had to be undone because its input was lost, but nothing else."""
+    transaction = graph("l loose; s kept l; v undoable s; u undoable; y kept v u; w kept; f kept,aside l w", sink="y")
+    around = graph("t kept,transaction; m kept t; q kept m", returning={"t": [transaction]})
+    play_script(
+        graph("e kept; z kept e", returning={"e": [around]}),
+        f"""
+        finish e
+        save e.0
+        finish e/t
+        save e/t.0
+        finish e/t/l
+        finish e/t/s
+        save e/t/s.0
+        finish e/t/u
+        save e/t/u.0
+        finish e/t/v
+        save e/t/v.0
+        finish e/t/y
+        save e/t/y.0
+        lose e/t/l.0
+        {last}
+        """,
+    )

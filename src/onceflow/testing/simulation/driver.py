@@ -302,7 +302,8 @@ class Driver:
         """Whether this task has returned a transaction that has no result yet."""
         if expander not in self.structure.graphs or not self.structure.nodes[expander].options.transaction:
             return False
-        return self.rows[self.structure.result_of(expander)].version is None
+        result = self.structure.result_of(expander)
+        return self.rows[result].version is None or result in self.appended.recovering
 
     def _is_open_transaction(self, expander: str, around: str) -> bool:
         inside = expander == around or expander in self.structure.inside(around)
