@@ -10,7 +10,7 @@ import pytest
 
 from onceflow.core import commands, events, records
 from onceflow.testing.simulation import Caught, Settings, Simulation, play, simulate_many
-from onceflow.testing.simulation.scenarios import random_graph, with_queues
+from onceflow.testing.simulation.scenarios import random_graph
 
 BLOCK = 1_000
 SETS = {
@@ -48,8 +48,7 @@ def stories():
     told, outcomes = set(), []
     for seed in range(1_500):
         random = Random(seed)
-        graph = random_graph(random)
-        simulation = Simulation(with_queues(random, graph) if seed % 5 == 0 else graph, random)
+        simulation = Simulation(random_graph(random, queues=seed % 5 == 0), random)
         outcomes.append(simulation.run())
         for _, what in simulation.driver.story.entries:
             told.add(type(what))

@@ -16,7 +16,7 @@ from typing import Literal
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.testing.simulation.driver import Driver
-from onceflow.testing.simulation.scenarios import random_graph, with_forks, with_queues
+from onceflow.testing.simulation.scenarios import random_graph
 from onceflow.testing.simulation.schedule import Outcome, Simulation
 from onceflow.testing.simulation.story import draw
 from onceflow.testing.simulation.world import Violation
@@ -176,11 +176,14 @@ def simulation_of(seed: int, settings: Settings = RIGHT, driver_class: type[Driv
     """The graph and the schedule of one seed."""
     settings = settings.of(seed)
     random = Random(seed)
-    graph = random_graph(random, relays=settings.refs, actors=settings.actors, nested=True)
-    if settings.queues:
-        graph = with_queues(random, graph)
-    if settings.forks:
-        graph = with_forks(random, graph)
+    graph = random_graph(
+        random,
+        relays=settings.refs,
+        actors=settings.actors,
+        queues=settings.queues,
+        forks=settings.forks,
+        nested=True,
+    )
     return _simulate(graph, random, settings, driver_class)
 
 

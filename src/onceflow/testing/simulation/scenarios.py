@@ -19,6 +19,8 @@ from onceflow.errors import UnsafeGraph
 EFFECTS: tuple[Effect, ...] = ("none", "none", "undoable", "irrevocable")
 DEEPEST = 2
 """How deep expanders nest."""
+HIGHEST = 3
+"""How deep they do in towers, and forks in forks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +76,52 @@ def _some_taste(random: Random) -> Taste:
 
 
 def random_graph(
-    random: Random, largest: int = 8, relays: bool = False, actors: bool = False, nested: bool = False
+    random: Random,
+    largest: int = 8,
+    *,
+    relays: bool = False,
+    actors: bool = False,
+    queues: bool = False,
+    forks: bool = False,
+    nested: bool = False,
 ) -> Graph:
     """A safe graph of two nodes or more. `relays`: among them some through which refs go a long way. `actors`: many
-    tasks take for themselves what they read; `nested`: also in graphs that tasks return."""
-    if actors:
-        return make_safe(_with_takers(random, random_graph(random, largest), random.choice((0.2, 0.5, 0.9)), nested))
+    tasks take for themselves what they read. `queues`: many ask before they start. `forks`: many of the graphs that
+    tasks return have nodes that stand aside. `nested`: there are actors and deep graphs also in graphs that tasks
+    return."""
     taste = _some_taste(random)
+    graph = _of_some_kind(random, taste, largest, relays, nested)
+    if forks:
+        graph = _with_forks(random, taste, graph)
+    if actors:
+        graph = _with_takers(random, graph, random.choice((0.2, 0.5, 0.9)), nested)
+    if queues:
+        graph = _with_queues(random, graph)
+    return make_safe(graph)
+
+
+def _of_some_kind(random: Random, taste: Taste, largest: int, relays: bool, nested: bool) -> Graph:
     if relays and random.random() < 0.3:
-        return make_safe(_relay_graph(random, taste))
+        return _relay_graph(random, taste)
+    if nested and random.random() < 0.35:
+        return _tower_graph(random, taste)
     if random.random() < 0.2:
-        return make_safe(_layered_graph(random, taste))
+        return _layered_graph(random, taste)
     if random.random() < 0.15:
-        return make_safe(_group_graph(random, taste))
-    return make_safe(_random_graph(random, taste, 2 + random.randrange(largest - 1), 0, plain=False))
+        return _group_graph(random, taste)
+    return _random_graph(random, taste, 2 + random.randrange(largest - 1), 0, plain=False)
 
 
 def _with_takers(random: Random, graph: Graph, rate: float, nested: bool) -> Graph:
-    """The same, in which tasks take what they read."""
+    """The same, in which tasks take what they read. What is forked takes nothing: a fiber has no actors to pass on."""
     nodes: list[Node] = []
-    for node in graph.nodes:
-        takes = [(edge, mask) for edge, (_, mask) in enumerate(node.edges) if mask and random.random() < rate]
+    forked = {parent for node in graph.nodes if node.aside for parent, _ in node.edges}
+    for place, node in enumerate(graph.nodes):
+        takes = [
+            (edge, mask)
+            for edge, (_, mask) in enumerate(node.edges)
+            if mask and not (node.aside or place in forked) and random.random() < rate
+        ]
         alternatives = node.call
         if nested and alternatives:
             alternatives = tuple([inner and _with_takers(random, inner, rate, nested) for inner in alternatives])
@@ -102,40 +129,53 @@ def _with_takers(random: Random, graph: Graph, rate: float, nested: bool) -> Gra
     return Graph(nodes, graph.sink)
 
 
-def with_queues(random: Random, graph: Graph) -> Graph:
+def _with_queues(random: Random, graph: Graph) -> Graph:
     """The same, in which many nodes ask before they start, also in the graphs that tasks may return."""
     nodes: list[Node] = []
     for node in graph.nodes:
         admission = "" if random.random() < 0.4 else None
-        alternatives = node.call and tuple([nested and with_queues(random, nested) for nested in node.call])
+        alternatives = node.call and tuple([nested and _with_queues(random, nested) for nested in node.call])
         nodes.append(msgspec.structs.replace(node, admission=admission, call=alternatives))
     return Graph(nodes, graph.sink)
 
 
-def with_forks(random: Random, graph: Graph, nested: bool = False) -> Graph:
-    """The same, in which many of the graphs that tasks may return have nodes that stand aside."""
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        saved = node.options.checkpoint or (not nested and node is graph.nodes[graph.sink])
-        alternatives = node.call and tuple([inner and with_forks(random, inner, saved) for inner in node.call])
-        nodes.append(msgspec.structs.replace(node, call=alternatives))
+def _with_forks(random: Random, taste: Taste, graph: Graph, nested: bool = False, depth: int = 0) -> Graph:
+    """The same, in which many graphs that tasks may return have nodes that stand aside. `nested`: this one, too."""
+    nodes = [
+        _with_forks_inside(random, taste, node, node is graph.nodes[graph.sink] and not nested, depth)
+        for node in graph.nodes
+    ]
     forks = random.randrange(3) if nested else 0
     for number in range(forks):
         parents = [place for place in range(len(graph.nodes)) if place != graph.sink and random.random() < 0.3]
         edges = tuple([_edge(random, nodes, parent) for parent in parents])
-        nodes += _fork(random, number, len(nodes), edges)
+        nodes += _fork(random, taste, number, len(nodes), edges, depth)
     made = Graph(nodes, graph.sink)
     return make_safe(made) if forks else made
 
 
-def _fork(random: Random, number: int, place: int, edges: tuple[Edge, ...]) -> list[Node]:
-    """A task that may be anything, and its outcome, which stands aside; sometimes what stands aside has none."""
+def _with_forks_inside(random: Random, taste: Taste, node: Node, is_result: bool, depth: int) -> Node:
+    if not node.call:
+        return node
+    saved = node.options.checkpoint or is_result
+    alternatives = [inner and _with_forks(random, taste, inner, saved, depth + 1) for inner in node.call]
+    return msgspec.structs.replace(node, call=tuple(alternatives))
+
+
+def _fork(random: Random, taste: Taste, number: int, place: int, edges: tuple[Edge, ...], depth: int) -> list[Node]:
+    """A task that may be anything, also one that forks, and its outcome, which stands aside; sometimes what stands
+    aside has none."""
     name = f"fork{number}"
     options = Options(effect="none", deterministic=random.random() < 0.3, retries=random.choice((0, 1)))
     if random.random() < 0.2:
         return [Node(id=name, task=name, options=options, edges=edges, aside=True)]
-    child = _node(random, EVEN, 0, edges, False, DEEPEST - 1, last=True)
-    child = msgspec.structs.replace(child, id=f"child{number}", task=f"child{number}")
+    name_of_child = f"child{number}"
+    if depth < HIGHEST and random.random() < 0.3:
+        child = _storey_below(random, taste, name_of_child, edges, depth + 1)
+    else:
+        child = _node(random, taste, 0, edges, False, DEEPEST - 1, last=True)
+        child = msgspec.structs.replace(child, id=name_of_child, task=name_of_child)
+    child = _with_forks_inside(random, taste, child, is_result=False, depth=depth)
     return [child, Node(id=name, task=name, options=options, edges=((place, child.every_part),), aside=True)]
 
 
@@ -208,6 +248,39 @@ def _group_graph(random: Random, taste: Taste) -> Graph:
         call=(make_safe(Graph(nodes)),),
     )
     return Graph([before, group, _node(random, taste, 2, ((1, 1),), False, DEEPEST, last=True)])
+
+
+def _tower_graph(random: Random, taste: Taste) -> Graph:
+    """Few tasks, in graphs that are nested deep: whatever happens concerns graphs around it, and graphs in it."""
+    return _storey(random, taste, 0)
+
+
+def _storey(random: Random, taste: Taste, depth: int) -> Graph:
+    """A graph of a tower: a chain of up to three tasks, of which one returns the next graph."""
+    size = random.choice((2, 3)) if depth == 0 else random.choice((1, 2, 2, 3))
+    below = random.randrange(size)
+    nodes: list[Node] = []
+    for position in range(size):
+        edges: tuple[Edge, ...] = ((position - 1, 1),) if position else ()
+        if position == below and depth < HIGHEST:
+            nodes.append(_storey_below(random, taste, "abc"[position], edges, depth))
+        else:
+            nodes.append(_node(random, taste, position, edges, False, DEEPEST, last=True))
+    return Graph(nodes)
+
+
+def _storey_below(random: Random, taste: Taste, name: str, edges: tuple[Edge, ...], depth: int) -> Node:
+    """A task that returns the next graph of a tower."""
+    options = Options(
+        checkpoint=True,
+        deterministic=random.random() < taste.deterministic,
+        effect="none",
+        retries=random.choice((0, 1)),
+        guards=random.random() < 0.4,
+        transaction=random.random() < 0.5,
+    )
+    graphs = [make_safe(_storey(random, taste, depth + 1)) for _ in range(random.choice((1, 1, 2)))]
+    return Node(id=name, task=name, options=options, edges=edges, call=tuple(graphs))
 
 
 def _relay_graph(random: Random, taste: Taste) -> Graph:
