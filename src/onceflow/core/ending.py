@@ -318,6 +318,8 @@ class Ending(Handling):
         rows = list(self._rows_in(group))
         for row in rows:
             row.settled = row.quiet = False
+            if row.node.aside:
+                self._aside[row] = None  # the end of the run has to wait for it again
             for mark in (row.settling, row.quieting):
                 if mark is not None:
                     self._release_hindered(mark)
