@@ -317,8 +317,17 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     nodes: dict[str, Node] = {}
     reads: dict[str, list[Read]] = {}
 
-    def add(node: Node, id: str, parents: list[Read], checkpoint: bool, takes: tuple[Edge, ...], aside: bool) -> None:
-        options = msgspec.structs.replace(node.options, checkpoint=checkpoint)
+    def add(
+        node: Node,
+        id: str,
+        parents: list[Read],
+        checkpoint: bool,
+        takes: tuple[Edge, ...],
+        aside: bool,
+        trusted: bool = True,
+    ) -> None:
+        deterministic = trusted and node.options.deterministic
+        options = msgspec.structs.replace(node.options, checkpoint=checkpoint, deterministic=deterministic)
         nodes[id] = msgspec.structs.replace(node, id=id, options=options, takes=takes, aside=aside)
         reads[id] = parents
 
@@ -331,7 +340,8 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         parents = [(result.get(p.id, p.id), mask & p.node.every_part) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
         saved = row.checkpoint or row.writes  # also of what has ended
-        add(row.node, row.id, parents, saved, takes, row in aside)
+        trusted = row.repeatable or row is expander  # else a crash took a graph that it returned, say (2.9)
+        add(row.node, row.id, parents, saved, takes, row in aside, trusted)
     for index, node in enumerate(graph.nodes):
         parents = [*[(inner[parent], mask) for parent, mask in node.edges], (expander.id, 1)]
         checkpoint = node.options.checkpoint or (index == graph.sink and expander.checkpoint)

@@ -44,3 +44,25 @@ def test_a_run_waits_for_what_stood_aside_in_a_transaction_and_was_taken_back_wi
         save d/o.0
         """,
     )
+
+
+def test_the_check_knows_that_a_crash_took_a_graph_that_was_not_deterministic():
+    """`a` is deterministic, but returned `a/x`, which is not, and is not saved: `d` waits for it, too, so what stands
+    aside in the graph of `b/b` could be joined only after the result of that graph."""
+    play_script(
+        graph(
+            "a pure; b kept a; d kept after:a b",
+            returning={
+                "a": [graph("x loose")],
+                "b": [graph("b kept; c kept b", returning={"b": [graph("d kept; f0 kept,aside", sink="d")]})],
+            },
+        ),
+        """
+        finish a
+        finish a/x
+        finish b
+        save b.0
+        commit
+        crash
+        """,
+    )
