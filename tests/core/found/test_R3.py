@@ -66,3 +66,62 @@ def test_the_check_knows_that_a_crash_took_a_graph_that_was_not_deterministic():
         crash
         """,
     )
+
+
+def test_what_was_abandoned_and_forgotten_is_the_same_nothing_after_a_crash():
+    """The judge took it for something else: nothing in the journal leads from `a/a/f1` to `c/b/b`, which has joined it
+    when the run had forgotten it."""
+    play_script(
+        graph(
+            "a kept; c kept a",
+            returning={
+                "a": [
+                    graph(
+                        "a kept; d kept a",
+                        returning={"a": [graph("c kept; d writer c; c1 default c; f1 kept,aside c1", sink="d")]},
+                    )
+                ],
+                "c": [
+                    graph(
+                        "a kept; b kept; d kept b; c0 kept a; f0 kept,aside c0",
+                        sink="d",
+                        returning={
+                            "a": [graph("b kept; c0 undoable; f0 kept,aside c0", sink="b")],
+                            "b": [graph("b kept; d kept b")],
+                        },
+                    )
+                ],
+            },
+        ),
+        """
+        finish a
+        save a.0
+        finish a/a
+        save a/a.0
+        finish a/a/c
+        expire a/a/c1 at 1
+        save a/d.0
+        finish c
+        save c.0
+        finish c/a
+        save c/a.0
+        finish c/b
+        save c/b.0
+        finish c/a/c0
+        save c/a/c0.0
+        finish c/a/f0 joining a/a/f1
+        save c/a/f0.0
+        finish c/b/b joining a/a/f1
+        save c/b/b.0
+        finish c/a/b
+        save c/a/b.0
+        finish c/b/d
+        save c/b/d.0
+        fail c/c0 for good
+        end c/d!late
+        undone c/a/c0!undo
+        carry out finish
+        crash
+        """,
+        on_failure="undo",
+    )

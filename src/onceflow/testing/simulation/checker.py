@@ -381,6 +381,8 @@ class Checker:
                 self._founded(driver, version, read)
             elif row is None:
                 self._founded(driver, version, read)
+            elif read.abandoned and row.version is not None and row.version.abandoned:
+                continue  # it holds nothing; after a crash as before
             elif row.version is not read or parent in driver.appended.recovering:
                 raise Violation(f"{version!r} was computed from {read!r}, but present is {row.version!r}")
 
