@@ -70,9 +70,14 @@ class Joining(Committing):
         if row.holds_up and not held_up:
             for consumer, _, _ in row.consumers:
                 consumer.uncommitted += 1
-        if any(child.abandoned or child.joined for child in news):  # what was written above may be on its way
-            for consumer, _, _ in row.consumers:
-                consumer.follows_writer = True
+        if any(child.abandoned or child.follows_writer for child in news):
+            self._follow_writes(row)
+
+    def _follow_writes(self, row: Row) -> None:
+        """What was written where it has joined something may be on its way: those that read it, or join it, see it."""
+        row.follows_writer = True
+        for consumer, _, _ in row.consumers:
+            consumer.follows_writer = True
 
     def _leave(self, row: Row) -> None:
         """What it was given counts no more."""

@@ -64,7 +64,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     wrote: bool = False
     """What it wrote is committed. (An outcome that a handler gave is no write.)"""
     follows_writer: bool = False
-    """A parent writes task variables: it sees them, so it starts when they are durable."""
+    """A parent writes task variables, or has joined something above which they may have been written: it sees them, so
+    it starts when they are durable."""
     uncommitted: int = 0
     """How many parents write task variables and have not committed them, or have joined others and are not saved."""
     joined: tuple[Row, ...] = ()

@@ -155,7 +155,10 @@ class Run(Loading):
         if error is None:
             self._running -= 1
             if event.joined:
-                self._join(row, [self.rows[child] for child in event.joined if child in self.rows])
+                known = [self.rows[child] for child in event.joined if child in self.rows]
+                self._join(row, known)
+                if len(known) < len(event.joined):  # what is forgotten may have been abandoned
+                    self._follow_writes(row)
             self._become_done(row, event.graph, event.small, event.refs)
         else:
             self._emit(commands.Refuse(row.id, row.attempt, error))

@@ -125,3 +125,31 @@ def test_what_was_abandoned_and_forgotten_is_the_same_nothing_after_a_crash():
         """,
         on_failure="undo",
     )
+
+
+def test_who_joins_what_was_ended_and_is_forgotten_sees_what_was_written_there():
+    """`a/f` was ended with its graph, and forgotten when `b/j1` had joined it. `b/r` must not start before what `a/w`
+    wrote is durable."""
+    play_script(
+        graph(
+            "a kept; b kept; z kept a b",
+            returning={
+                "a": [graph("w writer; x kept; f kept,aside x; s kept w", sink="s")],
+                "b": [graph("j1 kept; q kept j1; j2 kept; r kept j2; e kept q r")],
+            },
+        ),
+        """
+        finish a
+        save a.0
+        finish b
+        save b.0
+        finish a/w
+        save a/w.0
+        expire a/x at 1
+        save a/s.0
+        finish b/j1 joining a/f
+        save b/j1.0
+        finish b/j2 joining a/f
+        save b/j2.0
+        """,
+    )

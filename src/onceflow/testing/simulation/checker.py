@@ -113,10 +113,20 @@ class Checker:
             for writer in shape.names(shape.ancestors[shape.position[node]] & shape.writers):
                 if writer not in driver.durable.wrote and not _wrote_nothing(driver, writer):
                     raise Violation(f"{attempt!r} does not see what {writer} wrote")
+            self._judge_what_joins_saw(driver, attempt)
         if attempt.task.options.effect == "irrevocable":
             for other in driver.of_node[node]:
                 if other.launched and other.task is attempt.task and other.inputs != attempt.inputs:
                     raise Violation(f"{attempt!r} is irrevocable and has other inputs than {other!r}")
+
+    def _judge_what_joins_saw(self, driver: Driver, attempt: Attempt) -> None:
+        """2.11: who joins what was ended with its graph is told so after what was written in there is durable."""
+        joined = {child for read in attempt.versions.values() for child, v in read.versions.items() if v.abandoned}
+        for expander in driver.structure.ended.values() if joined else ():
+            inside = driver.structure.inside(expander)
+            written = (driver.appended.wrote.keys() - driver.durable.wrote.keys()) & inside
+            if written and joined & inside:
+                raise Violation(f"{attempt!r} does not see what {sorted(written)} wrote")
 
     def judge_effect(self, driver: Driver, attempt: Attempt) -> None:
         """An effect lands: it belongs to a task that the run still has."""
