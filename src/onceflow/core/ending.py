@@ -345,12 +345,13 @@ class Ending(Handling):
 
     def _replay_endings(self) -> None:
         """Which of the scopes have ended?"""
+        given = self._ended_with()
         for sink, scope in list(self._ended_scopes()):
             self._make_handled(sink)
             sink.ended = scope
             inside = list(self._rows_in(scope))
-            undoable = [row for row in inside if row.effect == "undoable" and row.begun]
-            done = reach(undoable, unsaved_parents)  # an undo may have to run it again
+            have_read = [row for row in inside if row.begun or (row.saved and not row.abandoned and row not in given)]
+            done = reach(have_read, unsaved_parents)  # it was not abandoned, because something was built on it
             for row in inside:
                 row.scope.closed = row.scope.over = True
                 if row in done:
@@ -360,6 +361,11 @@ class Ending(Handling):
                     row.attempt = 0
                     row.abandoned = True
                     row.repeatable = False
+
+    def _ended_with(self) -> set[Row]:
+        """What scopes have ended with, or were about to."""
+        rows = [(self.rows.get(node), attempt) for node, attempt, _ in self._abandonments]
+        return {row for row, attempt in rows if row is not None and row.attempt == attempt}
 
     def _ended_scopes(self) -> Iterator[tuple[Row, Scope]]:
         """The scopes that have ended, after what has been loaded, with their sinks."""

@@ -206,11 +206,6 @@ class Loading(Concluding):
         ]
         self._replay_drop(self._torn)
 
-    def _ended_with(self) -> set[Row]:
-        """What scopes have ended with, or were about to."""
-        given = {(node, attempt) for node, attempt, _ in self._abandonments}
-        return {row for row in self._known([node for node, _ in given]) if (row.id, row.attempt) in given}
-
     def _replay_joins(self) -> None:
         for node, children in self._were_joined.items():
             for row in self._known([node]):

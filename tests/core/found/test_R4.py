@@ -1,0 +1,36 @@
+"""Found by reading how a run is loaded, and played under the judge."""
+
+import pytest
+
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+
+
+@pytest.mark.parametrize("above", ["p pure; q pure p", "p pure; q kept p", "p loose; q kept p"])
+@pytest.mark.parametrize("kind", ["default", "writer"])
+def test_what_cannot_be_taken_back_in_an_ended_graph_is_not_dropped_with_the_transaction_after_a_crash(kind, above):
+    """n has begun and would run again after q: p is not saved, and a load took it for abandoned, though n stood on it;
+    so the transaction around dropped p, and all below."""
+    ended = graph(f"u undoable; {above}; n {kind} q; w kept; s kept u n w")
+    transaction = graph("e kept; f kept e", returning={"e": [ended]})
+    play_script(
+        graph("t kept,transaction; k kept t", returning={"t": [transaction]}),
+        """
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/u
+        save t/e/u.0
+        finish t/e/p
+        finish t/e/q
+        save t/e/q.0
+        finish t/e/n
+        save t/e/n.0
+        expire t/e/w at 2
+        save t/e/s.0
+        commit
+        crash
+        answer t/f for 1 again
+        """,
+    )
