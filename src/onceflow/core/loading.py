@@ -373,4 +373,5 @@ def _infer_done(order: list[Row], given: set[Row]) -> None:
         ):
             row.state = "done"
             row.visible = True
+            row.failures = 0
             row.inferred = not row.saved & row.node.every_part

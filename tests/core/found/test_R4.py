@@ -4,6 +4,7 @@ import pytest
 
 from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import play_script
+from tests.core.building import Drive
 
 
 @pytest.mark.parametrize("above", ["p pure; q pure p", "p pure; q kept p", "p loose; q kept p"])
@@ -34,3 +35,20 @@ def test_what_cannot_be_taken_back_in_an_ended_graph_is_not_dropped_with_the_tra
         answer t/f for 1 again
         """,
     )
+
+
+@pytest.mark.parametrize("loses", ["a crash", "a lost output"])
+def test_failures_before_a_success_do_not_count_when_a_task_runs_again(loses):
+    """After a crash it failed for good at its first failure, although it may be tried twice."""
+    drive = Drive(graph("a pure,retries=1; b kept a; c kept; d kept a b c"))
+    drive.begin()
+    drive.raises("a")
+    drive.elapse("a")
+    drive.finish("a")
+    drive.complete("b")
+    if loses == "a crash":
+        drive = drive.reload()
+        drive.begin()
+    else:
+        drive.lose("a")
+    assert "+failed a 1" in drive.raises("a")
