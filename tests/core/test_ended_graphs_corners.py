@@ -2,7 +2,7 @@
 
 from onceflow.core import events
 from tests.core.building import Drive, graph
-from tests.core.test_ending import KEEP, inside
+from tests.core.test_ending import KEEP, TRANSACTION, inside
 from tests.core.test_expiring_corners import forking
 
 
@@ -86,6 +86,49 @@ def test_a_graph_may_be_returned_beside_one_that_has_ended_in_which_something_ir
     # when something else returns a graph
     # then what has ended does not count
     assert drive.finish("g", graph=graph("x kept; y kept x")) == ["save g", "start g/x"]
+
+
+# -- those that have ended in a transaction ----------------------------------------------------------------------------
+
+
+def in_transaction(nested):
+    """A drive whose `e/f`, in a transaction, has returned this graph, with the sink `y`."""
+    drive = inside(TRANSACTION, "f kept,guarding; a kept f; c kept a")
+    drive.complete("e/f", graph=graph(nested, sink="y"))
+    return drive
+
+
+def test_what_is_taken_back_aside_in_a_graph_that_had_ended_before_a_crash_does_not_start_again():
+    # given a graph that has ended, with something aside in it that was done
+    drive = in_transaction("u undoable; k kept,aside u; x kept; y kept x")
+    drive.complete("e/f/u", "e/f/k")
+    drive.ends("e/f/x", 2, failed=-1)
+    drive.save("e/f/y")
+    # when the transaction around it is taken back after a crash, but not what the graph has ended with
+    drive, _ = loaded(drive)
+    assert "+recovering e/f/k e/f/u" in drive.ends("e/a", 1, again=True)
+    drive.undone("e/f/u")
+    # then nothing in that graph starts when the transaction is tried again
+    assert drive.elapse("e") == ["start e/a"]
+
+
+def test_what_was_not_saved_when_its_graph_ended_is_saved_if_that_has_not_ended_after_all():
+    # given a graph that has ended before something in it was saved that an undo would read
+    drive = in_transaction("v undoable; p pure,saved v; u undoable p; x kept u; y kept x")
+    drive.complete("e/f/v")
+    drive.finish("e/f/p")
+    drive.complete("e/f/u")
+    drive.ends("e/f/x", 2, failed=-1)
+    drive.save("e/f/y")
+    # when the transaction around it is taken back after a crash, and tried again
+    drive, _ = loaded(drive)
+    drive.ends("e/a", 1, again=True)
+    drive.undone("e/f/u")
+    drive.undone("e/f/v")
+    drive.elapse("e")
+    drive.complete("e/f/v")
+    # then that is saved like everything else
+    assert "save e/f/p" in drive.finish("e/f/p")
 
 
 # -- those that are tried again ----------------------------------------------------------------------------------------

@@ -75,6 +75,33 @@ def test_what_never_began_in_a_transaction_is_not_taken_back():
     assert drive.ends("e/a", 1) == ["+recovering e/u", "undo e/u with output"]
 
 
+def test_what_was_not_to_be_saved_is_not_saved_if_its_graph_has_not_ended_after_all():
+    # given a graph that has ended in a transaction, with something in it that was done, and is not to be saved
+    drive = inside(TRANSACTION, "f kept,guarding; a kept f; c kept a")
+    drive.complete("e/f", graph=graph("b loose; u undoable; x kept; y kept b u x"))
+    drive.finish("e/f/b")
+    drive.complete("e/f/u")
+    drive.ends("e/f/x", 2, failed=-1)
+    drive.save("e/f/y")
+    # when the transaction is taken back, with what the graph has ended with
+    assert "+recovering e/f/u e/f/x e/f/y" in drive.ends("e/a", 1, again=True)
+    drive.undone("e/f/u")
+    # then it is not saved when the transaction is tried again
+    assert drive.elapse("e") == ["+begun e/f/u carrying e/f.0", "start! e/f/u", "start e/f/x"]
+
+
+def test_what_is_settled_in_a_transaction_stays_so_if_nothing_of_it_is_taken_back():
+    # given something that is settled by what was saved below it
+    drive = inside(TRANSACTION, "b loose; s kept b; u undoable; a kept u; p pure a; c kept p s")
+    drive.finish("e/b")
+    drive.complete("e/s", "e/u")
+    # when the transaction is taken back
+    drive.ends("e/a", 1)
+    # then both are settled, and what has not been done is not quiet
+    assert drive.settled >= {"e/b", "e/s"}
+    assert "e/p" not in drive.quiet
+
+
 def test_what_cannot_be_made_again_under_something_irrevocable_keeps_what_its_readers_have_read():
     # given that `b` cannot be made again, something irrevocable below one of its readers, and `u` above the other
     drive = inside(TRANSACTION, "b loose; u undoable; f kept b; g kept b u; i default f; a kept g i; c kept a")
@@ -82,6 +109,16 @@ def test_what_cannot_be_made_again_under_something_irrevocable_keeps_what_its_re
     # when the transaction fails
     # then `u` is kept: without it `g` would be dropped, and `b` would have to run again
     assert drive.ends("e/a", 1) == GIVEN
+
+
+def test_what_can_be_undone_comes_to_its_end_in_a_transaction_that_has_its_result_if_the_graph_around_it_ends():
+    # given a transaction that has its result, while something undoable runs aside in it
+    drive = forking(TRANSACTION.replace("default", "kept"), "u undoable; d kept,aside u; c kept,aside; s kept")
+    drive.complete("e/s")
+    # when something else aside in it fails, and the run ends
+    # then the attempt is waited for, and stays
+    assert drive.ends("e/c", 0) == ["stop n"]
+    assert drive.finish("e/u")[-3:] == ["give n", "+abandoned n", "save n"]
 
 
 # -- several at a time -------------------------------------------------------------------------------------------------
@@ -124,6 +161,51 @@ def test_a_graph_that_is_about_to_end_stays_closed_when_the_one_around_it_opens(
     assert drive.finish("e/f/i")[-2:] == ["+again e", "wait e 1"]
     # when that opens
     # then nothing starts in the inner one
+    assert drive.elapse("e") == ["start e/b"]
+
+
+def test_a_graph_fails_with_the_one_around_it_if_that_is_to_be_tried_again_before():
+    # given a graph that is to be tried again when something irrevocable in it has come to its end
+    drive = inside(KEEP, "f kept; b kept; c kept f b")
+    drive.complete("e/f", graph=graph("i default; y kept i"))
+    assert drive.ends("e/b", 1, again=True) == []
+    # when that fails, and a graph within it is to be tried again
+    # then they are tried again together, after one delay
+    assert drive.ends("e/f/i", 2, again=True) == ["+again e", "wait e 1"]
+    assert drive.elapse("e") == ["start e/b", "start! e/f/i"]
+
+
+def test_a_graph_that_waits_to_be_tried_again_opens_whatever_ends_beside_it():
+    drive = two_graphs("a kept; c kept a", "a kept; c kept a")
+    drive.ends("e/a", 1, again=True)
+    drive.ends("f/a", 1)
+    assert drive.elapse("e") == ["start e/a"]
+
+
+# -- opened again ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_to_be_saved_is_not_saved_when_its_graph_opens():
+    # given a graph with something in it that is done, and one that it returned
+    drive = inside(KEEP, "f loose; b kept; c kept f b")
+    drive.finish("e/f", graph=graph("x loose; y loose x"))
+    drive.finish("e/f/x")
+    # when it is tried again
+    assert drive.ends("e/b", 1, again=True) == ["stop e/f/y", "+again e", "wait e 1"]
+    # then that need not be known to the journal
+    assert drive.elapse("e") == ["start e/b", "start e/f/y"]
+
+
+def test_what_is_released_is_not_saved_when_its_graph_opens():
+    # given something that was to be saved, which is lost in part when nobody needs it any more, but is not forgotten
+    drive = inside(KEEP, "u undoable; a kept,parts=2 u; d kept a; b kept; c kept d b")
+    drive.complete("e/u")
+    drive.finish("e/a")
+    drive.complete("e/d")
+    assert drive.lose("e/a.1") == ["release e/a"]
+    # when its graph is tried again
+    drive.ends("e/b", 1, again=True)
+    # then what is left of it is not saved
     assert drive.elapse("e") == ["start e/b"]
 
 
