@@ -131,6 +131,33 @@ def test_what_was_not_saved_when_its_graph_ended_is_saved_if_that_has_not_ended_
     assert "save e/f/p" in drive.finish("e/f/p")
 
 
+def test_what_something_irrevocable_stands_on_is_kept_if_a_graph_that_had_ended_before_a_crash_has_not_after_all():
+    # given a graph that has ended, with something irrevocable in it, below what was not saved and may change
+    drive = in_transaction("p loose; s kept p; i default s; u undoable; q kept; r kept q; x kept i u; y kept r x")
+    drive.finish("e/f/p")
+    drive.complete("e/f/s", "e/f/i", "e/f/u")
+    drive.ends("e/f/x", 2, failed=-1)
+    drive.save("e/f/y")
+    # when the transaction around it is taken back after a crash
+    drive, _ = loaded(drive)
+    # then nothing above that is dropped, and what never ran is
+    assert "+recovering e/f/q e/f/r e/f/u e/f/x e/f/y" in drive.ends("e/a", 1, again=True)
+
+
+def test_what_an_undo_reads_is_made_again_after_a_crash_in_a_graph_that_has_ended():
+    # given a graph that has ended, with something in it that can be undone; nothing of that was saved
+    drive = in_transaction("p pure; u undoable,unsaved p; x kept u; y kept x")
+    drive.finish("e/f/p", small=False)
+    drive.finish("e/f/u")
+    drive.ends("e/f/x", 2, failed=-1)
+    drive.save("e/f/y")
+    # when the transaction around it is taken back after a crash
+    drive, _ = loaded(drive)
+    # then the undo sees what the attempt saw
+    assert "start e/f/p privately" in drive.ends("e/a", 1)
+    assert drive.finish_rebuilding("e/f/p") == ["undo e/f/u"]
+
+
 # -- those that are tried again ----------------------------------------------------------------------------------------
 
 

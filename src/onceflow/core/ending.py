@@ -190,7 +190,7 @@ class Ending(Handling):
                 self._needs_inputs(row, {})
                 continue
             self._suspects[row] = None
-            if row.handled and not row.is_known:
+            if row.handled:
                 self._save_around(row)
             if row.checkpoint and not row.released:  # it was not while a graph around it had ended
                 self._ask_to_save(row)
@@ -356,7 +356,7 @@ class Ending(Handling):
                 row.scope.closed = row.scope.over = True
                 if row in done:
                     row.checkpoint = row.forced = False
-                elif row is not sink and not row.fully_saved:
+                elif not row.fully_saved:
                     row.saved = row.every_part
                     row.attempt = 0
                     row.abandoned = True
@@ -371,7 +371,7 @@ class Ending(Handling):
         """The scopes that have ended, after what has been loaded, with their sinks."""
         for node, attempt, expander in self._abandonments:
             sink = self.rows.get(node)
-            if sink is not None and sink.attempt == attempt and sink.fully_saved and not sink.doomed:
+            if sink is not None and sink.attempt == attempt and not sink.doomed:
                 scope = sink.scope
                 while scope.expander != expander and scope.outer is not None:
                     scope = scope.outer
