@@ -52,3 +52,27 @@ def test_failures_before_a_success_do_not_count_when_a_task_runs_again(loses):
     else:
         drive.lose("a")
     assert "+failed a 1" in drive.raises("a")
+
+
+def test_what_is_saved_in_part_in_an_ended_graph_starts_afresh_with_the_transaction_after_a_crash():
+    """The judge: the recovery takes b, which nothing requires."""
+    ended = graph("a undoable; b kept,parts=2; c kept; s kept a b c")
+    transaction = graph("e kept; f kept e", returning={"e": [ended]})
+    play_script(
+        graph("t kept,transaction; k kept t", returning={"t": [transaction]}),
+        """
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/a
+        save t/e/a.0
+        finish t/e/b
+        save t/e/b.1
+        expire t/e/c at 2
+        save t/e/s.0
+        commit
+        crash
+        answer t/f for 1 again
+        """,
+    )

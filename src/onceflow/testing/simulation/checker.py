@@ -302,8 +302,8 @@ class Checker:
         for sink, expander in driver.structure.ended.items():
             if allowed >> shape.position[sink] & 1:  # then the graph has not ended
                 inside = driver.structure.inside(expander)
-                abandoned = shape.set_of(  # or what a crash took, for all that the run knows
-                    [node for node in inside if driver.version(node).abandoned or node not in driver.appended.saved]
+                abandoned = shape.set_of(  # or what a crash took, or left in part, for all that the run knows
+                    [node for node in inside if driver.version(node).abandoned or not _is_saved(driver, node)]
                 )
                 allowed |= abandoned | shape.below(abandoned)
         allowed |= self._unsaved_graphs(driver, facts)
@@ -513,6 +513,11 @@ class Checker:
         """2.8: a failed attempt of an undoable task is undone before a handler goes on."""
         if version.reported and version.node in driver.world.undoable:
             raise Violation(f"a handler answered for {version!r}, but its effect was not taken back")
+
+
+def _is_saved(driver: Driver, node: str) -> bool:
+    """Whether the journal has all parts of its present output."""
+    return len(driver.appended.saved.get(node, {})) == driver.version(node).every_part.bit_count()
 
 
 def _finished_effects(driver: Driver) -> frozenset[str]:
