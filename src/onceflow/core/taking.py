@@ -44,10 +44,11 @@ class Taking(Joining):
         return any(reader.state == "running" for parent, part in taken_by(row) for reader in readers_of(parent, part))
 
     def _take(self, row: Row, besides: Container[Row] = ()) -> None:
-        """A taker starts: what is not to be saved of what it takes is lost to all others. `besides`: what was made of
-        these for undos only, and is not used up."""
+        """A taker starts: what is neither saved nor to be saved of what it takes is lost to all others. (What is saved
+        in a graph that has ended stays saved.) `besides`: what was made of these for undos only, and is not used up."""
         for parent, part in taken_by(row):
-            if not parent.checkpoint and parent.available >> part & 1 and parent not in besides:
+            in_memory_only = parent.available & ~parent.saved
+            if not parent.checkpoint and in_memory_only >> part & 1 and parent not in besides:
                 self._overwrite(parent, part)
 
     def _overwrite(self, row: Row, part: int) -> None:
