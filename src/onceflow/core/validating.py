@@ -106,12 +106,20 @@ def _validate_turn(row: Row) -> None:
     group = row.group
     if group is None:
         return
-    is_kept = row.nested is not None
+    is_kept = _has_open_graph(row)
     assert row in group.flying or row.state != "running", f"{row.id} runs, and it is not its turn"
     has_reason = row.state == "running" or row.asking or is_kept
     assert row not in group.flying or has_reason, f"{row.id} has a turn for nothing"
     if row.queued:
         assert not group.is_open, f"{row.id} waits, and it could be its turn"
+
+
+def _has_open_graph(row: Row) -> bool:
+    """Whether it returned a graph whose result is not there yet."""
+    last = row
+    while last.nested is not None:
+        last = last.nested.sink
+    return last is not row and not last.visible
 
 
 def _same(run: Run, row: Row | None, what: str, kept: object, defined: object) -> None:
