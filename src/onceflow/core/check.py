@@ -278,6 +278,13 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
             f"{expander.id!r} stands aside of the graph that it is in, so it cannot return a graph. Let it read "
             "another task, which may."
         )
+    shared = _find_shared_by_turns(graph)
+    if shared is not None:
+        return InvalidGraph(
+            f"{shared.id!r} in the graph that {expander.id!r} returned may have to run again, is not saved, and is read "
+            "by several tasks, while some of that graph wait for their turn: one that is in flight might wait for "
+            f"another one that has no turn. Save {shared.id!r}."
+        )
     if not expander.checkpoint:
         kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]
         if kept:
@@ -285,6 +292,24 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
                 f"{expander.id!r} is not saved (checkpoint=False), so the graph that it returns may contain only tasks "
                 f"without effect and with checkpoint=False; these are not: {', '.join(kept)}. Save {expander.id!r}."
             )
+    return None
+
+
+def _find_shared_by_turns(graph: Graph) -> Node | None:
+    """What leads to a saved node that takes turns, and could be settled only after others have had their turn (2.10):
+    something in flight may wait for that. What may change and is read by one task only is settled with that task."""
+    above = {index for index, node in enumerate(graph.nodes) if node.turn is not None and node.options.checkpoint}
+    for index in range(len(graph.nodes) - 1, -1, -1):
+        if index in above:
+            above.update(parent for parent, _ in graph.nodes[index].edges)
+    changing: set[int] = set()
+    for index in sorted(above):
+        node = graph.nodes[index]
+        inherits = any(parent in changing for parent, _ in node.edges)
+        if not node.options.checkpoint and (inherits or not node.options.repeatable):
+            changing.add(index)
+            if len(graph.consumers[index]) > 1:
+                return node
     return None
 
 

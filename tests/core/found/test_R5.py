@@ -4,6 +4,7 @@ import pytest
 
 from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import play_script
+from tests.core.building import Drive
 
 
 @pytest.mark.parametrize("then", ["fail T/y for good", "answer T/y for 1 again", "cancel with undo"])
@@ -38,3 +39,29 @@ def test_a_saved_version_of_an_actor_in_a_graph_that_has_ended_can_be_taken_twic
         {then}
         """,
     )
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "a loose; e1 kept,turn=1,limit=1 a; e2 kept,turn=2 a; s kept e1 e2",
+        "a loose; b pure a; e1 kept,turn=1,limit=1 b; e2 kept,turn=2 b; s kept e1 e2",
+        "a loose; e1 kept,turn=1,limit=1 a; e2 kept,turn=2; k kept a e2; s kept e1 k",
+    ],
+)
+def test_what_may_change_is_not_shared_by_nodes_that_take_turns(loop):
+    """nothing is left to do, but the run is running: n waits until a is settled, a until e2 is, and e2 waits for the
+    turn that e1 has until n is done."""
+    told = graph(loop, returning={"e1": [graph("n default")]})
+    drive = Drive(graph("L kept; z kept L"))
+    drive.begin()
+    assert "refuse L InvalidGraph" in drive.finish("L", graph=told)
+
+
+def test_what_may_change_is_read_by_one_node_that_takes_turns():
+    """As where a loop goes over the results of another one."""
+    loop = graph(
+        "a loose,turn=1,limit=1; b loose,turn=2; e1 kept,turn=1 a; e2 kept,turn=2 b; s kept e1 e2",
+        returning={"e1": [graph("n default")], "e2": [graph("n default")]},
+    )
+    assert play_script(graph("L kept; z kept L", returning={"L": [loop]}), "") == "succeeded"
