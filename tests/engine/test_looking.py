@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import onceflow
-from onceflow import AmbiguousRun, Engine, NoOutput, NoSuchRun, TaskFailed, task, workflow
+from onceflow import AmbiguousRun, Engine, NoOutput, NoSuchRun, TaskFailed, task, transaction, workflow
 from tests.engine.common import Door, add, double, fail_while, keep, pass_door, run_script, until
 
 
@@ -143,6 +143,34 @@ def test_what_may_still_change_is_not_handed_out(engine: Engine, door: Door) -> 
     handle.result(60)
     # then
     assert engine.get_output(handle.id, task="shown") == 3
+
+
+def test_what_a_transaction_may_take_back_is_not_handed_out(engine: Engine, door: Door) -> None:
+    # given a transaction that is not over
+    path = door.path
+    booked = task(rollback=lambda: None, name="booked")(lambda: "room")
+
+    def late(room: str) -> str:
+        pass_door(path)
+        return room
+
+    waiting = task(can_rollback=True, name="waiting")(late)
+    handle = engine.run_async(transaction(name="trip")(lambda: waiting.bind(booked.bind())).bind())
+    door.wait()
+
+    def reason() -> str:
+        with pytest.raises(NoOutput) as caught:
+            engine.get_output(handle.id, task="trip/booked")
+        return str(caught.value)
+
+    # then it is saved soon, but not handed out
+    until(lambda: "not been done yet" not in reason())
+    assert "may have to run again" in reason()
+    # when
+    door.open()
+    handle.result(60)
+    # then
+    assert engine.get_output(handle.id, task="trip/booked") == "room"
 
 
 def test_another_engine_sees_outputs_too(engine: Engine, home: Path) -> None:

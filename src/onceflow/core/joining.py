@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from onceflow.core.committing import Committing
 from onceflow.core.rows import Row, Scope
-from onceflow.core.state import link
+from onceflow.core.state import link, reach
 
 
 class Joining(Committing):
@@ -41,6 +41,23 @@ class Joining(Committing):
                 return False
             scope = scope.outer
         return True
+
+    def may_be_taken_back(self, node: str) -> bool:
+        """Whether a transaction around it whose result is not settled would take it back if something failed there."""
+        row = self.rows.get(node)
+        scope = None if row is None else row.scope
+        outermost: Scope | None = None
+        while scope is not None:
+            if scope.is_transaction and scope.sink is not None and not scope.sink.settled:
+                outermost = scope
+            scope = scope.outer
+        if row is None or outermost is None:
+            return False
+        above = [row, *reach([row], lambda reader: [parent for parent, _ in reader.parents])]
+        return any(
+            other.effect == "undoable" and other.begun and not other.covered and other.scope.is_in(outermost)
+            for other in above
+        )
 
     def is_part_of(self, node: str, child: str) -> bool:
         """Whether this node is in the graph whose result is the outcome of what stands aside: it has to come to its end

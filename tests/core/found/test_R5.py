@@ -65,3 +65,18 @@ def test_what_may_change_is_read_by_one_node_that_takes_turns():
         returning={"e1": [graph("n default")], "e2": [graph("n default")]},
     )
     assert play_script(graph("L kept; z kept L", returning={"L": [loop]}), "") == "succeeded"
+
+
+def test_what_a_transaction_may_take_back_counts_as_such_until_its_result_is_settled():
+    """Its output was handed out as soon as it was saved and quiet, and changed when the transaction was tried again."""
+    inner = graph("a kept; u undoable a; v kept u; n kept v")
+    drive = Drive(graph("w undoable; T kept,transaction w; z kept T"))
+    drive.begin()
+    drive.complete("w")
+    drive.complete("T", graph=inner)
+    drive.complete("T/a", "T/u", "T/v")
+    assert drive.quiet >= {"T/a", "T/u", "T/v"}
+    taken_back = [id for id in drive.run.rows if drive.run.may_be_taken_back(id)]
+    assert taken_back == ["T/u", "T/v", "T/n"]
+    drive.complete("T/n")
+    assert not any(drive.run.may_be_taken_back(id) for id in drive.run.rows)

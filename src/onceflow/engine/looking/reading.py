@@ -153,7 +153,7 @@ def _stands(state: Run, past: History, node: str) -> bool:
     """Whether nothing can change this saved output any more, if the run went on now."""
     wake(state, past)
     row = state.rows.get(node)
-    return row is None or (row.quiet and row.fully_saved and not row.doomed)
+    return row is None or (row.quiet and row.fully_saved and not row.doomed and not state.may_be_taken_back(node))
 
 
 def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
