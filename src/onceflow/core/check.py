@@ -281,8 +281,8 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
     shared = _find_shared_by_turns(graph)
     if shared is not None:
         return InvalidGraph(
-            f"{shared.id!r} in the graph that {expander.id!r} returned may have to run again, is not saved, and is read "
-            "by several tasks, while some of that graph wait for their turn: one that is in flight might wait for "
+            f"{shared.id!r} in the graph that {expander.id!r} returned is not saved, may change when it runs again, and "
+            "is read by several tasks, while some tasks of that graph take turns: one that is in flight might wait for "
             f"another one that has no turn. Save {shared.id!r}."
         )
     if not expander.checkpoint:

@@ -12,7 +12,8 @@ def test_a_saved_version_of_an_actor_in_a_graph_that_has_ended_can_be_taken_twic
     """private T/e/m is rebuilt privately, but is not repeatable: nothing in an ended graph is to be saved any more, so
     the version that m has saved counted as taken by t, and was made anew for t2."""
     ends = graph(
-        "m kept; t pure takes:m; t2 pure takes:m; u undoable t; u2 undoable t2; fork0 kept,aside u u2; x kept; s kept x",
+        "m kept; t pure takes:m; t2 pure takes:m; u undoable t; u2 undoable t2; "
+        "fork0 kept,aside u u2; x kept; s kept x",
         sink="s",
     )
     around = graph("e kept; y kept e; q kept y", returning={"e": [ends]})
