@@ -207,6 +207,8 @@ class Drive:
         kept = {name: value for name, value in self.settings.items() if name in ("validate", "on_failure")}
         late = tuple((straggling or {}).items())
         epoch = self.run.epoch + 1
+        if "changed" in settings:
+            settings["changed"] = dict.fromkeys(settings["changed"], "edited")
         run = Run.load(self.graph, journal, epoch=epoch, straggling=late, **kept, **settings)
         again = Drive(self.graph, run=run, journal=journal, **kept)
         again.stopped = {node: [attempt] for node, attempt in late}

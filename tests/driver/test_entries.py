@@ -24,7 +24,7 @@ keys = st.tuples(names, st.integers(0, 70))
 plain = st.one_of(
     st.builds(records.Expanded, names),
     st.builds(records.Handled, names),
-    st.builds(records.Trusted, names),
+    st.builds(records.Trusted, names, st.text(max_size=5)),
     st.builds(records.Abandoned, names, attempts, st.text(max_size=5)),
     st.builds(records.Done, names),
     st.builds(records.Recovering, st.lists(names).map(tuple)),

@@ -66,7 +66,12 @@ class Call(msgspec.Struct, eq=False):
         has the name of its task now is not one."""
         if not hasattr(self.task, "core_options"):
             raise not_a_task(self.task)
-        return versions.changed(self._recorded, versions.code_version(self.function))
+        return versions.changed(self._recorded, self.version_now)
+
+    @property
+    def version_now(self) -> str:
+        """Of its function's code as it is now."""
+        return versions.code_version(self.function)
 
     @property
     def function(self) -> Callable[..., Any]:

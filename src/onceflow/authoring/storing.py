@@ -54,10 +54,11 @@ class Stored:
 
     __slots__ = ("changed", "graph")
 
-    def __init__(self, graph: WorkflowGraph, changed: frozenset[str]) -> None:
+    def __init__(self, graph: WorkflowGraph, changed: dict[str, str]) -> None:
         self.graph = graph
         self.changed = changed
-        """Ids of the nodes whose task's function is known to be another one than when the graph was stored."""
+        """Ids of the nodes whose task's function is known to be another one than when the graph was stored → the
+        version of its code now."""
 
 
 class Outline:
@@ -315,7 +316,7 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
 
 def _decode(
     definition: _Definition, homes: list[AnyTask[..., Any]], read: Callable[[str], bytes | memoryview]
-) -> tuple[WorkflowGraph, frozenset[str]]:
+) -> tuple[WorkflowGraph, dict[str, str]]:
     tasks = [_as_stored(record, homes[record.home], definition) for record in definition.tasks]
     contents = {reference: pickle.PickleBuffer(read(reference)) for reference in dict.fromkeys(definition.buffers)}
     graph = WorkflowGraph(
@@ -342,7 +343,7 @@ def _decode(
     graph.workflow = None if definition.workflow is None else _restore(definition.workflow)
     graph.buffers = tuple([contents[reference] for reference in definition.buffers])
     graph.references = tuple(definition.buffers)
-    return graph, frozenset(node.id for node in graph.nodes if node.call.has_changed)
+    return graph, {node.id: node.call.version_now for node in graph.nodes if node.call.has_changed}
 
 
 def _remember(memory: dict[K, V], key: K, value: V) -> None:

@@ -281,7 +281,7 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
     shared = _find_shared_by_turns(graph)
     if shared is not None:
         return InvalidGraph(
-            f"{shared.id!r} in the graph that {expander.id!r} returned is not saved, may change when it runs again, and "
+            f"{shared.id!r} in the graph that {expander.id!r} returned is not saved, may change if it runs again, and "
             "is read by several tasks, while some tasks of that graph take turns: one that is in flight might wait for "
             f"another one that has no turn. Save {shared.id!r}."
         )

@@ -35,6 +35,7 @@ class Expanding(Starting):
             row.depth = expander.depth + 1
             rows.append(row)
             self.rows[row.id] = row
+            self._codes.pop(row.id, None)  # it comes with the code that exists now
             if node.aside:
                 expander.forks = True
                 self._aside[row] = None
@@ -99,7 +100,7 @@ class Expanding(Starting):
         for known in dict.fromkeys([outermost_known(row) for row in dropped]):
             if known.distrusted and known.nested is not None and _is_repeatable(known.nested):
                 known.distrusted = False
-                self._append(records.Trusted(known.id))
+                self._append(records.Trusted(known.id, known.code))
 
     def _record_expansions_in(self, nested: Nested) -> None:
         """The journal has this graph now, so what was noted for its expander is noted for those that it contains."""

@@ -7,7 +7,7 @@ the recovery is the usual one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Self
 
 from onceflow.core import commands, records
@@ -43,15 +43,15 @@ class Loading(Concluding):
         epoch: int,
         on_failure: OnFailure = "keep",
         straggling: Iterable[tuple[str, int]] = (),
-        changed: Iterable[str] = (),
+        changed: Mapping[str, str] | None = None,
         asleep: bool = False,
         validate: bool = False,
     ) -> Self:
         """A run that goes on where the journal ends. `begin()` tells what to do first.
 
         The caller has proof that every attempt and undo of earlier epochs has ended, except those in `straggling`, for
-        which it will send `Ended`. `changed` names nodes whose code is no longer what it was (see `note_changed`). With
-        `asleep`, nothing starts before the next event: whoever loads a run to cancel it does not want it to go on.
+        which it will send `Ended`. `changed`: see `note_changed`. With `asleep`, nothing starts before the next
+        event: whoever loads a run to cancel it does not want it to go on.
         """
         run = cls(graph, epoch=epoch, on_failure=on_failure, validate=validate)
         run._loaded = True
@@ -63,7 +63,7 @@ class Loading(Concluding):
             run._zombies[attempt] = node  # its row may come back with the graph that a crash took
             for row in run._known([node]):
                 run._bury(row, attempt)
-        run.note_changed(changed)
+        run.note_changed(changed or {})
         run._dormant = asleep or run.final is not None or bool(run._were_parked)
         return run
 
@@ -72,11 +72,17 @@ class Loading(Concluding):
         """Whether nothing happens before somebody resumes or cancels it."""
         return self._dormant
 
-    def note_changed(self, nodes: Iterable[str]) -> None:
-        """To be called before `begin()`: the code of these nodes is no longer what it was. Unsaved, they count as
-        nondeterministic, and `begin()` raises `BrokenPromise` if something irrevocable was built on one of them."""
-        for row in self._known(nodes):
-            row.repeatable = row.repeatable and row.fully_saved
+    def note_changed(self, codes: Mapping[str, str]) -> None:
+        """To be called before `begin()`: the code of these nodes is no longer what it was when their graph was stored,
+        but has these versions. Unsaved, they count as nondeterministic, unless they ran by that version; and `begin()`
+        raises `BrokenPromise` if something irrevocable was built on one of them."""
+        self._codes.update(codes)
+
+    def _distrust_changed(self) -> None:
+        """What was made by other code than exists now would not come again."""
+        for row in self.rows.values():
+            if row.code != self._codes.get(row.id, "") and not row.fully_saved:
+                row.repeatable = False
 
     def _replay(self, record: records.Record) -> None:
         match record:
@@ -95,8 +101,9 @@ class Loading(Concluding):
                 self.rows[node].repeatable = False
             case records.Handled(node):
                 self._make_handled(self.rows[node])
-            case records.Trusted(node):
+            case records.Trusted(node, code):
                 for row in self._known([node]):
+                    row.code = code
                     row.repeatable = row.node.options.repeatable
                     forget_handling(row)
             case records.Failed(node, failures, final):
@@ -229,6 +236,7 @@ class Loading(Concluding):
             for row in again:
                 self._emit(commands.Drop(row.id, self._attempt))
             self._replay_drop(again)
+            self._distrust_changed()
         self._wake()
 
     def _wake(self) -> None:

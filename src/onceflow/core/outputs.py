@@ -51,7 +51,8 @@ class Outputs(Sharing):
     def _trust_again(self, row: Row) -> None:
         """What was not known of it after a crash is known again, and whoever read the old output is dropped."""
         row.repeatable = row.node.options.repeatable
-        self._append(records.Trusted(row.id))
+        row.code = self._codes.get(row.id, "")
+        self._append(records.Trusted(row.id, row.code))
         forget_handling(row)
         if row.settling is not None:
             self._release_hindered(row.settling)

@@ -58,9 +58,11 @@ class Handled(msgspec.Struct, frozen=True, gc=False):
 
 
 class Trusted(msgspec.Struct, frozen=True, gc=False):
-    """This node has run again and is what it declares: what *expanded* and *handled* said of it is past."""
+    """This node has run again and is what it declares: what *expanded* and *handled* said of it is past. `code` is the
+    version of the code that what it gives from here on is made by; empty: that with which its graph was stored."""
 
     node: str
+    code: str = ""
 
 
 class Abandoned(msgspec.Struct, frozen=True, gc=False):

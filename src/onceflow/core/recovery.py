@@ -195,6 +195,8 @@ class Recovery(Undoing):
         row.ended = None
         row.visible = row.inferred = row.reproducible = row.quiet = row.doomed = row.distrusted = False
         forget_handling(row)
+        if row.code != self._codes.get(row.id, ""):
+            row.repeatable = False  # until the journal knows by which code it has run
 
 
 def _is_for_good(row: Row) -> bool:

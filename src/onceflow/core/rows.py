@@ -116,6 +116,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """Read by nodes outside this part of the graph."""
     expander: Row | None = None
     nested: Nested | None = None
+    code: str = ""
+    """The version of the code that its output is made by, as the journal has it (`records.Trusted`)."""
     distrusted: bool = False
     """The journal was told that what it returned would not come again (*expanded*), and does not have it yet."""
     forks: bool = False

@@ -38,6 +38,7 @@ class Run(Loading):
     def begin(self) -> list[commands.Command]:
         """What to do first. Called once, before any event."""
         if self._loaded:
+            self._distrust_changed()
             if not self._dormant:
                 self._take_stock()
         else:

@@ -41,6 +41,8 @@ class RunState(msgspec.Struct, eq=False):
     final: commands.Status | None = None
     """How the run ended, once it has."""
 
+    _codes: dict[str, str] = {}
+    """Nodes whose code is no longer what it was when their graph was stored → its version now."""
     _commands: list[commands.Command] = []
     _attempt: int = 0
     """The last attempt that was given out."""

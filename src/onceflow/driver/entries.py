@@ -173,12 +173,13 @@ def plain(record: records.Record) -> Entry:
         case (
             records.Expanded(node)
             | records.Handled(node)
-            | records.Trusted(node)
             | records.Done(node)
             | records.Undone(node)
             | records.Parked(node)
         ):
             return Entry(_KINDS[type(record)], node, _EMPTY)
+        case records.Trusted(node, code):
+            return Entry("trusted", node, _encode((code,)) if code else _EMPTY)
         case records.Recovering(nodes) | records.Dropped(nodes):
             return Entry(_KINDS[type(record)], "", _encode(nodes))
         case records.Abandoned():
@@ -218,6 +219,8 @@ def record_of(entry: Entry, read: Callable[[str], bytes], load: LoadGraph | None
             return records.Again(entry.node, fields[0])
         case "abandoned":
             return records.Abandoned(entry.node, *fields)
+        case "trusted":
+            return records.Trusted(entry.node, *fields)
         case "recovering" | "dropped":
             arguments: list[Any] = [tuple(fields)]
         case "cancelled" | "finished":

@@ -267,7 +267,7 @@ class Attaching:
                 if cancel is None:
                     raise
                 missing = error
-                graph, changed = storing.decode_structure(loaded.graph), frozenset()
+                graph, changed = storing.decode_structure(loaded.graph), {}
             settings = decode_settings(loaded.settings)
             few = list(itertools.islice(loaded.entries, FEW_ENTRIES))
             past = History.read(itertools.chain(few, loaded.entries), store.read)
@@ -292,7 +292,7 @@ class Attaching:
             run = Run.load(graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=changed)
             past.cancelling, cancel = cancel.undo, None
         returned = [found for found in run.rows.values() if found.expander is not None]
-        run.note_changed([found.id for found in returned if found.node.call.has_changed])
+        run.note_changed({found.id: found.node.call.version_now for found in returned if found.node.call.has_changed})
         decided = run.begin()
         if cancel is not None:
             decided += run.handle(cancel)

@@ -1,0 +1,70 @@
+"""Found by reading `core`: refs, rebuilding, trust and recovery."""
+
+import pytest
+
+from onceflow.core.records import Trusted
+from onceflow.errors import BrokenPromise
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+from tests.core.building import Drive
+
+
+def test_a_saved_actor_in_a_graph_that_has_ended_is_still_there_after_a_taker_was_rebuilt_for_an_undo():
+    """private L/p#… is rebuilt privately, but is not repeatable"""
+    play_script(
+        graph(
+            "n loose; w kept; k kept n w; L kept n; z kept L k",
+            returning={"L": [graph("p kept; q pure takes:p; u2 undoable p; u undoable q u2; y kept u; v kept y")]},
+        ),
+        """
+        finish n
+        finish L
+        save L.0
+        finish L/p holding actor large
+        save L/p.0
+        save L/p.1
+        finish L/u2
+        save L/u2.0
+        finish L/q large
+        finish L/u
+        save L/u.0
+        expire L/y at 1
+        save L/v.0
+        lose L/q.0
+        cancel with undo
+        """,
+    )
+
+
+def _after_an_edit():
+    """`p` is edited after it was started, runs by its new code, and `i`, which cannot be taken back, begins on it."""
+    drive = Drive(graph("p pure; i default p; s kept i"))
+    drive.begin()
+    drive = drive.reload(changed=["p"])
+    drive.begin()
+    drive.finish("p")
+    return drive
+
+
+def test_a_run_whose_code_was_edited_can_be_loaded_more_than_once():
+    """BrokenPromise: 'i' is irrevocable and has begun, but 'p', which it builds on, would have to run again"""
+    assert _after_an_edit().reload(changed=["p"]).begin() == ["start p"]
+
+
+def test_code_that_was_edited_and_restored_is_not_what_the_task_ran_by():
+    with pytest.raises(BrokenPromise, match="'p', which it builds on"):
+        _after_an_edit().reload().begin()
+
+
+def test_what_was_saved_by_other_code_and_dropped_has_run_by_the_present_code():
+    drive = Drive(graph("n loose; w kept; p pure,saved n; k kept n w; i default p k"))
+    drive.begin()
+    drive.finish("n")
+    drive.finish("p")
+    drive.save("p")
+    drive = drive.reload(changed=["p"])
+    drive.begin()
+    drive.finish("w")
+    drive.finish("n")
+    drive.finish("p")
+    assert [record for record in drive.journal if isinstance(record, Trusted)] == [Trusted("p", "edited")]
