@@ -131,7 +131,7 @@ class Ending(Handling):
                 return True
             if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
                 continue
-            groups, end.undo = [group for group in end.undo if not group.has_result], []
+            groups = self._failed_in(scope)
             if groups:
                 rows = self._group_saga(groups)
                 if rows:
@@ -153,6 +153,15 @@ class Ending(Handling):
                 self._give(scope, sink, end)
             return True
         return False
+
+    def _failed_in(self, scope: Scope) -> list[Scope]:
+        """The transactions in this scope that are to be taken back now, whoever was to do that: a scope around it may be
+        tried again later, or one in it may end later. Those that got their results meanwhile are over."""
+        found: list[Scope] = []
+        for end in self._endings.values():
+            found += [group for group in end.undo if group.is_in(scope)]
+            end.undo = [group for group in end.undo if not group.is_in(scope)]
+        return [group for group in dict.fromkeys(found) if not group.has_result]
 
     def _fail_too_late(self, node: str, scope: Scope) -> None:
         """What stands aside has failed, and an answer was to be the result of its scope; but that has its own now."""
