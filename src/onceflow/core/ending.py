@@ -187,12 +187,14 @@ class Ending(Handling):
 
     def is_pausing(self, attempt: int) -> bool:
         """Whether this attempt stands for a scope that waits for being tried again."""
-        return attempt in self._pausing
+        scope = self._pausing.get(attempt)
+        return scope is not None and any(True for _ in self._rows_in(scope))  # else its graph was dropped meanwhile
 
     def _open(self, scope: Scope) -> None:
+        closed = [*self._endings, *self._pausing.values()]  # about to end, or to be tried again: in it, or around it
         for row in self._rows_in(scope):
-            if any(row.scope.is_in(other) for other in self._endings):
-                continue  # what is about to end in it stays closed
+            if any(row.scope.is_in(other) for other in closed):
+                continue
             row.scope.closed = False
             row.failures = 0
             if row.state == "waiting":
@@ -203,7 +205,7 @@ class Ending(Handling):
                 self._save_around(row)
             if row.checkpoint and not row.released:  # it was not while a graph around it had ended
                 self._ask_to_save(row)
-        scope.closed = any(scope.is_in(other) for other in self._endings)
+        scope.closed = any(scope.is_in(other) for other in closed)
 
     # -- ended ---------------------------------------------------------------------------------------------------------
 

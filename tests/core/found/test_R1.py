@@ -69,3 +69,24 @@ def test_what_failed_in_a_graph_about_to_end_is_taken_back_before_the_one_around
         answer a/e/t/v for 2 failing 3
         """,
     )
+
+
+@pytest.mark.parametrize("later", ["", "finish a/e/c", "commit\ncrash"])
+def test_a_graph_whose_result_was_quicker_than_its_time_waits_with_the_one_around_it_that_is_tried_again(later):
+    """run a/e/c starts in a graph that waits to be tried again"""
+    expiring = graph("q default; c kept; f kept,aside c", sink="q")
+    around = graph("e kept; y default; s kept e y", returning={"e": [expiring]})
+    play_script(
+        graph("a kept; z kept a", returning={"a": [around]}),
+        f"""
+        finish a
+        save a.0
+        finish a/e
+        save a/e.0
+        land a/e/q
+        answer a/y for 1 again
+        expire a/e/q at 2
+        finish a/e/q!late
+        {later}
+        """,
+    )

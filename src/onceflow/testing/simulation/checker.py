@@ -49,6 +49,7 @@ class Checker:
     def judge_start(self, driver: Driver, command: commands.Start, attempt: Attempt) -> None:
         """2.3, 2.5, 2.6: may this attempt be asked for?"""
         node = command.node
+        inside = driver.structure.inside
         if command.private:
             if not attempt.task.options.repeatable:
                 raise Violation(f"{attempt!r} is rebuilt privately, but is not repeatable")
@@ -57,6 +58,8 @@ class Checker:
             raise Violation(f"{attempt!r} starts during a recovery of {sorted(driver.appended.recovering)}")
         if driver.is_closed(node):
             raise Violation(f"{attempt!r} starts in a graph that a handler has answered for")
+        if any(driver.run.is_pausing(timer.attempt) and node in inside(timer.node) for timer in driver.timers):
+            raise Violation(f"{attempt!r} starts in a graph that waits to be tried again")
         if driver.appended.cancelled or driver.appended.finished or driver.appended.failed:
             raise Violation(f"{attempt!r} starts although the run was cancelled, has failed or has finished")
         if attempt.effectful:
