@@ -155,8 +155,8 @@ class Ending(Handling):
         return False
 
     def _failed_in(self, scope: Scope) -> list[Scope]:
-        """The transactions in this scope that are to be taken back now, whoever was to do that: a scope around it may be
-        tried again later, or one in it may end later. Those that got their results meanwhile are over."""
+        """The transactions in this scope that are to be taken back now, whichever answer said so: a scope around it may
+        be tried again later, or one in it may end later. Those that got their results meanwhile are over."""
         found: list[Scope] = []
         for end in self._endings.values():
             found += [group for group in end.undo if group.is_in(scope)]
