@@ -296,15 +296,12 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
 
 
 def _find_shared_by_turns(graph: Graph) -> Node | None:
-    """What leads to a saved node that takes turns, and could be settled only after others have had their turn (2.10):
-    something in flight may wait for that. What may change and is read by one task only is settled with that task."""
-    above = {index for index, node in enumerate(graph.nodes) if node.turn is not None and node.options.checkpoint}
-    for index in range(len(graph.nodes) - 1, -1, -1):
-        if index in above:
-            above.update(parent for parent, _ in graph.nodes[index].edges)
+    """What could be settled only after others have had their turn (2.10): something in flight may wait for that. What
+    may change and is read by one task only is settled with that task."""
+    if all(node.turn is None for node in graph.nodes):
+        return None
     changing: set[int] = set()
-    for index in sorted(above):
-        node = graph.nodes[index]
+    for index, node in enumerate(graph.nodes):
         inherits = any(parent in changing for parent, _ in node.edges)
         if not node.options.checkpoint and (inherits or not node.options.repeatable):
             changing.add(index)
