@@ -173,6 +173,8 @@ class Structure:
             node.options.effect != "none" or node.options.checkpoint for node in graph.nodes
         ):
             return False
+        if _is_shared_by_turns(graph):
+            return False
         whole = structure_of(self.graph, {**self.graphs, expander: graph}, self.handled, joins=self.joins)
         return not blocked(whole._with_joins(done))
 
@@ -206,6 +208,21 @@ class Structure:
     ) -> Structure:
         """The same nodes, of which others have been handled, or have joined others."""
         return structure_of(self.graph, self.graphs, handled, ended, joins)
+
+
+def _is_shared_by_turns(graph: Graph) -> bool:
+    """2.10: whether something that may change, is not saved, and leads to a saved node that takes turns is read by
+    several nodes."""
+    nodes = graph.nodes
+    changing: dict[int, bool] = {}
+    for x, node in enumerate(nodes):
+        above = any(changing[parent] for parent, _ in node.edges)
+        changing[x] = not node.options.checkpoint and (above or not node.options.repeatable)
+    leads: dict[int, bool] = {}
+    for x in reversed(range(len(nodes))):
+        takes_turns = nodes[x].turn is not None and nodes[x].options.checkpoint
+        leads[x] = takes_turns or any(leads[consumer] for consumer in graph.consumers[x])
+    return any(changing[x] and leads[x] and len(graph.consumers[x]) > 1 for x in range(len(nodes)))
 
 
 def structure_of(
