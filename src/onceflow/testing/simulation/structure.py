@@ -211,18 +211,13 @@ class Structure:
 
 
 def _is_shared_by_turns(graph: Graph) -> bool:
-    """2.10: whether something that may change, is not saved, and leads to a saved node that takes turns is read by
-    several nodes."""
-    nodes = graph.nodes
+    """2.10: whether some nodes take turns, and something that may change and is not saved is read by several."""
     changing: dict[int, bool] = {}
-    for x, node in enumerate(nodes):
+    for x, node in enumerate(graph.nodes):
         above = any(changing[parent] for parent, _ in node.edges)
         changing[x] = not node.options.checkpoint and (above or not node.options.repeatable)
-    leads: dict[int, bool] = {}
-    for x in reversed(range(len(nodes))):
-        takes_turns = nodes[x].turn is not None and nodes[x].options.checkpoint
-        leads[x] = takes_turns or any(leads[consumer] for consumer in graph.consumers[x])
-    return any(changing[x] and leads[x] and len(graph.consumers[x]) > 1 for x in range(len(nodes)))
+    take_turns = any(node.turn is not None for node in graph.nodes)
+    return take_turns and any(changes and len(graph.consumers[x]) > 1 for x, changes in changing.items())
 
 
 def structure_of(
