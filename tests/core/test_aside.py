@@ -164,3 +164,8 @@ def test_but_it_may_once_the_result_is_there():
     drive.complete("e", graph=graph("x pure; c kept,aside x; s kept", sink="s"))
     drive.complete("e/s")
     assert "refuse e/x UnsafeGraph" not in drive.finish("e/x", graph=graph("a loose"))
+
+
+def test_what_stands_aside_is_not_the_sink():
+    with pytest.raises(InvalidGraph, match="cannot stand aside"):
+        graph("a kept; s kept,aside a", sink="s")

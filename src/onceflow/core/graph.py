@@ -106,7 +106,9 @@ class Graph:
             for index, node in enumerate(self.nodes)
             if not consumed[index] and index != self.sink and not node.aside
         ]
-        for node in self.nodes:
+        for index, node in enumerate(self.nodes):
+            if node.aside and index == self.sink:
+                raise InvalidGraph(f"{node.id!r} is the sink, so it cannot stand aside of it")
             if node.aside and not node.options.checkpoint:
                 raise InvalidGraph(f"{node.id!r} stands aside of the sink, so it must be saved")
             if node.aside and (node.options.effect != "none" or node.options.writes):
