@@ -289,23 +289,20 @@ class Ending(Handling):
     def _with_abandoned(self, rows: list[Row]) -> list[Row]:
         """These rows, and what was abandoned in graphs that have ended with one of them: they have not ended then."""
         found = dict.fromkeys(rows)
-        sinks = list(rows)
-        for sink in sinks:  # grows while it is worked off
-            if sink.ended is None:
-                continue
-            inside = list(self._rows_in(sink.ended))
-            over = [row.ended for row in inside if row.ended is not None and row not in found]
-            for row in inside:
-                if any(row.scope.is_in(scope) for scope in over):
-                    continue
-                row.scope.over = False
-                row.checkpoint = is_to_be_saved(row)
-                if row.handled:
-                    self._force(row)
-                if row.abandoned:
-                    news = [other for other in with_what_is_below([row]) if other not in found]
-                    found.update(dict.fromkeys(news))
-                    sinks += news
+        sinks = [(row, row.ended) for row in self.rows.values() if row.ended is not None]
+        while True:
+            afresh = [scope for sink, scope in sinks if sink in found]
+            over = [scope for sink, scope in sinks if sink not in found]  # with all that is nested in them
+            inside = [row for scope in afresh for row in self._rows_in(scope) if not _is_in_any(row.scope, over)]
+            abandoned = [row for row in inside if row.abandoned and row not in found]
+            if not abandoned:
+                break
+            found.update(dict.fromkeys(with_what_is_below(abandoned)))
+        for row in inside:
+            row.scope.over = False
+            row.checkpoint = is_to_be_saved(row)
+            if row.handled:
+                self._force(row)
         return list(found)
 
     def _stood_on(self) -> set[Row]:
@@ -407,6 +404,10 @@ def _unsaved_around(sink: Row, scope: Scope) -> Row | None:
             found = expander
         expander = expander.expander
     return found
+
+
+def _is_in_any(scope: Scope, others: Iterable[Scope]) -> bool:
+    return any(scope.is_in(other) for other in others)
 
 
 def _is_under_way(row: Row) -> bool:

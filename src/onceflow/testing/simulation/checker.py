@@ -58,6 +58,8 @@ class Checker:
             raise Violation(f"{attempt!r} starts during a recovery of {sorted(driver.appended.recovering)}")
         if driver.is_closed(node):
             raise Violation(f"{attempt!r} starts in a graph that a handler has answered for")
+        if node in driver.structure.over:
+            raise Violation(f"{attempt!r} starts in a graph that has ended")
         if any(driver.run.is_pausing(timer.attempt) and node in inside(timer.node) for timer in driver.timers):
             raise Violation(f"{attempt!r} starts in a graph that waits to be tried again")
         if driver.appended.cancelled or driver.appended.finished or driver.appended.failed:

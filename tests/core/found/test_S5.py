@@ -1,0 +1,72 @@
+"""Graphs that have ended in graphs that have ended: found by reading."""
+
+import pytest
+
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+
+
+@pytest.mark.parametrize("crash", ["", "commit\ncrash"])
+@pytest.mark.parametrize("aside", ["", "finish a/b/o\nsave a/b/o.0"])
+def test_a_graph_that_ended_stays_ended_with_the_one_around_it_when_a_transaction_is_taken_back(aside, crash):
+    """run a/b/e/u starts in a graph that has ended"""
+    inner = graph("u undoable; v default; q kept u v")
+    ended = graph("w default; e kept; o kept,aside e; r kept w", sink="r", returning={"e": [inner]})
+    transaction = graph("b kept; y default; s kept b y", returning={"b": [ended]})
+    status = play_script(
+        graph("a kept,transaction; z kept a", returning={"a": [transaction]}),
+        f"""
+        finish a
+        save a.0
+        finish a/b
+        save a/b.0
+        finish a/b/e
+        save a/b/e.0
+        finish a/b/e/u
+        save a/b/e/u.0
+        answer a/b/e/v for 3
+        save a/b/e/q.0
+        {aside}
+        answer a/b/w for 2
+        save a/b/r.0
+        answer a/y for 1 again
+        {crash}
+        undone a/b/e/u!undo
+        elapse a
+        """,
+    )
+    assert status == "succeeded"
+
+
+def test_what_stands_aside_in_an_ended_graph_stays_abandoned_when_another_graph_has_not_ended_after_all():
+    """The result that the first graph has ended with is forgotten by then; what was abandoned in it is not."""
+    first = graph("w default; q kept w; m undoable; n default; o kept,aside m n", sink="q")
+    second = graph("u undoable; v default; r kept u v")
+    transaction = graph("e kept; y default; s kept e y", returning={"e": [second]})
+    status = play_script(
+        graph("a kept; b kept a; t kept,transaction b; z kept t", returning={"a": [first], "t": [transaction]}),
+        """
+        finish a
+        save a.0
+        finish a/m
+        save a/m.0
+        answer a/n for 1 failing -1
+        finish a/w
+        save a/w.0
+        save a/q.0
+        finish b
+        save b.0
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/u
+        save t/e/u.0
+        answer t/e/v for 2
+        save t/e/r.0
+        answer t/y for 1 again
+        undone t/e/u!undo
+        elapse t
+        """,
+    )
+    assert status == "succeeded"
