@@ -118,7 +118,7 @@ def test_a_transaction_that_has_its_result_is_not_taken_back():
 def test_what_hangs_in_a_graph_that_ends_anyway_is_stopped_when_time_is_over():
     drive = inside(KEEP, "a kept; i default; u undoable; c kept a i u")
     drive.ends("e/a", 1)
-    assert drive.expire("e/c", 1) == ["stop e/i", "stop e/u"]
+    assert drive.expire("e/c", 1) == ["stop e/u", "stop e/i"]
     drive.end("e/i")
     assert drive.end("e/u") == ["undo e/u"]
     assert drive.undone("e/u") == ["+undone e/u", *GIVEN]

@@ -1,4 +1,4 @@
-"""Graphs that have ended in graphs that have ended: found by reading."""
+"""Graphs that end, and have ended, in graphs that end: found by reading."""
 
 import pytest
 
@@ -67,6 +67,24 @@ def test_what_stands_aside_in_an_ended_graph_stays_abandoned_when_another_graph_
         answer t/y for 1 again
         undone t/e/u!undo
         elapse t
+        """,
+    )
+    assert status == "succeeded"
+
+
+@pytest.mark.parametrize("late", ["finish a/b!late", "end a/b!late", "commit\ncrash"])
+def test_an_undoable_attempt_is_undone_when_the_time_of_a_graph_that_ends_anyway_is_over(late):
+    """Save(node='a/b', …), but that is not in memory: an attempt that was stopped and returned all the same counted."""
+    inside = graph("b undoable; m default; s kept b m")
+    status = play_script(
+        graph("a kept; z kept a", returning={"a": [inside]}),
+        f"""
+        finish a
+        save a.0
+        land a/b
+        answer a/m for 1 failing -1
+        expire a/b at 1
+        {late}
         """,
     )
     assert status == "succeeded"
