@@ -265,6 +265,7 @@ class Ending(Handling):
                 row.state = "done"
                 row.attempt = 0
                 self._note_done(row)
+                self._end_turn(row)  # which it keeps while it asks
             is_whole = row.state == "done" and not row.holds_up  # else what it wrote, or has joined, never counts
             if not is_whole or not (row.consumers or row.fully_saved):  # what stands aside would never be settled
                 abandoned.append(row)

@@ -16,6 +16,7 @@ from onceflow.core.graph import Graph
 from onceflow.core.rows import Nested, Row, Scope, new_row
 from onceflow.core.starting import Starting
 from onceflow.core.state import link
+from onceflow.core.turns import is_in_flight
 
 
 class Expanding(Starting):
@@ -79,7 +80,7 @@ class Expanding(Starting):
                     consumer.missing -= 1
             self._note_done(row)
             self._suspects[row] = None
-        if expander.state == "done":  # else it was rebuilt for an undo, and has yet to run for the others
+        if not is_in_flight(expander):  # else it was rebuilt for an undo while it runs for the others
             self._turn_is_over(expander)
 
     def _record_expansion(self, expander: Row) -> None:

@@ -118,7 +118,7 @@ class Turns(Taking):
             self._end_turn(row)
         while last.keeps is not None and (last is row or last.visible):
             kept, last.keeps = last.keeps, None
-            if kept.state == "done":  # else it runs once more, which is its turn as well
+            if not is_in_flight(kept):  # else it runs once more, which is its turn as well
                 self._end_turn(kept)
             last = row = kept  # which may have been a sink in turn
 
@@ -129,6 +129,11 @@ class Turns(Taking):
         if group is not None:
             group.limit = limit
             self._eager[group] = None
+
+
+def is_in_flight(row: Row) -> bool:
+    """Whether it has its turn, or has to have it, for itself: it runs, or has asked before it does."""
+    return row.state == "running" or row.asking
 
 
 def _opens(row: Row) -> bool:

@@ -1,0 +1,31 @@
+"""Found by reading: the life of a whole run."""
+
+import pytest
+
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+
+
+@pytest.mark.parametrize("asks", ["", ",asks"])
+@pytest.mark.parametrize("validate", [False, True])
+def test_who_is_rebuilt_for_an_undo_in_a_graph_that_ends_has_no_turn(asks, validate):
+    """nothing is left to do, but the run is running: e was stopped, returned its graph privately, and then had the turn
+    that c3 waits for; or it had asked, and nobody gave its turn back when it was forgotten."""
+    part = graph(f"e pure,saved,turn=1{asks}; u undoable e; y kept u", returning={"e": [graph("x pure,saved")]})
+    loop = graph("c1 kept,turn=1,limit=1; c2 kept,turn=2; c3 kept,turn=3; s kept c1 c2 c3", returning={"c1": [part]})
+    play_script(
+        graph("L kept; z kept L", returning={"L": [loop]}),
+        """
+        finish L
+        save L.0
+        finish L/c1
+        save L/c1.0
+        admit L/c1/e
+        finish L/c1/e
+        finish L/c1/e/x
+        commit
+        crash
+        expire L/c1/y at 2
+        """,
+        validate=validate,
+    )
