@@ -110,9 +110,7 @@ class Loading(Concluding):
                 for row in self._known([node]):
                     row.failures = failures
                 if final:
-                    self._failed[node] = self._scope_of(node)
-                    self._stopping = self._stopping or "failed"
-                    self._undo_all = self._undo_all or self.on_failure == "undo"
+                    self._note_failed(node, self._scope_of(node))
             case records.Again(node, failures):
                 for row in self._known([node]):
                     if row.nested is not None:  # else a crash took the graph, and what had failed in it

@@ -55,9 +55,15 @@ class Stopping(Recovery):
             self._fail(row.id, row.scope)
 
     def _fail(self, node: str, scope: Scope) -> None:
-        self._failed[node] = scope
-        self._undo_all = self._undo_all or self.on_failure == "undo"
+        self._note_failed(node, scope)
         self._stop("failed")
+
+    def _note_failed(self, node: str, scope: Scope | None) -> None:
+        """Who has cancelled the run has said what is undone."""
+        self._failed[node] = scope
+        if self._stopping is None:
+            self._stopping = "failed"
+            self._undo_all = self.on_failure == "undo"
 
     def _stop(self, why: Literal["failed", "cancelled"]) -> None:
         if self._stopping is None:

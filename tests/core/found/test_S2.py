@@ -29,3 +29,23 @@ def test_who_is_rebuilt_for_an_undo_in_a_graph_that_ends_has_no_turn(asks, valid
         """,
         validate=validate,
     )
+
+
+@pytest.mark.parametrize("then", ["save u.0 fails for good", "fail n for good"])
+@pytest.mark.parametrize("crash", ["", "commit\ncrash"])
+def test_a_saga_that_is_cancelled_without_undo_keeps_what_is_done_whatever_fails_then(then, crash):
+    """u was undone although nobody asked for it: what failed while the run was being cancelled started the saga."""
+    status = play_script(
+        graph("u undoable; n default; v undoable; z kept u n v"),
+        f"""
+        finish v
+        save v.0
+        finish u
+        land n
+        cancel
+        {then}
+        {crash}
+        """,
+        on_failure="undo",
+    )
+    assert status == "cancelled"

@@ -235,7 +235,7 @@ class Checker:
         if record.final and record.node in driver.rows:
             group = driver.transaction_around(record.node)
             driver.groups |= set() if group is None else {group}
-        if record.final and driver.on_failure == "undo":
+        if record.final and driver.on_failure == "undo" and driver.appended.cancelled is None:
             self._staying = None
         elif record.final and driver.appended.cancelled is None:
             groups = driver.groups & driver.rows.keys()
@@ -299,7 +299,7 @@ class Checker:
         if unknown:
             allowed = rerun(facts, failed=failed | shape.below(unknown))
         cancelled = driver.appended.cancelled
-        if (cancelled and cancelled.undo) or (driver.appended.failed and driver.on_failure == "undo"):
+        if cancelled.undo if cancelled else driver.appended.failed and driver.on_failure == "undo":
             allowed |= saga(facts)
         for group in driver.groups | self._failed_groups(driver):
             if group in driver.rows:
@@ -480,6 +480,8 @@ class Checker:
         open_ends = shape.names(facts.begun & shape.irrevocable & ~facts.done)
         if finish.status == "cancelled" and not set(finish.uncertain) >= set(open_ends):
             raise Violation(f"{finish}, but {open_ends} may have happened")
+        if finish.status != "succeeded" and set(finish.failed) != driver.durable.failed:
+            raise Violation(f"{finish}, but what failed is {sorted(driver.durable.failed)}")
         wrong = [node for node in finish.uncertain if node not in shape.names(facts.begun & shape.irrevocable)]
         if wrong:
             raise Violation(f"{finish}, but {wrong} has not begun")

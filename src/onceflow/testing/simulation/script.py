@@ -311,7 +311,7 @@ class Player:
     def _finish(self, words: list[str]) -> None:
         name, *rest = words
         attempt = self._under_way(name)
-        if attempt is None or attempt.kind == "undo":
+        if attempt is None or attempt.kind == "undo" or not attempt.launched:
             return
         if attempt.effectful and not attempt.landed:
             return
