@@ -92,7 +92,7 @@ class Concluding(Expiring):
             uncertain = [
                 row.id
                 for row in self.rows.values()
-                if row.begun and row.state != "done"  # irrevocable: what is undoable would have been undone
+                if row.begun and (row.state != "done" or row.doomed)  # irrevocable: what is undoable was undone
             ]
         self._append(records.Finished(status))
         self._emit(commands.Finish(status, tuple(self._failed), tuple(kept), tuple(uncertain)))

@@ -49,3 +49,23 @@ def test_a_saga_that_is_cancelled_without_undo_keeps_what_is_done_whatever_fails
         on_failure="undo",
     )
     assert status == "cancelled"
+
+
+def test_what_may_have_happened_is_told_also_if_its_graph_has_not_ended_after_all():
+    """t/e/n may have happened: it was stopped, and abandoned with its graph; but that was taken back with t."""
+    ends = graph("u undoable; n default; w kept; s kept u n w")
+    play_script(
+        graph("t kept,transaction; k kept t", returning={"t": [graph("e kept; f kept e", returning={"e": [ends]})]}),
+        """
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/u
+        land t/e/n
+        expire t/e/w at 2
+        end t/e/n!late
+        save t/e/s.0
+        fail t/f
+        """,
+    )

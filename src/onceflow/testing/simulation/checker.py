@@ -478,7 +478,7 @@ class Checker:
     def _judge_uncertain(self, driver: Driver, finish: commands.Finish, facts: Facts) -> None:
         shape = facts.shape
         open_ends = shape.names(facts.begun & shape.irrevocable & ~facts.done)
-        if finish.status == "cancelled" and not set(finish.uncertain) >= set(open_ends):
+        if finish.status != "succeeded" and not set(finish.uncertain) >= set(open_ends):
             raise Violation(f"{finish}, but {open_ends} may have happened")
         if finish.status != "succeeded" and set(finish.failed) != driver.durable.failed:
             raise Violation(f"{finish}, but what failed is {sorted(driver.durable.failed)}")
