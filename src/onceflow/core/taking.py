@@ -7,9 +7,10 @@ is in memory until it is saved: so for core a version that is to be saved stays 
 when somebody takes it. What follows is the business of the usual rules: who needs a lost version has its maker run
 again.
 
-A taker waits for those that share the live actor at that moment. If the version is not to be saved, it also waits for
-those that have yet to read it, except for its own descendants: they would find it lost. Two that take one version do
-not wait for each other. The check before the run (`check`) refuses graphs in which that would go on for ever.
+A taker waits for those that share the live actor at that moment, also if they do so for an undo. If the version is not
+to be saved, it also waits for those that have yet to read it, except for its own descendants: they would find it lost.
+Two that take one version do not wait for each other. The check before the run (`check`) refuses graphs in which that
+would go on for ever.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from onceflow.core.joining import Joining
-from onceflow.core.rows import Row
+from onceflow.core.rows import Effort, Row
 
 UNREAD = ("waiting", "backoff", "handled")
 """States of rows that may yet read, or read again, what is above them."""
@@ -28,20 +29,28 @@ class Taking(Joining):
 
     _takers: dict[Row, None] = {}
     """Rows that could start but for those that read what they take."""
+    _rebuilding: dict[Row, Effort] = {}
+    """What is being made again, privately, for undos."""
 
     def _is_in_use(self, row: Row) -> bool:
         """Has this taker to wait for a reader?"""
         for parent, part in taken_by(row):
-            for reader in readers_of(parent, part):
-                if reader.state == "running":
-                    return True
-                if not parent.checkpoint and reader.state in UNREAD and not descends(reader, row):
+            if self._is_read_now(parent, part):
+                return True
+            for reader in () if parent.checkpoint else readers_of(parent, part):
+                if reader.state in UNREAD and not descends(reader, row):
                     return True
         return False
 
     def _is_being_read(self, row: Row) -> bool:
         """The same for one that is run for an undo. What has not started does not start before the undo has ended."""
-        return any(reader.state == "running" for parent, part in taken_by(row) for reader in readers_of(parent, part))
+        return any(self._is_read_now(parent, part) for parent, part in taken_by(row))
+
+    def _is_read_now(self, row: Row, part: int) -> bool:
+        """Does anybody use the live actor, for an undo or not? The undo of a taker reads what that took."""
+        return any(
+            reader.state == "running" or _is_under_way(self._rebuilding.get(reader)) for reader in readers_of(row, part)
+        ) or any(_is_under_way(consumer.undo) for consumer, mask, _ in row.consumers if mask >> part & 1)
 
     def _take(self, row: Row, besides: Container[Row] = ()) -> None:
         """A taker starts: what is neither saved nor to be saved of what it takes is lost to all others. (What is saved
@@ -58,6 +67,10 @@ class Taking(Joining):
             if not mask & ~before and mask >> part & 1:
                 consumer.missing += 1
         self._suspects[row] = None
+
+
+def _is_under_way(effort: Effort | None) -> bool:
+    return effort is not None and bool(effort.attempt) and not effort.waiting
 
 
 def taken_by(row: Row) -> Iterator[tuple[Row, int]]:

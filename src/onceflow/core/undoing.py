@@ -27,7 +27,6 @@ class Undoing(Outputs):
 
     _undos: dict[Row, None] = {}
     """Rows with an undo under way."""
-    _rebuilding: dict[Row, Effort] = {}
     _rebuilt: dict[Row, int] = {}
     """Parts that were rebuilt for undos."""
     _uncleared: dict[Row, int] = {}

@@ -82,17 +82,16 @@ class Checker:
                 raise Violation(f"{attempt!r} joins {child}, which is not settled")
 
     def judge_taking(self, driver: Driver, attempt: Attempt, parent: str, part: int) -> None:
-        """2.7: nobody reads the live actor that this attempt is about to change."""
-        for row in driver.rows.values():
-            other = row.current
-            if (
-                other is not None
-                and other is not attempt
-                and other.is_under_way
-                and (parent, part) in other.inputs
-                and (parent, part) not in other.taken
-                and other.versions[parent] is attempt.versions[parent]
-            ):
+        """2.7: nobody reads the live actor that this attempt is about to change, not even for an undo."""
+        held = [waiting.attempt for waiting in driver.waiting if waiting.attempt is not None]
+        for other in [*driver.active, *held]:
+            if other is attempt or not other.is_under_way or (parent, part) not in other.inputs:
+                continue
+            if other.undoes is None:
+                reads = (parent, part) not in other.taken and other.versions[parent] is attempt.versions[parent]
+            else:
+                reads = (parent, part) not in other.undoes.carried and driver.rows[parent].private is None
+            if reads:
                 raise Violation(f"{attempt!r} takes the actor in {parent}.{part}, which {other!r} still reads")
 
     def judge_launch(self, driver: Driver, attempt: Attempt) -> None:
