@@ -104,6 +104,7 @@ class Batching(DriverState):
                 delay, since = self.rare.delays.asked_for(node), self.rare.limits.since(node)
                 entry = entries.failed(record, self.raised_last.get(node), due, since, delay)
             case records.Again(node):
+                self.rare.limits.forget_inside(node)
                 entry = entries.again(record, self.raised_last.get(node), *self.rare.delays.ended(node))
             case records.Undone(node):
                 self._inputs.forget_carried(node)

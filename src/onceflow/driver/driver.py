@@ -100,8 +100,6 @@ class Driver(Obeying):
         if work.undo:
             self.tell(events.Undone(node, attempt))
             return
-        if self._rare is not None:
-            self._rare.finished(node)
         graph: Graph | None = None
         if is_graph:
             assert isinstance(parts[0], bytes)
@@ -121,6 +119,8 @@ class Driver(Obeying):
             row = self.run.rows.get(node)
             if row is not None and row.attempt == attempt:
                 self._outputs.put(node, attempt, parts)
+                if self._rare is not None:
+                    self._rare.limits.forget(node)
                 if writes:
                     self.rare.variables.write(node, attempt, writes)
                 if annotations is not None:

@@ -126,6 +126,8 @@ class History:
             case records.Again(node):
                 self.due[node] = entries.due(entry)
                 self.delays[node] = entries.delay(entry) or (0.0, 0.0)
+                for other in inside_or_behind(node, self.since):
+                    del self.since[other]
             case records.Dropped(nodes):
                 for node in nodes:
                     self.deadlines.pop(node, None)
@@ -162,9 +164,28 @@ class History:
             self.annotations.pop(node, None)
 
 
+def inside(expander: str, nodes: Iterable[str]) -> list[str]:
+    """Those of these nodes that are in the graph that the expander returned, or in one that its sink returned."""
+    return [node for node in nodes if node.startswith((f"{expander}/", f"{expander}~"))]
+
+
+def inside_or_behind(expander: str, nodes: Iterable[str]) -> list[str]:
+    """The same, with what comes next in the chain of graphs that the expander may be the sink of (`core.expanding`)."""
+    around, slash, _ = expander.rpartition("/")
+    base, _, depth = around.rpartition("~")
+    if not depth.isdigit() or not base:
+        base, depth = around, "1"
+    found = inside(expander, nodes)
+    for node in nodes if slash else ():
+        place = node.removeprefix(f"{base}~").partition("/")[0]
+        if node.startswith(f"{base}~") and place.isdigit() and int(place) > int(depth):
+            found.append(node)
+    return found
+
+
 def untouched(fibers: list[str], dropped: Sequence[str]) -> list[str]:
     """Of these those of which nothing was dropped. The others will not know what they were told after that."""
-    return [id for id in fibers if not any(node == id or node.startswith((f"{id}/", f"{id}~")) for node in dropped)]
+    return [id for id in fibers if id not in dropped and not inside(id, dropped)]
 
 
 def load_values(found: Iterable[Entry], run: Run) -> tuple[Outputs, dict[str, dict[tuple[str, int], bytes]]]:

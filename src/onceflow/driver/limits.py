@@ -2,7 +2,7 @@
 the time of what awaits them is over then).
 
 The time runs from the first attempt on, which the journal knows for what has an effect or has failed, until the task is
-done or dropped.
+done or dropped, or a graph around it is tried again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.core import events
 from onceflow.driver.expiring import late
+from onceflow.driver.history import inside_or_behind
 from onceflow.driver.work import Host
 from onceflow.errors import TaskTimedOut
 from onceflow.storage.journal import NEVER
@@ -43,9 +44,14 @@ class Limits:
         return self._since.setdefault(node, self._host.now())
 
     def forget(self, node: str) -> None:
-        """It is done, or was dropped."""
-        if self._since:
-            self._since.pop(node, None)
+        """It is done, or was dropped: should it run again, its time begins anew."""
+        self._since.pop(node, None)
+        self._expired.discard(node)
+
+    def forget_inside(self, expander: str) -> None:
+        """The graph that this node returned is tried again: failures count from zero in it, and so does time."""
+        for node in inside_or_behind(expander, {**self._since, **dict.fromkeys(self._expired)}):
+            self.forget(node)
 
     def watch(self, node: str, settings: Any) -> bytes | None:
         """Let a task run out of time, unless it is done before. If it has already: what counts as raised."""

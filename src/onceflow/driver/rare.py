@@ -154,10 +154,6 @@ class Rare:
         """Whether what is about to start is done with what somebody gave."""
         return bool(self._past.supplied) and self.answering.supply(work)
 
-    def finished(self, node: str) -> None:
-        """It has returned."""
-        self._past.since.pop(node, None)
-
     def returned_graph(self, node: str, until: float | None) -> None:
         """It has returned a graph, which must be done at this moment, if there is one."""
         if until is not None:
