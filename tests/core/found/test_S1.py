@@ -1,0 +1,44 @@
+"""Found by thinking: graphs that ended within each other, and what stands aside there."""
+
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+
+
+def test_a_graph_that_ended_in_another_one_that_has_ended_does_not_start_afresh_without_that():
+    """What the inner one ended with is taken back with the transaction, what the outer one ended with is not."""
+    play_script(
+        graph(
+            "t kept,transaction; k kept t",
+            returning={
+                "t": [
+                    graph(
+                        "e kept; f kept e",
+                        returning={
+                            "e": [
+                                graph(
+                                    "d kept; fork0 kept,aside d; w kept; s kept w",
+                                    sink="s",
+                                    returning={"d": [graph("u undoable; x kept; y kept u x")]},
+                                )
+                            ]
+                        },
+                    )
+                ]
+            },
+        ),
+        """
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/d
+        save t/e/d.0
+        finish t/e/d/u
+        save t/e/d/u.0
+        answer t/e/d/x for 3
+        save t/e/d/y.0
+        answer t/e/w for 2
+        save t/e/s.0
+        answer t/f for 1 again
+        """,
+    )
