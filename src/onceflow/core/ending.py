@@ -288,7 +288,8 @@ class Ending(Handling):
         return self._with_abandoned(rows)
 
     def _with_abandoned(self, rows: list[Row]) -> list[Row]:
-        """These rows, and what was abandoned in graphs that have ended with one of them: they have not ended then."""
+        """These rows, and what was abandoned in graphs that have ended with one of them: they have not ended then,
+        unless with one around them."""
         found = dict.fromkeys(rows)
         sinks = [(row, row.ended) for row in self.rows.values() if row.ended is not None]
         while True:
@@ -370,6 +371,7 @@ class Ending(Handling):
                     row.attempt = 0
                     row.abandoned = True
                     row.repeatable = False
+                    self._join_ends([row])
 
     def _ended_with(self) -> set[Row]:
         """What scopes have ended with, or were about to."""

@@ -90,6 +90,18 @@ class Joining(Committing):
         if any(child.abandoned or child.follows_writer for child in news):
             self._follow_writes(row)
 
+    def _join_ends(self, abandoned: Iterable[Row]) -> None:
+        """Whoever joins what was abandoned learns that its graph has ended: so that has joined what the graph ended
+        with."""
+        aside = [row for row in abandoned if row.node.aside]
+        ended = {row.ended: row for row in self.rows.values() if row.ended is not None} if aside else {}
+        for row in aside:
+            scope: Scope | None = row.scope
+            while scope is not None and scope not in ended:
+                scope = scope.outer
+            if scope is not None:
+                self._join(row, [ended[scope]])
+
     def _follow_writes(self, row: Row) -> None:
         """What was written where it has joined something may be on its way: those that read it, or join it, see it."""
         row.follows_writer = True

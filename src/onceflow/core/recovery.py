@@ -150,6 +150,7 @@ class Recovery(Undoing):
 
     def _abandon_rows(self, rows: list[Row]) -> None:
         """Their graph has ended, and they never run: they count as done and saved, with nothing."""
+        self._join_ends(rows)
         before = [(row, not row.visible, row.holds_up) for row in rows]
         for row in rows:
             row.state = "done"

@@ -42,3 +42,48 @@ def test_a_graph_that_ended_in_another_one_that_has_ended_does_not_start_afresh_
         answer t/f for 1 again
         """,
     )
+
+
+def joined_after_its_graph_ended(then: str) -> str:
+    """`e` has ended, so `fork0` was abandoned; `j` was told so, and something irrevocable was built on that."""
+    return play_script(
+        graph(
+            "t kept,transaction; k kept t",
+            returning={
+                "t": [
+                    graph(
+                        "e kept; j kept; n default j; f kept e n",
+                        returning={"e": [graph("u undoable; w kept; fork0 kept,aside w; s kept u", sink="s")]},
+                    )
+                ]
+            },
+        ),
+        f"""
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/e/u
+        save t/e/u.0
+        answer t/e/w for 2
+        save t/e/s.0
+        finish t/j joining t/e/fork0
+        save t/j.0
+        finish t/n
+        save t/n.0
+        {then}
+        """,
+    )
+
+
+def test_who_joins_what_was_abandoned_stands_on_what_the_graph_ended_with():
+    joined_after_its_graph_ended("answer t/f for 1 again")
+
+
+def test_who_joined_what_was_abandoned_stands_on_what_the_graph_ended_with_after_a_crash():
+    joined_after_its_graph_ended("commit\n        crash\n        answer t/f for 1 again")
+
+
+def test_who_joins_what_was_abandoned_stands_on_what_the_graph_ended_with_in_a_run_that_is_undone():
+    status = joined_after_its_graph_ended("cancel with undo")
+    assert status == "cancelled"

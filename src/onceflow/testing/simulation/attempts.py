@@ -98,9 +98,13 @@ class Attempt:
         return f"{self.kind} {self.node}#{self.number}"
 
 
-def nothing(node: str, task: Node) -> Attempt:
-    """What stands for the output of a node that was abandoned."""
-    return Attempt(node, 0, "run", task, {}, {}, state="ended", output=(0,) * task.parts, handled=True, abandoned=True)
+def nothing(node: str, task: Node, sink: str) -> Attempt:
+    """What stands for the output of a node that was abandoned when its graph ended with this sink. Whoever joins it
+    learns of that end."""
+    output, joined = (0,) * task.parts, (sink,) * task.aside
+    return Attempt(
+        node, 0, "run", task, {}, {}, state="ended", output=output, handled=True, abandoned=True, joined=joined
+    )
 
 
 @dataclass(slots=True)

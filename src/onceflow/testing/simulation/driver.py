@@ -333,7 +333,7 @@ class Driver:
             task = self.structure.nodes[node]
             counts_as_a_whole = task.options.writes or (other.version is not None and other.version.joined)
             if other.version is None or (counts_as_a_whole and not facts.is_saved(self.structure.shape.position[node])):
-                other.version = nothing(node, self.structure.nodes[node])
+                other.version = nothing(node, self.structure.nodes[node], sink)
                 other.current = other.handled = None
         row.handled = None
         inside = self.structure.inside(expander)
@@ -806,9 +806,9 @@ class Driver:
         """The outputs are void. So is a graph whose expander may return another one when it runs again. What is in a
         graph that has ended never runs again."""
         ended = {sink: expander for sink, expander in self.structure.ended.items() if sink not in nodes}
-        over = {node for expander in ended.values() for node in self.structure.inside(expander)}
+        over = self.structure.ended_by(ended)
         for node in nodes & self.rows.keys():
-            self.rows[node] = Row(nothing(node, self.structure.nodes[node]) if node in over else None)
+            self.rows[node] = Row(nothing(node, self.structure.nodes[node], over[node]) if node in over else None)
         if self.structure.graphs:
             shape = self.structure.shape  # what a handler gave does not come again
             undone = shape.set_of(node for node, row in self.rows.items() if row.version is None) & ~shape.repeatable

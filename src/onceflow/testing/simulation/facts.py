@@ -106,7 +106,7 @@ def deduce_versions(
     versions = dict(known)
     shape = structure.shape
     ended = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
-    over = {node for expander in ended.values() for node in structure.inside(expander)} if ended else set()
+    over = structure.ended_by(ended)
     for x in reversed(range(len(shape.members))):
         member = shape.members[x]
         if member.id in known:
@@ -121,7 +121,7 @@ def deduce_versions(
                 reader = reading.begun.get(id)
             version = _read_by(reader, member.id) if reader is not None else None
         if version is None and member.id in over:
-            version = nothing(member.id, structure.nodes[member.id])
+            version = nothing(member.id, structure.nodes[member.id], over[member.id])
         versions[member.id] = version
     return versions
 

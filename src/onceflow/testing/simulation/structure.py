@@ -138,6 +138,11 @@ class Structure:
                 found.add(member.id)
         return found
 
+    def ended_by(self, ended: Mapping[str, str]) -> dict[str, str]:
+        """The nodes in graphs that have ended → the sink with which the innermost of these did."""
+        graphs = sorted([(self.inside(expander), sink) for sink, expander in ended.items()], key=lambda it: -len(it[0]))
+        return {node: sink for inside, sink in graphs for node in inside}
+
     def expanders_around(self, node: str) -> list[str]:
         """The tasks that have returned the graphs that a node is in, from inside outwards."""
         found: list[str] = []
