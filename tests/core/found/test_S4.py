@@ -9,7 +9,6 @@ import pytest
 from onceflow import TaskTimedOut, handler, ignore, retry, task, transaction
 from onceflow.testing import MemoryEngine, crash_everywhere
 
-
 again = handler(TaskTimedOut, retry(1, delay=5))
 late = handler(TaskTimedOut, ignore("late"))
 
