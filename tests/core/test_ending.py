@@ -260,3 +260,9 @@ def test_a_graph_that_is_to_be_tried_again_is_so_with_the_one_around_it():
     # then they are tried again together
     assert [said for said in drive.finish("t/x/i") if said[0] == "+"] == ["+again t"]
     assert [said for said in drive.elapse("t") if said.startswith("start")] == ["start t/f", "start t/x/w"]
+
+
+def test_a_graph_inside_of_the_one_that_has_failed_cannot_end_for_it():
+    drive = inside(KEEP, "a kept; c kept a")
+    with pytest.raises(IllegalEvent, match="has failed"):
+        drive.ends("e/a", 1, failed=0)

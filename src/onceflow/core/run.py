@@ -230,6 +230,8 @@ class Run(Loading):
         least = 1 if event.again else 0  # nobody stands for the whole run, and could try it again
         if row is not None and not (event.failed <= row.scope.depth and least <= event.ends <= row.scope.depth):
             raise IllegalEvent(f"{event.node!r} is not in a graph at depth {max(event.failed, event.ends)}")
+        if 0 <= event.failed < event.ends:
+            raise IllegalEvent(f"the graph at depth {event.failed} has failed, so one inside of it cannot end for it")
         row = self._current(event.node, event.attempt)
         if row is not None:
             self._answered_for(row, event.failed, event.ends, event.small, event.again)

@@ -436,3 +436,26 @@ def test_a_graph_in_which_something_stood_aside_stays_ended():
         finish g/fork0 joining b/fork0
         """,
     )
+
+
+def test_what_is_made_of_a_graph_that_a_crash_took_may_be_another_one():
+    """the result is handed out, but it is not saved (the judge kept a graph that its task does not return any more)"""
+    returned = graph(
+        "a pure,saved,parts=2; b pure,saved a", returning={"a": [graph("a kept,parts=2")], "b": [graph("c kept"), None]}
+    )
+    play_script(
+        graph("e kept", returning={"e": [returned]}),
+        """
+        finish e
+        save e.0
+        finish e/a
+        finish e/a/a
+        finish e/b holding new
+        save e/b.0
+        commit
+        crash
+        finish e/a
+        finish e/a/a
+        finish e/b as 1
+        """,
+    )

@@ -812,15 +812,22 @@ class Driver:
         if self.structure.graphs:
             shape = self.structure.shape  # what a handler gave does not come again
             undone = shape.set_of(node for node, row in self.rows.items() if row.version is None) & ~shape.repeatable
+            lost = {node for node in nodes & (self.forgotten | self.closed()) if node in self.structure.graphs}
+            undone |= shape.set_of(node for node in lost if self._may_change(node))
             self._contract(
-                {
+                lost
+                | {
                     node
                     for node in self.structure.graphs
                     if (shape.ancestors[shape.position[node]] | 1 << shape.position[node]) & undone
-                    or node in nodes & (self.forgotten | self.closed())
                 }
             )
         self._count_handled()
+
+    def _may_change(self, expander: str) -> bool:
+        """Whether the graph that it returned has another result when it runs again."""
+        shape = self.structure.shape
+        return bool(shape.set_of(self.structure.inside(expander)) & ~shape.repeatable)
 
     def closed(self) -> set[str]:
         """What is in graphs that are about to end, or to be tried again."""
