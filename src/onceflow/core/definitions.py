@@ -251,7 +251,7 @@ def why_not_start(facts: Facts, node: str) -> str | None:
             return f"{shape.members[parent].id} is not done"
     for parent, part in facts.takes(x):
         for reader in each(shape.consumers[parent] & ~(1 << x)):
-            if (parent, part) in facts.takes(reader) or not any(
+            if (parent, part) in list(facts.takes(reader)) or not any(
                 other == parent and parts >> part & 1 for other, parts in facts.reads(reader)
             ):
                 continue

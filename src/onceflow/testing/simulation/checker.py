@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onceflow.core import commands, records
 from onceflow.core.definitions import (
@@ -39,9 +39,9 @@ class Checker:
     """Raises `Violation`. Keeps nothing but what it needs to skip questions whose answer cannot have changed."""
 
     letter: bool = True
-    _staying: tuple[int, frozenset[str]] | None = field(default=None)
+    _staying: tuple[int, Set[str]] | None = field(default=None)
     """The undoable effects that were finished when a run without undo began to stop, and the epoch of that."""
-    _asked: object = field(default=None)
+    _asked: Any = None
     _asked_after_crash: int = -1
 
     # Single steps

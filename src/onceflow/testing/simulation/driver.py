@@ -399,7 +399,7 @@ class Driver:
         # The next engine cannot name the nodes of a graph that the journal does not know.
         self.durable = self.durable.after_crash()
         known = structure_of(self.graph, self.durable.graphs).nodes
-        self.durable.recovering = self.durable.recovering.intersection(known)
+        self.durable.recovering = self.durable.recovering & known.keys()
         self.appended = self.durable.copy()
         for waiting in self.waiting:
             if waiting.attempt is not None:

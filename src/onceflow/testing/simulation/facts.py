@@ -86,7 +86,7 @@ def what_a_crash_leaves(graph: Graph, reading: Reading) -> tuple[Structure, dict
             for id, version in versions.items()
             if version is not None and version.graph is not None and id not in graphs
         }
-        now = frozenset(id for id, version in versions.items() if version is not None and version.handled)
+        now = frozenset([id for id, version in versions.items() if version is not None and version.handled])
         over = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
         joined = joins_of(versions)
         if not more and (now, over, joined) == (handled, ended, joins):

@@ -6,7 +6,7 @@ a crash would leave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from onceflow.core import records
 from onceflow.core.graph import Graph
@@ -33,12 +33,12 @@ class Reading:
         """Sink → the attempt with whose output its graph ends, and the expander of that."""
         self.begun: dict[str, Attempt] = {}
         """The last begun attempt; of an undoable task only until it is undone, of an irrevocable one for ever."""
-        self.recovering: frozenset[str] = frozenset()
+        self.recovering: Set[str] = frozenset()
         """The members of recoveries that are not over; a second one may begin inside the first."""
         self.graphs: dict[str, Graph] = {}
         self.cancelled: records.Cancelled | None = None
         self.finished: records.Status | None = None
-        self.parked: frozenset[str] = frozenset()
+        self.parked: Set[str] = frozenset()
         self.failed: set[str] = set()
         self.failures: dict[str, int] = {}
 
@@ -100,18 +100,18 @@ class Reading:
                 assert attempt is not None
                 self.recorded[record.node] = attempt
             case records.Recovering():
-                self.recovering |= frozenset(record.nodes)
+                self.recovering = self.recovering | set(record.nodes)
             case records.Undone():
                 self.begun.pop(record.node, None)
                 self.parked = frozenset()
                 if record.node not in self.recovering:
                     self._drop(record.node)
             case records.Dropped():
-                self.recovering -= frozenset(record.nodes)
+                self.recovering = self.recovering - set(record.nodes)
                 for node in record.nodes:
                     self._drop(node)
             case records.Parked():
-                self.parked |= {record.node}
+                self.parked = self.parked | {record.node}
             case records.Cancelled():
                 self.cancelled = record
             case records.Finished():
