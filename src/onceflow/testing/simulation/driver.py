@@ -85,8 +85,9 @@ class Driver:
     over: commands.Finish | None = None
     closing: dict[str, bool] = field(default_factory=dict)
     """Expanders of graphs that are about to end, or to be tried again (True); empty for the run."""
-    expiring: dict[str, None] = field(default_factory=dict)
-    """Those of them whose time is over. If such a graph gets its result meanwhile, it opens again."""
+    expiring: dict[str, set[str]] = field(default_factory=dict)
+    """Those of them whose time is over, with the transactions that are to be taken back for that alone. If such a graph
+    gets its result meanwhile, it opens again, and nothing in it is taken back."""
     groups: set[str] = field(default_factory=set)
     """Expanders of transactions in which something failed that a handler answered for."""
     _answering: bool = False
@@ -278,8 +279,9 @@ class Driver:
         row = None if sink is None else self.rows.get(sink.id)  # what is undone for good is not here any more
         if sink is not None and row is not None and row.version is None and awake and not self._ends_anyway(expander):
             self.closing[expander] = False
-            self.expiring[expander] = None
-            self.groups |= {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
+            inside = {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
+            self.expiring[expander] = inside - self.groups
+            self.groups |= inside
         self.deliver(events.Expired(node, ends, small))
 
     def _ends_anyway(self, expander: str) -> bool:
@@ -350,7 +352,8 @@ class Driver:
     def _was_quicker(self, node: str) -> None:
         """If this is the result of a graph whose time is over, it came before the graph had come to its end."""
         for expander in [expander for expander in self.expiring if self.structure.result_of(expander) == node]:
-            del self.expiring[expander], self.closing[expander]
+            self.groups -= self.expiring.pop(expander)
+            del self.closing[expander]
 
     def end_undo(self, undo: Attempt, succeeded: bool) -> None:
         """The undo returns or raises."""
@@ -791,7 +794,7 @@ class Driver:
             for expander, again in self.closing.items()
             if not expander or expander in self.structure.graphs
         }
-        self.expiring = {expander: None for expander in self.expiring if expander in self.closing}
+        self.expiring = {expander: inside for expander, inside in self.expiring.items() if expander in self.closing}
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
 
