@@ -104,7 +104,6 @@ class Ending(Handling):
         return (row for row in self.rows.values() if row.scope.is_in(scope))
 
     def _close(self, scope: Scope, groups: list[Scope]) -> None:
-        self._pausing = {attempt: other for attempt, other in self._pausing.items() if not other.is_in(scope)}
         for row in self._rows_in(scope):
             row.scope.closed = True
             taken_back = any(row.scope.is_in(group) for group in groups)
@@ -176,9 +175,20 @@ class Ending(Handling):
     # -- tried again ---------------------------------------------------------------------------------------------------
 
     def _pause(self, scope: Scope) -> None:
-        scope.failures += 1
+        self._forget_pauses(scope)
+        self._count_from_zero(scope, scope.failures + 1)
         self._append(records.Again(scope.expander, scope.failures))
         self._wait_for(scope)
+
+    def _forget_pauses(self, scope: Scope) -> None:
+        """What waits in it to be tried again is tried again with it, or never."""
+        self._pausing = {attempt: other for attempt, other in self._pausing.items() if not other.is_in(scope)}
+
+    def _count_from_zero(self, scope: Scope, failures: int) -> None:
+        """It has failed this often, and is tried again: what is in it has not."""
+        for row in self._rows_in(scope):
+            row.failures = row.scope.failures = 0
+        scope.failures = failures
 
     def _wait_for(self, scope: Scope) -> None:
         attempt = self._new_attempt()
@@ -254,6 +264,7 @@ class Ending(Handling):
 
     def _abandon(self, scope: Scope, sink: Row) -> None:
         """Nobody reads any more what is in the scope, so what is not saved of it need not be."""
+        self._forget_pauses(scope)
         abandoned: list[Row] = []
         for row in self._rows_in(scope):
             row.scope.over = True
@@ -391,7 +402,7 @@ class Ending(Handling):
     def _replay_pauses(self) -> None:
         for scope in dict.fromkeys(row.scope for row in self.rows.values()):
             sink = scope.sink
-            if scope.failures and not scope.closed and sink is not None and sink.state != "done":
+            if scope.failures and not scope.over and sink is not None and sink.state != "done":
                 for row in self._rows_in(scope):
                     row.scope.closed = True
                 self._wait_for(scope)

@@ -15,7 +15,7 @@ from onceflow.core.concluding import Concluding
 from onceflow.core.expanding import row_around
 from onceflow.core.graph import Graph
 from onceflow.core.recovery import readable_attempt
-from onceflow.core.rows import Nested, Row, Scope, Undo, forget_handling
+from onceflow.core.rows import Row, Scope, Undo, forget_handling
 from onceflow.core.sharing import Makers
 from onceflow.core.state import OnFailure, reach, topological, unsaved_parents
 
@@ -114,7 +114,7 @@ class Loading(Concluding):
             case records.Again(node, failures):
                 for row in self._known([node]):
                     if row.nested is not None:  # else a crash took the graph, and what had failed in it
-                        self._replay_group_failure(row.nested, failures)
+                        self._count_from_zero(row.nested.rows[0].scope, failures)
             case records.Recovering(nodes):
                 self._to_be_dropped.update(dict.fromkeys(nodes))
                 self._replay_doom()
@@ -168,12 +168,6 @@ class Loading(Concluding):
         if around is None:
             return None
         return around.scope if around.nested is None else around.nested.rows[0].scope
-
-    def _replay_group_failure(self, nested: Nested, failures: int) -> None:
-        scope = nested.rows[0].scope
-        scope.failures = failures
-        for row in self._rows_in(scope):
-            row.failures = 0
 
     def _known(self, nodes: Iterable[str]) -> list[Row]:
         """Their rows, without those of a graph whose expander was not saved: a crash forgets them altogether."""

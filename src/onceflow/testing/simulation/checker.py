@@ -60,7 +60,7 @@ class Checker:
             raise Violation(f"{attempt!r} starts in a graph that a handler has answered for")
         if node in driver.structure.over:
             raise Violation(f"{attempt!r} starts in a graph that has ended")
-        if any(driver.run.is_pausing(timer.attempt) and node in inside(timer.node) for timer in driver.timers):
+        if any(node in inside(expander) for expander in driver.delays.values()):
             raise Violation(f"{attempt!r} starts in a graph that waits to be tried again")
         if driver.appended.cancelled or driver.appended.finished or driver.appended.failed:
             raise Violation(f"{attempt!r} starts although the run was cancelled, has failed or has finished")

@@ -88,6 +88,8 @@ class Driver:
     expiring: dict[str, set[str]] = field(default_factory=dict)
     """Those of them whose time is over, with the transactions that are to be taken back for that alone. If such a graph
     gets its result meanwhile, it opens again, and nothing in it is taken back."""
+    delays: dict[int, str] = field(default_factory=dict)
+    """Place of an *again* in the journal → the expander whose graph is tried again when its delay is over."""
     groups: set[str] = field(default_factory=set)
     """Expanders of transactions in which something failed that a handler answered for."""
     _answering: bool = False
@@ -112,6 +114,8 @@ class Driver:
     def deliver(self, event: events.Event) -> int:
         """Tells the run of an event. Returns how many commands it answered with."""
         self.story.tell("event", event)
+        if isinstance(event, events.Elapsed) and self.run.is_pausing(event.attempt):
+            self.delays = {place: node for place, node in self.delays.items() if node != event.node}
         return self._call(lambda: self.run.handle(event))
 
     def deliver_nonsense(self, event: events.Event) -> None:
@@ -414,6 +418,9 @@ class Driver:
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.closing, self.expiring, self.groups = {}, {}, set()
+        self.delays = {
+            place: node for place, node in self.delays.items() if place <= self.committed and node in self.durable.graphs
+        }
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
         self.asking = {}
         self._begin_with(self.durable)
@@ -513,6 +520,10 @@ class Driver:
                 self.closing = {
                     other: again for other, again in self.closing.items() if not (again and other in inside)
                 }
+                self.delays = {place: other for place, other in self.delays.items() if other not in inside}
+                self.delays[len(self.journal)] = record.node
+            case records.Resumed():
+                self.delays.clear()
             case records.Undone():
                 row = self.rows[record.node]
                 if row.handled is not None and not self.appended.stopping and not self.is_closed(record.node):
@@ -795,6 +806,7 @@ class Driver:
             if not expander or expander in self.structure.graphs
         }
         self.expiring = {expander: inside for expander, inside in self.expiring.items() if expander in self.closing}
+        self.delays = {place: node for place, node in self.delays.items() if node in self.structure.graphs}
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
 

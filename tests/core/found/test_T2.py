@@ -1,0 +1,52 @@
+"""Found by comparing runs with and without a crash."""
+
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+
+
+def test_a_graph_waits_for_its_delay_after_a_crash_although_one_around_it_was_tried_again_before():
+    play_script(
+        graph(
+            "t kept,guarding; k kept t",
+            returning={"t": [graph("s kept,guarding; x kept s", returning={"s": [graph("a kept; b kept a")]})]},
+        ),
+        """
+        finish t
+        save t.0
+        finish t/s
+        save t/s.0
+        answer t/s/a for 1 again
+        elapse t
+        answer t/s/a for 2 again
+        commit
+        crash
+        elapse t
+        """,
+    )
+
+
+def test_a_graph_waits_for_its_delay_although_one_around_it_had_its_result_before_its_time_was_over():
+    play_script(
+        graph(
+            "t kept; k kept t",
+            returning={
+                "t": [
+                    graph(
+                        "s kept,guarding; fork0 kept,aside s; r default",
+                        sink="r",
+                        returning={"s": [graph("a kept; b kept a")]},
+                    )
+                ]
+            },
+        ),
+        """
+        finish t
+        save t.0
+        finish t/s
+        save t/s.0
+        land t/r
+        answer t/s/a for 2 again
+        expire t/r at 1
+        finish t/r!late
+        """,
+    )
