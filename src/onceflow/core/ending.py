@@ -107,10 +107,7 @@ class Ending(Handling):
         for row in self._rows_in(scope):
             row.scope.closed = True
             taken_back = any(row.scope.is_in(group) for group in groups)
-            if row.state == "backoff":
-                row.state = "waiting"
-                row.attempt = 0
-            elif row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and taken_back)):
+            if row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and taken_back)):
                 self._end_attempt(row)
                 if row.effect == "undoable":
                     self._undo_locally(row)
@@ -188,6 +185,9 @@ class Ending(Handling):
         """It has failed this often, and is tried again: what is in it has not."""
         for row in self._rows_in(scope):
             row.failures = row.scope.failures = 0
+            if row.state == "backoff":
+                row.state = "waiting"
+                row.attempt = 0
         scope.failures = failures
 
     def _wait_for(self, scope: Scope) -> None:
@@ -206,7 +206,6 @@ class Ending(Handling):
             if any(row.scope.is_in(other) for other in closed):
                 continue
             row.scope.closed = False
-            row.failures = 0
             if row.state == "waiting":
                 self._needs_inputs(row, {})
                 continue
