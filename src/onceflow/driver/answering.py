@@ -84,10 +84,6 @@ class Answering:
         self._driver.tell(events.Finished(work.node, work.attempt, None, _small(parts), handled=True))
         return True
 
-    def saved(self, node: str) -> None:
-        """What was given for it counts once."""
-        self._supplied.pop(node, None)
-
 
 def _whole_fiber(scope: Scope) -> Scope:
     """If errors of a fiber are caught, the graph that its second segment returns is not that of the whole fiber, with

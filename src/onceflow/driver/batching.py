@@ -88,7 +88,7 @@ class Batching(DriverState):
                 annotations = self.annotations.get(node) if self.annotations and not part else None
                 value, blob = self._saving.record(Save(node, part, attempt))
                 if self._rare is not None:
-                    took = self._rare.saved(node)
+                    took = self._rare.saved(node, part)
                     if took is not None:
                         self._entries.append(took)
                 if CHILD in node:
@@ -110,12 +110,9 @@ class Batching(DriverState):
                 self._inputs.forget_carried(node)
                 entry = entries.plain(record)
             case records.Dropped(nodes):
-                self.rare.waits.dropped(nodes)
-                self.rare.outcomes.dropped(nodes)
-                self.rare.cancelling.dropped(nodes)
+                self.rare.dropped(nodes)
                 for node in nodes:
                     self.annotations.pop(node, None)
-                    self.rare.limits.forget(node)
                 entry = entries.plain(record)
             case _:
                 entry = entries.plain(record)

@@ -50,7 +50,9 @@ class History:
         self.taken: dict[str, int] = {}
         """Node → the number of the event that is its output."""
         self.supplied: dict[str, list[bytes]] = {}
-        """Node → the parts of its output, if somebody gave them and it is not done with them yet."""
+        """Node → the parts of its output, if somebody gave them and they are not all saved yet."""
+        self._saved_of_supplied: dict[str, int] = {}
+        """The same → mask of the parts that are saved."""
         self.blobs: dict[str, list[SavedBlob]] = {}
         """Node → its blobs that count."""
         self.parked: str | None = None
@@ -93,6 +95,19 @@ class History:
         at_rest = self.finished is not None or self.parked is not None
         return not (at_rest or self.cancelling is not None or self.supplied or self.variables)
 
+    def saved_supplied(self, node: str, part: int) -> None:
+        """A part of its output is saved. What was given for it counts until all of it is, and once."""
+        parts = self.supplied.get(node)
+        if parts is None:
+            return
+        saved = self._saved_of_supplied[node] = self._saved_of_supplied.get(node, 0) | 1 << part
+        if saved == (1 << len(parts)) - 1:
+            del self.supplied[node], self._saved_of_supplied[node]
+
+    def dropped_supplied(self, node: str) -> None:
+        """What is saved of its output counts no more."""
+        self._saved_of_supplied.pop(node, None)
+
     def graphs(self) -> list[Graph]:
         """Those that tasks have returned."""
         return [r.graph for r in self.records if isinstance(r, records.Saved) and r.graph is not None]
@@ -104,7 +119,7 @@ class History:
             case records.Saved(node, part, attempt):
                 self.failure_counts.pop(node, None)
                 self.since.pop(node, None)
-                self.supplied.pop(node, None)
+                self.saved_supplied(node, part)
                 if not part:
                     self._note_annotations(node, entries.annotations_of(entry))
                 if entry.blob is not None:
@@ -135,6 +150,7 @@ class History:
                     self.blobs.pop(node, None)
                     self.annotations.pop(node, None)
                     self.since.pop(node, None)
+                    self.dropped_supplied(node)
                 self.ended_fibers = untouched(self.ended_fibers, nodes)
             case records.Parked(node):
                 self.parked = node

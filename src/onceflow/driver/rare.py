@@ -154,6 +154,15 @@ class Rare:
         """Whether what is about to start is done with what somebody gave."""
         return bool(self._past.supplied) and self.answering.supply(work)
 
+    def dropped(self, nodes: Sequence[str]) -> None:
+        """What these have done counts no more."""
+        self.waits.dropped(nodes)
+        self.outcomes.dropped(nodes)
+        self.cancelling.dropped(nodes)
+        for node in nodes:
+            self.limits.forget(node)
+            self._past.dropped_supplied(node)
+
     def returned_graph(self, node: str, until: float | None) -> None:
         """It has returned a graph, which must be done at this moment, if there is one."""
         if until is not None:
@@ -165,9 +174,9 @@ class Rare:
         due = NEVER if self._waits is None else self._waits.due
         return due if self._expiring is None else min(due, self._expiring.due)
 
-    def saved(self, node: str) -> Entry | None:
+    def saved(self, node: str, part: int) -> Entry | None:
         """A part of its output is being saved. What has to be written down with that."""
-        self._past.supplied.pop(node, None)
+        self._past.saved_supplied(node, part)
         return None if self._waits is None else self._waits.saved(node)
 
     def holds_back(self, save: Save) -> bool:
