@@ -195,6 +195,11 @@ class Ending(Handling):
         self._pausing[attempt] = scope
         self._emit(commands.Wait(scope.expander, attempt, scope.failures))
 
+    @property
+    def is_ending_graphs(self) -> bool:
+        """Whether there is one that is about to end, or to be tried again."""
+        return bool(self._endings)
+
     def is_pausing(self, attempt: int) -> bool:
         """Whether this attempt stands for a scope that waits for being tried again."""
         scope = self._pausing.get(attempt)

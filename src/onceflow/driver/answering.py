@@ -26,7 +26,8 @@ class Answering:
         self._outputs = outputs
         self._supplied = supplied
         self._given: dict[str, list[bytes]] = {}
-        """Node that failed → the outcome that a handler gives to a graph around it."""
+        """Node that failed → the outcome that a handler gives to a graph around it. It may be asked for again, until
+        that graph has ended."""
 
     def note(self, work: Work, permanent: bool, answer: Answer) -> None:
         """What was started has raised, and a handler has answered."""
@@ -60,16 +61,18 @@ class Answering:
             driver.rare.delays.ask_for(scope.expander, answer)
             driver.raised_last[scope.expander] = driver.raised_last[node]
         else:
-            self._given[node] = answer.parts
+            self.give_later(node, answer.parts)
         driver.tell(events.Ends(node, attempt, at, ends, answer.kind == "again", _small(answer.parts)))
 
     def give_later(self, cause: str, parts: list[bytes]) -> None:
         """What the sink of a graph is to be done with, if this is why the graph ends."""
+        if not self._driver.run.is_ending_graphs:
+            self._given.clear()
         self._given[cause] = parts
 
     def give(self, node: str, attempt: int, cause: str) -> None:
         """The sink of a graph that has ended is done with what was given for the node that failed."""
-        parts = self._given.pop(cause, None) or [packing.dump(None)] * self._driver.run.rows[node].node.parts
+        parts = self._given.get(cause) or [packing.dump(None)] * self._driver.run.rows[node].node.parts
         self._outputs.put(node, attempt, parts)
         if cause in self._driver.raised_last:
             self._driver.raised_last[node] = self._driver.raised_last[cause]
