@@ -252,7 +252,7 @@ class DriverState:
             return None
         if self._in_flight or self._held or self._saving.under_way or self._events or self._asking:
             return None
-        if self._rare.has_delays or self.run.status != "running":
+        if self._rare.has_delays or self._rare.is_cancelling or self.run.status != "running":
             return None
         due = self._rare.due
         return due if self.limit is None else min(due, self.limit)

@@ -1,0 +1,14 @@
+"""A fiber that takes longer to clean up than it may."""
+
+from __future__ import annotations
+
+from onceflow import Cancelled, call, fiber, sleep, wait_event
+
+
+@fiber
+async def tidying() -> int:
+    try:
+        return await call(wait_event("number", int))
+    except Cancelled:
+        await call(sleep(3600))
+        raise
