@@ -7,7 +7,7 @@ deadline, and are told by themselves; so they are given time to clean up first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from onceflow.core import events
@@ -45,6 +45,14 @@ class Expiring:
         self._told = {other: scope for other, scope in self._told.items() if other in rows}
         self._moments[node] = moment
         self._set_timer(node)
+
+    def dropped(self, nodes: Collection[str]) -> None:
+        """What these have done counts no more: a graph that had ended with one of them starts afresh, and its time is
+        over all the same."""
+        for node, scope in list(self._told.items()):
+            if scope.sink is not None and scope.sink.id in nodes:
+                del self._told[node]
+                self._set_timer(node)
 
     @property
     def due(self) -> float:

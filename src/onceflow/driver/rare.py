@@ -159,6 +159,8 @@ class Rare:
         self.waits.dropped(nodes)
         self.outcomes.dropped(nodes)
         self.cancelling.dropped(nodes)
+        if self._expiring is not None:
+            self._expiring.dropped(nodes)
         for node in nodes:
             self.limits.forget(node)
             self._past.dropped_supplied(node)
