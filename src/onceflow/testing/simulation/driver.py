@@ -419,7 +419,9 @@ class Driver:
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.closing, self.expiring, self.groups = {}, {}, set()
         self.delays = {
-            place: node for place, node in self.delays.items() if place <= self.committed and node in self.durable.graphs
+            place: node
+            for place, node in self.delays.items()
+            if place <= self.committed and node in self.durable.graphs
         }
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
         self.asking = {}
