@@ -24,3 +24,32 @@ def test_a_transaction_in_a_graph_that_was_quicker_than_the_end_of_its_time_is_n
         """,
     )
     assert status == "succeeded"
+
+
+def test_a_graph_whose_time_was_over_when_the_one_around_it_ended_may_get_its_result_after_a_transaction_is_taken_back():
+    """The judge raised KeyError('a/e/f'): it still took the time of that graph for over."""
+    expired = graph("u undoable; v default; k kept u v")
+    ended = graph("f kept; u undoable; v kept; o kept,aside f; k kept v u", returning={"f": [expired]})
+    transaction = graph("e kept; v default; o kept,aside e; k kept v", returning={"e": [ended]})
+    status = play_script(
+        graph("a kept,transaction; z kept a", returning={"a": [transaction]}),
+        """
+        finish a
+        save a.0
+        finish a/e
+        save a/e.0
+        finish a/e/f
+        save a/e/f.0
+        finish a/e/u
+        save a/e/u.0
+        expire a/e/f/v at 3
+        expire a/e/v at 2
+        end a/e/v!late
+        end a/e/f/u!late
+        end a/e/f/v!late
+        undone a/e/f/u!undo
+        save a/e/k.0
+        answer a/v for 1 again
+        """,
+    )
+    assert status == "succeeded"

@@ -346,7 +346,7 @@ class Driver:
         self.closing = {
             other: again for other, again in self.closing.items() if other != expander and other not in inside
         }
-        self.expiring.pop(expander, None)
+        self.expiring = {other: groups for other, groups in self.expiring.items() if other in self.closing}
         self._take_over(row, given)
 
     def is_closed(self, node: str) -> bool:
@@ -807,7 +807,7 @@ class Driver:
             for expander, again in self.closing.items()
             if not expander or expander in self.structure.graphs
         }
-        self.expiring = {expander: inside for expander, inside in self.expiring.items() if expander in self.closing}
+        self.expiring = {other: groups for other, groups in self.expiring.items() if other in self.closing}
         self.delays = {place: node for place, node in self.delays.items() if node in self.structure.graphs}
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
