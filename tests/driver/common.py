@@ -16,7 +16,7 @@ from onceflow.driver.history import find_outcomes
 from onceflow.driver.outcomes import Outcome
 from onceflow.driver.work import Ahead, Work
 from onceflow.errors import OnceflowError
-from onceflow.storage.journal import AppendEntries, Entry, Request, SetStatus
+from onceflow.storage.journal import AppendEntries, Entry, MailboxEvent, Request, SetStatus
 
 
 class FakeHost:
@@ -34,6 +34,7 @@ class FakeHost:
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.blobs: dict[str, bytes] = {}
         self.deleted: list[str] = []
+        self.mail: list[MailboxEvent] = []
         self.over = False
         self.clock = 1000.0
         self._dirty: list[Driver] = []
@@ -58,6 +59,12 @@ class FakeHost:
 
     def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
         self.batches.append(requests)
+
+    def mailbox(self, driver: Driver, key: str) -> list[MailboxEvent]:
+        return [event for event in self.mail if event.key == key]
+
+    def park(self, driver: Driver, due: float) -> None:
+        pass
 
     def later(self, driver: Driver, seconds: float, then: Callable[[], None]) -> None:
         self.timers.append((seconds, then))

@@ -189,7 +189,7 @@ class Rare:
         """To be called when core has answered to everything it was told. Whether there is something to tell it."""
         return (
             (self._variables is not None and self._variables.go_on())
-            or (self._waits is not None and self._waits.look_for_children())
+            or (self._waits is not None and (self._waits.look_for_unused() or self._waits.look_for_children()))
             or (self._expiring is not None and self._expiring.look())
             or (self.is_cancelling and self.cancelling.look())
         )

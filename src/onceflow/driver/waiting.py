@@ -58,8 +58,8 @@ class Waits:
         self._deadlines = deadlines
         self._taken = taken
         """Node → the number of the event that is its saved output."""
-        self._picked: dict[str, int] = {}
-        """The same of those whose save is on its way."""
+        self._picked: dict[str, tuple[int, int]] = {}
+        """The same of those whose save is on its way, with their attempts."""
         self._gone = dict.fromkeys(taken.values())
         """The numbers of all of these. The journal may not know of it yet."""
         self._returning = False
@@ -86,7 +86,7 @@ class Waits:
         """Wait for something. Returns what has to be written down."""
         entry: Entry | None = None
         deadline = self._deadlines.get(work.node)
-        self._gone.pop(self._picked.pop(work.node, 0), None)
+        self._gone.pop(self._picked.pop(work.node, (0, 0))[0], None)
         if deadline is None or work.node in self._begun:  # what began before has been dropped
             deadline = self._deadline(wait)
             self._deadlines[work.node] = deadline
@@ -111,6 +111,19 @@ class Waits:
         for attempt in list(self._open):
             self._look(attempt)
 
+    def look_for_unused(self) -> bool:
+        """An event that was picked is free again if what was to be saved counts no more. Whether there was one."""
+        rows = self._driver.run.rows
+        unused = [
+            node for node, (_, attempt) in self._picked.items() if node not in rows or rows[node].attempt != attempt
+        ]
+        for node in unused:
+            number, _ = self._picked.pop(node)
+            del self._gone[number]
+        if unused:
+            self.look()
+        return bool(unused)
+
     def _look(self, attempt: int) -> None:
         """Whether what it waits for is there."""
         opened = self._open.get(attempt)
@@ -120,7 +133,7 @@ class Waits:
             event = self._first(opened.wait.key)
             if event is not None:
                 del self._open[attempt]
-                self._picked[opened.work.node] = event.number
+                self._picked[opened.work.node] = (event.number, attempt)
                 self._gone[event.number] = None
                 self._driver.came(opened.work, [event.payload])
                 return
@@ -209,9 +222,9 @@ class Waits:
 
     def saved(self, node: str) -> Entry | None:
         """The output of this node is saved: the event that it was is taken, in the same batch."""
-        number = self._picked.pop(node, None)
-        if number is None:
+        if node not in self._picked:
             return None
+        number, _ = self._picked.pop(node)
         self._taken[node] = number
         self._marks.append(MarkEvents(self._driver.id, self._driver.run.epoch, taken=(number,)))
         return entries.took(node, number)
