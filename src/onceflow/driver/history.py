@@ -104,9 +104,11 @@ class History:
         if saved == (1 << len(parts)) - 1:
             del self.supplied[node], self._saved_of_supplied[node]
 
-    def dropped_supplied(self, node: str) -> None:
-        """What is saved of its output counts no more."""
+    def dropped(self, node: str) -> None:
+        """What it has done counts no more, nor what was to be waited for after its failures."""
         self._saved_of_supplied.pop(node, None)
+        self.due.pop(node, None)
+        self.delays.pop(node, None)
 
     def graphs(self) -> list[Graph]:
         """Those that tasks have returned."""
@@ -150,7 +152,7 @@ class History:
                     self.blobs.pop(node, None)
                     self.annotations.pop(node, None)
                     self.since.pop(node, None)
-                    self.dropped_supplied(node)
+                    self.dropped(node)
                 self.ended_fibers = untouched(self.ended_fibers, nodes)
             case records.Parked(node):
                 self.parked = node

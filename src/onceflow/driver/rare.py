@@ -163,7 +163,7 @@ class Rare:
             self._expiring.dropped(nodes)
         for node in nodes:
             self.limits.forget(node)
-            self._past.dropped_supplied(node)
+            self._past.dropped(node)
 
     def returned_graph(self, node: str, until: float | None) -> None:
         """It has returned a graph, which must be done at this moment, if there is one."""
