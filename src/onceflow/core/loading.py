@@ -14,7 +14,6 @@ from onceflow.core import commands, records
 from onceflow.core.concluding import Concluding
 from onceflow.core.expanding import row_around
 from onceflow.core.graph import Graph
-from onceflow.core.recovery import readable_attempt
 from onceflow.core.rows import Row, Scope, Undo, forget_handling
 from onceflow.core.sharing import Makers
 from onceflow.core.state import OnFailure, reach, topological, unsaved_parents
@@ -330,7 +329,7 @@ class Loading(Concluding):
     def _continue_undos(self) -> None:
         for row in self._recovering:
             if row.effect == "undoable" and row.begun:
-                row.undo = Undo(readable_attempt(row))
+                row.undo = Undo()
                 self._undos[row] = None
         self._order_undos()
         for row in self.rows.values():

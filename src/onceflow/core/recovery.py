@@ -105,7 +105,7 @@ class Recovery(Undoing):
         self._append(records.Recovering(tuple(row.id for row in rows)))
         for row in rows:
             if row.effect == "undoable" and row.begun and row.undo is None:
-                row.undo = Undo(readable_attempt(row))
+                row.undo = Undo()
                 self._undos[row] = None
         self._order_undos()
 
@@ -203,13 +203,6 @@ class Recovery(Undoing):
 def _is_for_good(row: Row) -> bool:
     """Whether something was done that cannot be taken back. What a handler put in its place never began."""
     return (row.effect == "irrevocable" and row.begun) or row.wrote
-
-
-def readable_attempt(row: Row) -> int | None:
-    """The attempt of this undoable row whose output can still be read, if any."""
-    if not row.attempt or row.readable != row.every_part:
-        return None
-    return row.attempt
 
 
 def _left_a_trace(row: Row) -> bool:

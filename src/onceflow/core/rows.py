@@ -365,12 +365,7 @@ class Effort:
 class Undo(Effort):
     """The undo of one row."""
 
-    __slots__ = ("finished",)
-
-    def __init__(self, finished: int | None) -> None:
-        super().__init__()
-        self.finished = finished
-        """The attempt whose output is undone; None if none finished."""
+    __slots__ = ()
 
 
 class Nested:

@@ -34,7 +34,7 @@ class Undoing(Outputs):
 
     def _undo_locally(self, row: Row) -> None:
         """Take back an attempt that never became visible."""
-        row.undo = Undo(finished=None)
+        row.undo = Undo()
         self._undos[row] = None
 
     def _advance_undos(self) -> None:
@@ -44,7 +44,7 @@ class Undoing(Outputs):
             assert undo is not None
             if undo.idle and not row.zombies and not self._uncleared.get(row) and self._has_inputs(row, row.carried):
                 undo.attempt = self._new_attempt()
-                self._emit(commands.Undo(row.id, undo.attempt, undo.finished))
+                self._emit(commands.Undo(row.id, undo.attempt, _readable_attempt(row)))
         if self._undos:
             self._advance_rebuilding()
         elif self._rebuilt or self._rebuilding:
@@ -150,3 +150,10 @@ class Undoing(Outputs):
                     self._uncleared[parent] -= 1
                     if self._uncleared[parent] == 0 and parent.undo is None:
                         cleared.append(parent)
+
+
+def _readable_attempt(row: Row) -> int | None:
+    """The attempt of this undoable row whose output can still be read, if any."""
+    if not row.attempt or row.readable != row.every_part:
+        return None
+    return row.attempt

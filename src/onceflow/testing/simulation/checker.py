@@ -161,6 +161,7 @@ class Checker:
             finished = driver.attempts.get((command.node, command.finished))
             if finished is None or finished.output is None or finished is not undo.undoes:
                 raise Violation(f"{undo!r} is to see the output of attempt {command.finished}, not of {undo.undoes!r}")
+            self._can_be_read(driver, undo, finished)
         elif (
             undo.undoes is not None
             and driver.rows[command.node].version is undo.undoes
@@ -168,6 +169,18 @@ class Checker:
             and not any(ref.origin for ref in undo.undoes.refs.values())  # the row that has it may be forgotten
         ):
             raise Violation(f"{undo!r} is not given the output of {undo.undoes!r}, although that is available")
+
+    def _can_be_read(self, driver: Driver, undo: Attempt, finished: Attempt) -> None:
+        """2.7: what an undo is given of the output is there. (A ref that came in may be there with its origin.)"""
+        node = finished.node
+        saved = driver.appended.saved.get(node, {})
+        row = driver.rows[node]
+        if row.version is not finished:
+            return  # what counts since a crash are the saves
+        there = row.memory | sum(1 << part for part, attempt in saved.items() if attempt is finished)
+        for part in each(finished.every_part & ~there):
+            if part not in finished.refs or finished.refs[part].origin is None:
+                raise Violation(f"{undo!r} is to see the output of {finished!r}, of which part {part} is lost")
 
     # Records
 

@@ -1,0 +1,42 @@
+"""Found by reading `core`: what undos are given of outputs that are lost meanwhile."""
+
+import pytest
+
+from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
+
+
+@pytest.mark.parametrize("lost", ["u.0", "u.1", "u.1 running u!undo"])
+def test_an_undo_that_is_tried_again_is_not_given_an_output_that_was_lost_meanwhile(lost):
+    """undo u#… is to see the output of run u#…, of which part 1 is lost"""
+    play_script(
+        graph("a loose; b kept a; u undoable b; w kept; s kept a u w"),
+        f"""
+        finish a
+        finish b
+        save b.0
+        finish u holding new
+        lose a.0
+        {"carry out undo u" if "running" in lost else "undo u!undo fails"}
+        lose {lost}
+        elapse u
+        end u!undo!late
+        """,
+    )
+
+
+def test_an_undo_that_waits_for_what_it_reads_is_not_given_an_output_that_was_lost_meanwhile():
+    """undo u#… is to see the output of run u#…, of which part 0 is lost"""
+    play_script(
+        graph("a loose; b kept a; p pure b; u undoable p; w kept; s kept a u w"),
+        """
+        finish a
+        finish b
+        save b.0
+        finish p large
+        finish u
+        lose a.0 p.0
+        lose u.0
+        finish p!private
+        """,
+    )
