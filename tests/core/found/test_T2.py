@@ -50,3 +50,59 @@ def test_a_graph_waits_for_its_delay_although_one_around_it_had_its_result_befor
         finish t/r!late
         """,
     )
+
+
+def test_failures_in_a_graph_that_was_tried_again_before_count_after_a_crash():
+    status = play_script(
+        graph("t kept,guarding; k kept t", returning={"t": [graph("a kept,retries=1; b kept a")]}),
+        """
+        finish t
+        save t.0
+        answer t/a for 1 again
+        elapse t
+        fail t/a
+        commit
+        crash
+        elapse t
+        elapse t/a
+        fail t/a
+        """,
+    )
+    assert status == "failed"
+
+
+def test_a_task_waits_for_its_delay_although_the_graph_around_it_had_its_result_before_its_time_was_over():
+    play_script(
+        graph(
+            "t kept; k kept t",
+            returning={"t": [graph("c kept,retries=1; fork0 kept,aside c; r default", sink="r")]},
+        ),
+        """
+        finish t
+        save t.0
+        land t/r
+        fail t/c
+        expire t/r at 1
+        finish t/r!late
+        """,
+    )
+
+
+def test_failures_count_although_the_graph_around_had_its_result_before_its_time_was_over():
+    status = play_script(
+        graph(
+            "t kept; k kept t",
+            returning={"t": [graph("c kept,retries=1; fork0 kept,aside c; r default", sink="r")]},
+        ),
+        """
+        finish t
+        save t.0
+        land t/r
+        fail t/c
+        expire t/r at 1
+        finish t/r!late
+        elapse t/c
+        fail t/c
+        """,
+    )
+    assert status == "failed"

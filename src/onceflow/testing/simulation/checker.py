@@ -62,6 +62,8 @@ class Checker:
             raise Violation(f"{attempt!r} starts in a graph that has ended")
         if any(node in inside(expander) for expander in driver.delays.values()):
             raise Violation(f"{attempt!r} starts in a graph that waits to be tried again")
+        if node in driver.raised:
+            raise Violation(f"{attempt!r} starts before the delay after its failure is over")
         if driver.appended.cancelled or driver.appended.finished or driver.appended.failed:
             raise Violation(f"{attempt!r} starts although the run was cancelled, has failed or has finished")
         if attempt.effectful:

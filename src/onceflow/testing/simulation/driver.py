@@ -90,6 +90,8 @@ class Driver:
     gets its result meanwhile, it opens again, and nothing in it is taken back."""
     delays: dict[int, str] = field(default_factory=dict)
     """Place of an *again* in the journal → the expander whose graph is tried again when its delay is over."""
+    raised: set[str] = field(default_factory=set)
+    """Nodes that are tried again when their delay is over, as far as this engine has seen it."""
     groups: set[str] = field(default_factory=set)
     """Expanders of transactions in which something failed that a handler answered for."""
     _answering: bool = False
@@ -114,8 +116,11 @@ class Driver:
     def deliver(self, event: events.Event) -> int:
         """Tells the run of an event. Returns how many commands it answered with."""
         self.story.tell("event", event)
-        if isinstance(event, events.Elapsed) and self.run.is_pausing(event.attempt):
-            self.delays = {place: node for place, node in self.delays.items() if node != event.node}
+        if isinstance(event, events.Elapsed):
+            if self.run.is_pausing(event.attempt):
+                self.delays = {place: node for place, node in self.delays.items() if node != event.node}
+            else:
+                self.raised.discard(event.node)
         return self._call(lambda: self.run.handle(event))
 
     def deliver_nonsense(self, event: events.Event) -> None:
@@ -417,7 +422,7 @@ class Driver:
                 attempt.state = "silent" if survives(attempt) else "ended"
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
-        self.closing, self.expiring, self.groups = {}, {}, set()
+        self.closing, self.expiring, self.groups, self.raised = {}, {}, set(), set()
         self.delays = {
             place: node
             for place, node in self.delays.items()
@@ -510,6 +515,7 @@ class Driver:
                 for x in each(members_of_recovery(self.structure, self.appended)):
                     row = self.rows[self.structure.shape.members[x].id]
                     row.current = row.handled = None
+                    self.raised.discard(self.structure.shape.members[x].id)
                     if row.version is not None and row.version.abandoned:
                         row.version = None  # its graph has not ended: it starts afresh
                 self._count_handled()
@@ -524,6 +530,9 @@ class Driver:
                 }
                 self.delays = {place: other for place, other in self.delays.items() if other not in inside}
                 self.delays[len(self.journal)] = record.node
+                self.raised -= inside
+            case records.Failed():
+                self.raised.add(record.node)
             case records.Resumed():
                 self.delays.clear()
             case records.Undone():
@@ -809,6 +818,7 @@ class Driver:
         }
         self.expiring = {other: groups for other, groups in self.expiring.items() if other in self.closing}
         self.delays = {place: node for place, node in self.delays.items() if node in self.structure.graphs}
+        self.raised &= self.rows.keys()
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
 
@@ -824,6 +834,7 @@ class Driver:
         graph that has ended never runs again."""
         ended = {sink: expander for sink, expander in self.structure.ended.items() if sink not in nodes}
         over = self.structure.ended_by(ended)
+        self.raised -= nodes
         for node in nodes & self.rows.keys():
             self.rows[node] = Row(nothing(node, self.structure.nodes[node], over[node]) if node in over else None)
         if self.structure.graphs:
