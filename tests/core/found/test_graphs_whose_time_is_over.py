@@ -26,7 +26,7 @@ def test_a_transaction_in_a_graph_that_was_quicker_than_the_end_of_its_time_is_n
     assert status == "succeeded"
 
 
-def test_a_graph_whose_time_was_over_when_the_one_around_it_ended_may_get_its_result_after_a_transaction_is_taken_back():
+def test_a_graph_whose_time_was_over_when_the_one_around_it_ended_may_get_its_result_after_all():
     """The judge raised KeyError('a/e/f'): it still took the time of that graph for over."""
     expired = graph("u undoable; v default; k kept u v")
     ended = graph("f kept; u undoable; v kept; o kept,aside f; k kept v u", returning={"f": [expired]})
