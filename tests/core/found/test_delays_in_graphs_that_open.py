@@ -106,3 +106,17 @@ def test_failures_count_although_the_graph_around_had_its_result_before_its_time
         """,
     )
     assert status == "failed"
+
+
+def test_a_crash_forgets_the_delay_of_a_graph_that_was_not_saved_when_it_was_to_be_tried_again():
+    play_script(
+        graph("t kept,guarding; k kept t", returning={"t": [graph("a kept; b kept a")]}),
+        """
+        finish t
+        answer t/a for 1 again
+        save t.0
+        commit
+        crash
+        finish t/a
+        """,
+    )

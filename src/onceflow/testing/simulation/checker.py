@@ -60,7 +60,7 @@ class Checker:
             raise Violation(f"{attempt!r} starts in a graph that a handler has answered for")
         if node in driver.structure.over:
             raise Violation(f"{attempt!r} starts in a graph that has ended")
-        if any(node in inside(expander) for expander in driver.delays.values()):
+        if any(node in inside(expander) for expander in driver.delays):
             raise Violation(f"{attempt!r} starts in a graph that waits to be tried again")
         if node in driver.raised:
             raise Violation(f"{attempt!r} starts before the delay after its failure is over")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 from onceflow.core import commands, events, records
@@ -88,8 +89,9 @@ class Driver:
     expiring: dict[str, set[str]] = field(default_factory=dict)
     """Those of them whose time is over, with the transactions that are to be taken back for that alone. If such a graph
     gets its result meanwhile, it opens again, and nothing in it is taken back."""
-    delays: dict[int, str] = field(default_factory=dict)
-    """Place of an *again* in the journal → the expander whose graph is tried again when its delay is over."""
+    delays: dict[str, float] = field(default_factory=dict)
+    """Expanders whose graphs are tried again when their delay is over → how many entries have to be committed for that
+    to survive a crash: no number is enough if the graph was not saved before."""
     raised: set[str] = field(default_factory=set)
     """Nodes that are tried again when their delay is over, as far as this engine has seen it."""
     groups: set[str] = field(default_factory=set)
@@ -118,7 +120,7 @@ class Driver:
         self.story.tell("event", event)
         if isinstance(event, events.Elapsed):
             if self.run.is_pausing(event.attempt):
-                self.delays = {place: node for place, node in self.delays.items() if node != event.node}
+                self.delays.pop(event.node, None)
             else:
                 self.raised.discard(event.node)
         return self._call(lambda: self.run.handle(event))
@@ -424,9 +426,9 @@ class Driver:
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.closing, self.expiring, self.groups, self.raised = {}, {}, set(), set()
         self.delays = {
-            place: node
-            for place, node in self.delays.items()
-            if place <= self.committed and node in self.durable.graphs
+            node: needed
+            for node, needed in self.delays.items()
+            if needed <= self.committed and node in self.durable.graphs
         }
         self.waiting, self.saves, self.timers, self.over, self.parked = [], [], [], None, []
         self.asking = {}
@@ -528,8 +530,8 @@ class Driver:
                 self.closing = {
                     other: again for other, again in self.closing.items() if not (again and other in inside)
                 }
-                self.delays = {place: other for place, other in self.delays.items() if other not in inside}
-                self.delays[len(self.journal)] = record.node
+                self.delays = {other: needed for other, needed in self.delays.items() if other not in inside}
+                self.delays[record.node] = len(self.journal) if record.node in self.appended.graphs else inf
                 self.raised -= inside
             case records.Failed():
                 self.raised.add(record.node)
@@ -817,7 +819,7 @@ class Driver:
             if not expander or expander in self.structure.graphs
         }
         self.expiring = {other: groups for other, groups in self.expiring.items() if other in self.closing}
-        self.delays = {place: node for place, node in self.delays.items() if node in self.structure.graphs}
+        self.delays = {node: needed for node, needed in self.delays.items() if node in self.structure.graphs}
         self.raised &= self.rows.keys()
         self.checker.judge_vanished(self, before.keys() - self.rows.keys())
         self._count_handled()
