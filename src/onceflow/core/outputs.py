@@ -43,6 +43,7 @@ class Outputs(Sharing):
                 # Nobody reads it, but those that wait for it may not wait again: the journal remembers that it is done.
                 self._append(records.Done(row.id))
                 row.saved = row.every_part
+                row.recorded = True
         if row.saved == row.every_part:
             self._note_saved(row)
         else:
@@ -101,6 +102,8 @@ class Outputs(Sharing):
         there: dict[tuple[Row, int], bool] = {}
         makers: Makers = {}
         for row, parts in lost.items():
+            if row.recorded and parts & row.every_part:
+                row.attempt = 0  # nobody reads it, but an undo would be given it
             kept = self._still_shared(row, parts, lost, there)
             self._lose(row, parts & ~kept, makers)
             for part in bits(kept & row.saving):  # the save that read the lost copy may never be answered

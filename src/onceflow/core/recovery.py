@@ -194,7 +194,7 @@ class Recovery(Undoing):
             row.abandoned = False
             row.repeatable = row.node.options.repeatable
         row.ended = None
-        row.visible = row.inferred = row.reproducible = row.quiet = row.doomed = row.distrusted = False
+        row.visible = row.inferred = row.reproducible = row.quiet = row.doomed = row.distrusted = row.recorded = False
         forget_handling(row)
         if row.code != self._codes.get(row.id, ""):
             row.repeatable = False  # until the journal knows by which code it has run

@@ -79,6 +79,8 @@ class Retiring(Settling):
             row.released = True
             self._saving -= row.saving.bit_count()  # of parts whose siblings are lost
             row.saving = 0
+            if row.recorded:
+                row.attempt = 0
             self._emit(commands.Release(row.id))
         return True
 

@@ -54,6 +54,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     available: int = 0
     """Mask of the parts that can be read now. Saved parts are available."""
     saved: int = 0
+    recorded: bool = False
+    """A *done* record counts as its save: its output is in memory and nowhere else."""
     saving: int = 0
     """Mask of the parts whose save was asked for and is not answered."""
     refs: Refs | None = None

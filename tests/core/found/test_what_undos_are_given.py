@@ -40,3 +40,16 @@ def test_an_undo_that_waits_for_what_it_reads_is_not_given_an_output_that_was_lo
         finish p!private
         """,
     )
+
+
+@pytest.mark.parametrize("lost", ["u.0", "u.1"])
+def test_what_only_a_done_record_stands_for_is_not_given_to_an_undo_after_it_was_lost(lost):
+    """undo u#… is to see the output of run u#…, of which part 1 is lost"""
+    play_script(
+        graph("u undoable,unsaved; s kept after:u"),
+        f"""
+        finish u holding new
+        lose {lost}
+        cancel with undo
+        """,
+    )
