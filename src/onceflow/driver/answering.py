@@ -33,24 +33,22 @@ class Answering:
         """What was started has raised, and a handler has answered."""
         node, attempt, driver = work.node, work.attempt, self._driver
         row = driver.run.rows.get(node)
-        if answer.at != THE_TASK or answer.kind == "break":
+        if row is None or row.attempt != attempt:  # it was stopped before: its answer is about nothing
+            driver.tell(events.Raised(node, attempt, permanent))
+        elif answer.at != THE_TASK or answer.kind == "break":
             self._note_for_graph(row, work, permanent, answer)
         elif answer.kind == "again":
             driver.rare.delays.ask_for(node, answer)
             driver.tell(events.Raised(node, attempt, permanent, again=True))
-        elif row is not None and row.visible:  # what it gave before counts
+        elif row.visible:  # what it gave before counts
             driver.tell(events.Raised(node, attempt, permanent=True))
         else:
-            if row is not None and row.attempt == attempt:
-                self._outputs.put(node, attempt, answer.parts)
+            self._outputs.put(node, attempt, answer.parts)
             driver.tell(events.Finished(node, attempt, None, _small(answer.parts), handled=True))
 
-    def _note_for_graph(self, row: Row | None, work: Work, permanent: bool, answer: Answer) -> None:
+    def _note_for_graph(self, row: Row, work: Work, permanent: bool, answer: Answer) -> None:
         """A handler answers for a graph around the task, or for the branch that it is in."""
         node, attempt, at, driver = work.node, work.attempt, answer.at, self._driver
-        if row is None:
-            driver.tell(events.Raised(node, attempt, permanent))
-            return
         scope = row.scope
         while scope.depth > at >= 0 and scope.outer is not None:
             scope = scope.outer
