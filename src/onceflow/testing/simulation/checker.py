@@ -394,22 +394,27 @@ class Checker:
 
     def _values_belong_together(self, driver: Driver, facts: Facts) -> None:
         shape = facts.shape
+        founded: set[int] = set()
         for x in each(facts.done):
             version = driver.rows[shape.members[x].id].version
             if version is not None:
-                self._founded(driver, version, version)
+                self._founded(driver, version, version, founded)
 
-    def _founded(self, driver: Driver, version: Attempt, built: Attempt) -> None:
-        """What a present output was computed from is present too, or could be computed again from what is."""
+    def _founded(self, driver: Driver, version: Attempt, built: Attempt, founded: set[int]) -> None:
+        """What a present output was computed from is present too, or could be computed again from what is. `founded`:
+        the attempts (by `id`) of which that is known."""
+        if id(built) in founded:
+            return
+        founded.add(id(built))
         for parent, read in built.versions.items():
             row = driver.rows.get(parent)
             if read.repeatable:
                 present = row.version if row is not None else None
                 if present is not None and present.output != read.output:
                     raise Violation(f"{version!r} was computed from {read!r}, but present is {present!r}")
-                self._founded(driver, version, read)
+                self._founded(driver, version, read, founded)
             elif row is None:
-                self._founded(driver, version, read)
+                self._founded(driver, version, read, founded)
             elif read.abandoned and row.version is not None and row.version.abandoned:
                 continue  # it holds nothing; after a crash as before
             elif row.version is not read or parent in driver.appended.recovering:
