@@ -272,7 +272,7 @@ class Ending(Handling):
         abandoned: list[Row] = []
         for row in self._rows_in(scope):
             row.scope.over = True
-            if row is sink:
+            if row is sink or _goes_with_its_graph(row):
                 continue
             row.checkpoint = row.forced = False
             self._forget_saves(row, row.saving)
@@ -422,6 +422,14 @@ def _unsaved_around(sink: Row, scope: Scope) -> Row | None:
             found = expander
         expander = expander.expander
     return found
+
+
+def _goes_with_its_graph(row: Row) -> bool:
+    """Whether a task through which it came is about to be dropped."""
+    expander = row.expander
+    while expander is not None and not expander.doomed:
+        expander = expander.expander
+    return expander is not None
 
 
 def _is_in_any(scope: Scope, others: Iterable[Scope]) -> bool:

@@ -88,3 +88,35 @@ def test_an_undoable_attempt_is_undone_when_the_time_of_a_graph_that_ends_anyway
         """,
     )
     assert status == "succeeded"
+
+
+def test_what_goes_with_a_graph_that_is_about_to_be_dropped_is_not_abandoned_before():
+    """IndexError: list index out of range (in settling: it had been looked at after it was gone)"""
+    inner = graph("a kept; d kept a; fork0 kept,aside", sink="d")
+    forked = graph("p kept; b kept p; u undoable; fork1 kept,aside u", sink="b", returning={"u": [inner]})
+    play_script(
+        graph(
+            "t kept,transaction; z kept t",
+            returning={
+                "t": [
+                    graph(
+                        "v undoable; w kept v; child0 kept; fork0 kept,aside child0",
+                        sink="w",
+                        returning={"child0": [forked]},
+                    )
+                ]
+            },
+        ),
+        """
+        finish t
+        save t.0
+        finish t/v
+        save t/v.0
+        finish t/child0
+        save t/child0.0
+        answer t/child0/p for 2
+        finish t/child0/u
+        answer t/w for 1 again
+        save t/child0/b.0
+        """,
+    )
