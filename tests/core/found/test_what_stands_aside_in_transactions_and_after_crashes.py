@@ -153,3 +153,33 @@ def test_who_joins_what_was_ended_and_is_forgotten_sees_what_was_written_there()
         save b/j2.0
         """,
     )
+
+
+def test_what_stood_aside_and_was_saved_in_part_when_its_graph_ended_is_nothing_after_a_crash():
+    """d was computed from e/fork0#0, but present is e/fork0 (the judge took what was saved of it for its output)"""
+    child = graph("b kept; fork0 kept,aside", sink="b")
+    play_script(
+        graph(
+            "d kept; e kept; h kept d e",
+            returning={
+                "e": [graph("c kept; child0 kept; fork0 kept,aside child0", sink="c", returning={"child0": [child]})]
+            },
+        ),
+        """
+        finish e
+        save e.0
+        finish e/child0
+        save e/child0.0
+        finish e/child0/b
+        finish e/child0/fork0
+        save e/child0/fork0.0
+        finish e/fork0 holding new joining e/child0/fork0
+        expire e/child0/fork0 at 1
+        save e/fork0.0
+        save e/c.0
+        finish d joining e/fork0
+        save d.0
+        commit
+        crash
+        """,
+    )

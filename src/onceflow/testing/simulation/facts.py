@@ -112,6 +112,8 @@ def deduce_versions(
         if member.id in known:
             continue
         version = reading.recorded.get(member.id) or next(iter(reading.saved.get(member.id, {}).values()), None)
+        if member.id in over and structure.nodes[member.id].aside and reading.is_saved_in_part(member.id):
+            version = None  # it was abandoned: what stands aside is not settled before it is saved
         for consumer in each(shape.consumers[x]):
             if version is not None:
                 break

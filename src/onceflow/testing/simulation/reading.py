@@ -69,10 +69,17 @@ class Reading:
             left._drop(node)
         return left
 
+    def is_saved_in_part(self, node: str) -> bool:
+        """Whether some of its output is saved, and some is not."""
+        parts = self.saved.get(node)
+        if not parts:
+            return False
+        declared = 1 if node in self.graphs else next(iter(parts.values())).task.parts
+        return len(parts) != declared + len(self.refs[node])
+
     def _is_torn(self, node: str, parts: Mapping[int, Attempt]) -> bool:
         latest = next(iter(parts.values()))
-        declared = 1 if node in self.graphs else latest.task.parts
-        if len(parts) == declared + len(self.refs[node]) or node in self.recovering:
+        if not self.is_saved_in_part(node) or node in self.recovering:
             return False
         return latest.task.options.writes or (node in self.abandoning and self.abandoning[node][0] == latest.number)
 
