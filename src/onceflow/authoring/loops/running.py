@@ -120,9 +120,10 @@ class _Items:
     def add_chunks(self, items: Any, number: int, size: int, after: tuple[Any, ...] = ()) -> None:
         """What is left, from this number on, in chunks of this size."""
         place = self._place._replace(first=number)
-        for node in expanding.chunks(self._task, self._role, items, self._given, place, size, limit=0):
+        for part in expanding.chunks(self._task, self._role, items, self._given, place, size, limit=0):
+            node: Any = part[0] if isinstance(part, list) else part
             node._after = after
-            self._add(node)
+            self._add(part)
 
     def _add(self, node: Any) -> None:
         if self.values:
