@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from onceflow import TaskFailed, for_each, task
+from onceflow import TaskFailed, for_each, handler, ignore, reduce, task, workflow
 from onceflow.testing import MemoryEngine, crash_everywhere
 
 
@@ -21,3 +23,56 @@ def test_an_item_behind_a_failed_one_of_a_chunk_waits_also_if_it_is_a_node_of_it
             engine.run(for_each(wait, [1, 0, 2], chunk=3))
 
     crash_everywhere(scenario)
+
+
+minus = handler(ValueError, ignore(-1))
+
+
+@task
+def plain(number: int) -> int:
+    return number
+
+
+@task
+def tenfold(number: int) -> int:
+    if number == 2:
+        raise ValueError("two")
+    return 10 * number
+
+
+@task
+def append(found: list[Any], item: Any) -> list[Any]:
+    if item == 3:
+        raise ValueError("three")
+    return [*found, item]
+
+
+def test_handlers_of_a_loop_over_the_results_of_a_loop_are_in_force() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        loop = for_each(tenfold, for_each(plain, [1, 2, 3]), handlers=[minus])
+        assert engine.run(loop) == [10, -1, 30]
+
+    crash_everywhere(scenario)
+
+
+def test_handlers_of_a_loop_are_not_those_of_a_loop_over_its_results() -> None:
+    engine = MemoryEngine()
+    with pytest.raises(TaskFailed, match="two"):
+        engine.run(for_each(tenfold, for_each(plain, [1, 2, 3], handlers=[minus])))
+
+
+def test_handlers_of_a_loop_are_not_those_of_what_reduces_its_results() -> None:
+    engine = MemoryEngine()
+    with pytest.raises(TaskFailed, match="three"):
+        engine.run(reduce(append, for_each(plain, [1, 2, 3], handlers=[minus]), []))
+
+
+@workflow(handlers=[minus])
+def handled() -> list[Any]:
+    return reduce(append, for_each(tenfold, for_each(plain, [1, 2, 3])), [])
+
+
+def test_loops_that_have_the_same_handlers_are_still_run_as_one() -> None:
+    engine = MemoryEngine()
+    assert engine.run(handled.bind()) == [10, -1, 30]
+    assert "each_plain" not in engine.story

@@ -3,7 +3,8 @@
 `for_each(g, for_each(f, items))` could wait for all that `f` gives, and nothing would be wrong. But if nobody else
 reads the inner loop, the two become one loop when the graph is built: each of its chunks calls `f`, and what that gives
 goes to a chunk that calls `g`, while other chunks of `f` have yet to start. `reduce` takes the results of a loop in the
-same way. If somebody else reads the inner loop too, it stays what it is, and is run once.
+same way. If somebody else reads the inner loop too, it stays what it is, and is run once. So it does if the two have
+different handlers: those of a loop answer for its items, and for no others.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def fused(sink: TaskNode, arguments: Any) -> Mapping[TaskNode, TaskNode]:
         inner = node._over
         assert inner is not None
         waits = node._task.function.task.settings.queue is not None  # type: ignore[attr-defined]
-        if readers[inner] == 1 and not _role(node).limit and not waits:
+        if readers[inner] == 1 and not _role(node).limit and not waits and _have_equal_handlers(inner, node):
             found[node] = _as_one(found.get(inner, inner), node, arguments)
     return found
 
@@ -44,6 +45,15 @@ def _readers(sink: TaskNode) -> dict[TaskNode, int]:
                 waiting.append(parent)
             readers[parent] += 1
     return readers
+
+
+def _have_equal_handlers(inner: TaskNode, outer: TaskNode) -> bool:
+    """Those of the inner loop are in force for all that the two become. (What reduces has none but those of its task.)"""
+    handlers, role = _role(inner).handlers, _role(outer)
+    if role.kind == "fold":
+        own = outer._task.function.task.settings.handlers  # type: ignore[attr-defined]
+        return all(one in own for one in handlers)
+    return role.handlers == handlers
 
 
 def _as_one(inner: TaskNode, outer: TaskNode, arguments: Any) -> TaskNode:
