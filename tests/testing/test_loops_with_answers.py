@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskFailed, for_each, handler, ignore, reduce, task, workflow
+from onceflow import TaskFailed, break_, for_each, handler, ignore, reduce, task, workflow
 from onceflow.testing import MemoryEngine, crash_everywhere
 
 
@@ -76,3 +76,29 @@ def test_loops_that_have_the_same_handlers_are_still_run_as_one() -> None:
     engine = MemoryEngine()
     assert engine.run(handled.bind()) == [10, -1, 30]
     assert "each_plain" not in engine.story
+
+
+@task(handlers=[handler(ValueError, break_())])
+def breaking(number: int) -> int:
+    if number == 0:
+        raise ValueError("zero")
+    return number
+
+
+@task
+def as_it_is(item: Any) -> Any:
+    return item
+
+
+def test_a_loop_over_results_takes_what_an_ended_item_leaves_as_one_item() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        assert engine.run(for_each(as_it_is, for_each(breaking, [0, 1]))) == [None, 1]
+
+    crash_everywhere(scenario)
+
+
+def test_what_reduces_results_takes_what_an_ended_item_leaves_as_one_item() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        assert engine.run(reduce(append, for_each(breaking, [0, 1]), [])) == [None, 1]
+
+    crash_everywhere(scenario)

@@ -82,7 +82,7 @@ class Block(Actor):
     __slots__ = ()
 
     def __call__(self, items: Any, given: dict[str, Any], place: Place, size: int, then: Sequence[Stage] = ()) -> Any:
-        parts = chunks(self.task, self.role, items, given, place, size, limit=0)
+        parts = chunks(self.task, self.role, items_of(items), given, place, size, limit=0)
         return gathered(staged(parts, size, then, place))
 
 
@@ -91,6 +91,12 @@ def as_sequence(items: Any) -> Any:
     if isinstance(items, Ref):
         items = items.get()
     return items if type(items) in (list, tuple, range) else list(items)
+
+
+def items_of(part: Any) -> Any:
+    """The items of a part of a loop: of its own, or what a chunk of another loop has returned. What a handler has put in
+    the place of such a chunk is one item, as where results are gathered."""
+    return part if type(part) in (list, tuple, range) else [part]
 
 
 def opened(

@@ -146,7 +146,7 @@ class Chunk(Actor):
     __slots__ = ()
 
     def __call__(self, items: Any, given: dict[str, Any], place: Place, past: Past | None = None) -> Any:
-        known = expanding.as_sequence(items)
+        known = expanding.items_of(items)
         state = _Items(self, given, place, alone=len(known) == 1)
         if past is not None:
             state.add_item(place.first, known[0], past)
@@ -188,7 +188,7 @@ class AsyncChunk(Actor):
     async def __call__(self, items: Any, given: dict[str, Any], place: Place, past: Past | None = None) -> Any:
         import asyncio  # large, and most workers never need it
 
-        known = expanding.as_sequence(items)
+        known = expanding.items_of(items)
         state = _Items(self, given, place, alone=len(known) == 1)
         if past is not None:
             state.add_item(place.first, known[0], past)
@@ -263,6 +263,6 @@ class Fold(Actor):
 
     def __call__(self, value: Any, items: Any, given: dict[str, Any], by_ref: tuple[str, ...]) -> Any:
         arguments = {**given, **{name: given[name].get() for name in by_ref}}
-        for item in items:
+        for item in expanding.items_of(items):
             value = self.task.function(value, item, **arguments)
         return value
