@@ -67,7 +67,7 @@ class State(msgspec.Struct):
 
     def for_child(self) -> State:
         """What a fiber that is started in it has around it."""
-        deadlines: list[float | None] = [] if self.deadline is None else [self.deadline]
+        deadlines: list[float | None] = [when for when in self.deadlines if when is not None]
         return State(list(self.handlers), deadlines, self.told, inherited=len(deadlines))
 
     def for_fork(self) -> State:
