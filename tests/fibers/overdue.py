@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onceflow import fiber, sleep, timeout
+from onceflow import call, fiber, for_each, sleep, timeout
+from tests.fibers.common import enter
 
 
 @fiber
@@ -22,3 +23,27 @@ async def nested() -> str:
                 return await stubborn.call()
     except TimeoutError:
         return "too late"
+
+
+@fiber
+async def tidy(number: int) -> str:
+    await sleep(1)
+    return await enter.call(f"tidied {number}")
+
+
+@fiber
+async def tidying(number: int) -> None:
+    try:
+        await sleep(1000)
+    finally:
+        await call(for_each(tidy, [number]))
+
+
+@fiber
+async def hurrying() -> str:
+    try:
+        async with timeout(10):
+            await call(for_each(tidying, [1, 2]))
+    except TimeoutError:
+        return "too late"
+    return "in time"

@@ -7,6 +7,7 @@ deadline, and are told by themselves; so they are given time to clean up first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
@@ -117,12 +118,11 @@ def late(node: str) -> TimeoutError:
 
 
 def deadline_of(row: Row) -> float | None:
-    """When the time is over that a fiber which begins here has, in seconds since 1970: its own, or that of a graph
-    around it."""
-    moments = [row.node.call.settings.until]
+    """When the time is over that a fiber which begins here has, in seconds since 1970: its own, or that of the next graph
+    around it that has one. (A fiber that awaits a graph knows of all further out.)"""
+    until: float | None = row.node.call.settings.until
     scope: Scope | None = row.scope
-    while scope is not None and scope.node is not None:
-        if scope.node.call is not None:
-            moments.append(scope.node.call.settings.until)
+    while until is None and scope is not None and scope.node is not None:
+        until = None if scope.node.call is None else scope.node.call.settings.until
         scope = scope.outer
-    return min([moment for moment in moments if moment is not None], default=None)
+    return None if until == math.inf else until

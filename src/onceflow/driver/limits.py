@@ -7,6 +7,7 @@ done or dropped, or a graph around it is tried again.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from onceflow.core import events
@@ -62,7 +63,7 @@ class Limits:
             left = min(left, timeout, since + timeout - now)  # never longer than it says: the clock may have been set
         if left <= 0:
             self._expired.add(node)
-        elif self._timed.get(node) != since:
+        elif left < math.inf and self._timed.get(node) != since:
             self._timed[node] = since
             self._host.later(self._driver, left, lambda: self._expire(node, since))
         return self.failure(node, settings) if node in self._expired else None

@@ -7,6 +7,7 @@ again and again is asked here, because most often there is nobody to ask.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -167,7 +168,7 @@ class Rare:
 
     def returned_graph(self, node: str, until: float | None) -> None:
         """It has returned a graph, which must be done at this moment, if there is one."""
-        if until is not None:
+        if until is not None and until < math.inf:
             self.expiring.watch(node, until)
 
     @property

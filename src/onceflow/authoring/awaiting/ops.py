@@ -82,11 +82,11 @@ class TaskCall(Awaited):
 
     def bind(self, state: State) -> Any:
         assert self.task is not None
-        task, deadline = self.task, state.deadline
+        task, until = self.task, state.until
         if state.handlers:
             task = task.options(handlers=(*task.settings.handlers, *state.in_force))
-        if deadline is not None:
-            task = limited(task, deadline)
+        if until is not None:
+            task = limited(task, until)
         return (catching(task) if self.is_caught else task).bind(*self.args, **self.kwargs)
 
     def settle(self, outcome: Any) -> Any:

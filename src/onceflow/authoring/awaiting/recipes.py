@@ -180,6 +180,6 @@ def _graph(recipe: Any) -> Any:
 def in_graph(recipe: Recipe, state: State) -> Any:
     """A node that gives (what the graph of this recipe gives, None), or (None, what it raised)."""
     opened: AnyTask[..., Any] = _graph.options(handlers=state.in_force) if state.handlers else _graph
-    if state.deadline is not None:
-        opened = limited(opened, state.deadline)
+    if state.until is not None:
+        opened = limited(opened, state.until)
     return catching(opened).bind(recipe)

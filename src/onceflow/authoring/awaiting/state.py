@@ -7,6 +7,7 @@ segment runs. Blocks (`with`) end in the reverse order of their beginnings, so t
 
 from __future__ import annotations
 
+import math
 import time
 from contextvars import ContextVar
 from typing import Any
@@ -47,6 +48,12 @@ class State(msgspec.Struct):
         if not self.deadlines:
             return None
         return min([when for when in self.deadlines if when is not None], default=None)
+
+    @property
+    def until(self) -> float | None:
+        """When what it awaits must be done. Infinity if it has been told of all its deadlines: then those of graphs around
+        it do not concern what it awaits, either."""
+        return math.inf if self.deadlines and self.deadline is None else self.deadline
 
     @property
     def left(self) -> float | None:
