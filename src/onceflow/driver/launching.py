@@ -26,6 +26,10 @@ class Launching(Batching):
         """Whether an attempt was started and has not been answered."""
         return attempt in self._in_flight
 
+    def is_asked_about(self, attempt: int) -> bool:
+        """Whether it has come to its end, and handlers are being asked what shall become of that."""
+        return attempt in self._in_flight and self._in_flight[attempt].failure is not None
+
     def under_way(self) -> list[Work]:
         """What was started and has not been answered."""
         return list(self._in_flight.values())

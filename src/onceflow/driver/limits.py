@@ -75,7 +75,7 @@ class Limits:
         if row is None or row.state == "done" or self._since.get(node) != since:
             return
         self._expired.add(node)
-        if row.state == "running":
+        if row.state == "running" and not self._driver.is_asked_about(row.attempt):
             self._driver.stop(row.attempt)
         elif row.state == "backoff":  # it is started once more, and refused
             self._driver.tell(events.Elapsed(node, row.attempt))
