@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskTimedOut, handler, task
+from onceflow import TaskTimedOut, handler, retry, task
 from onceflow.testing import MemoryEngine
 
 
@@ -40,3 +40,19 @@ def test_an_error_is_caught_also_if_the_time_is_over_while_that_is_decided(monke
     value, error = engine.run(hang.options(handlers=[think], catch=True).bind())
     assert value is None
     assert isinstance(error, TaskTimedOut)
+
+
+@handler(TaskTimedOut)
+def hesitate(error: TaskTimedOut, failure: Any) -> Any:
+    if failure.failures > 1:
+        return "judged"
+    time.sleep(3)
+    return retry(1, delay=300, jitter=0)
+
+
+def test_nothing_is_waited_for_before_a_task_is_refused_whose_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = MemoryEngine()
+    monkeypatch.setattr(time, "sleep", engine.clock.sleep)
+    began = engine.clock.now
+    assert engine.run(hang.options(handlers=[hesitate]).bind()) == "judged"
+    assert engine.clock.now - began < 10
