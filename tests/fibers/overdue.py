@@ -18,9 +18,8 @@ async def stubborn() -> str:
 @fiber
 async def nested() -> str:
     try:
-        async with timeout(100):
-            async with timeout(50):
-                return await stubborn.call()
+        async with timeout(100), timeout(50):
+            return await stubborn.call()
     except TimeoutError:
         return "too late"
 

@@ -118,8 +118,8 @@ def late(node: str) -> TimeoutError:
 
 
 def deadline_of(row: Row) -> float | None:
-    """When the time is over that a fiber which begins here has, in seconds since 1970: its own, or that of the next graph
-    around it that has one. (A fiber that awaits a graph knows of all further out.)"""
+    """When the time is over that a fiber which begins here has, in seconds since 1970: its own, or that of the next
+    graph around it that has one. (A fiber that awaits a graph knows of all further out.)"""
     until: float | None = row.node.call.settings.until
     scope: Scope | None = row.scope
     while until is None and scope is not None and scope.node is not None:

@@ -51,8 +51,8 @@ class State(msgspec.Struct):
 
     @property
     def until(self) -> float | None:
-        """When what it awaits must be done. Infinity if it has been told of all its deadlines: then those of graphs around
-        it do not concern what it awaits, either."""
+        """When what it awaits must be done. Infinity if it has been told of all its deadlines: then those of graphs
+        around it do not concern what it awaits, either."""
         return math.inf if self.deadlines and self.deadline is None else self.deadline
 
     @property

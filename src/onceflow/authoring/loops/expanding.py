@@ -94,8 +94,8 @@ def as_sequence(items: Any) -> Any:
 
 
 def items_of(part: Any) -> Any:
-    """The items of a part of a loop: of its own, or what a chunk of another loop has returned. What a handler has put in
-    the place of such a chunk is one item, as where results are gathered."""
+    """The items of a part of a loop: of its own, or what a chunk of another loop has returned. What a handler has put
+    in the place of such a chunk is one item, as where results are gathered."""
     return part if type(part) in (list, tuple, range) else [part]
 
 

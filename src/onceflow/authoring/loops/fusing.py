@@ -48,7 +48,7 @@ def _readers(sink: TaskNode) -> dict[TaskNode, int]:
 
 
 def _have_equal_handlers(inner: TaskNode, outer: TaskNode) -> bool:
-    """Those of the inner loop are in force for all that the two become. (What reduces has none but those of its task.)"""
+    """Those of the inner loop are in force for all that the two become. (What reduces has those of its task only.)"""
     handlers, role = _role(inner).handlers, _role(outer)
     if role.kind == "fold":
         own = outer._task.function.task.settings.handlers  # type: ignore[attr-defined]
