@@ -138,7 +138,8 @@ class Outputs:
             for number, part in enumerate(parts):
                 if isinstance(part, Version) and isinstance(part.snapshot, Object) and part.snapshot in objects:
                     part.snapshot = saved(node, number, attempt)
-                    if not part.is_there:
+                    if part.snapshot is None:  # also if the actor lives: nobody could save it any more
+                        parts[number] = None
                         gone.append((node, number))
                 elif isinstance(part, Object) and part in objects:
                     blob = parts[number] = saved(node, number, attempt)

@@ -1,0 +1,48 @@
+"""Snapshots of actors in shared memory that are no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceflow.data.objects import HeldRef, Object
+from onceflow.driver.actors import Instance
+from onceflow.values import packing
+from tests.driver.common import Drive, large, loose
+
+
+def commit(drive: Drive) -> None:
+    drive.host.flush()
+    while drive.host.committed < len(drive.host.batches):
+        drive.commit()
+
+
+def finish_with_actor(drive: Drive, node: str, snapshot: Object) -> None:
+    held = HeldRef([0], -1, snapshot, Instance("actor", 1.0, lambda id: None))
+    drive.driver.finished(drive.host.running(node), [packing.dump("an actor")], False, held=[held])
+    commit(drive)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_an_actor_that_lives_is_made_again_if_its_snapshot_is_lost_before_it_is_saved(is_known: bool) -> None:
+    # given an actor that somebody reads while its large snapshot is being saved
+    snapshot, again = large(), large()
+    drive = Drive(loose.bind(loose.bind()))
+    finish_with_actor(drive, "loose", snapshot)
+    assert drive.started == ["loose", "loose_1"]
+
+    # when the snapshot is lost
+    if is_known:
+        drive.lose(snapshot)
+    drive.forget_save()
+    drive.end("loose_1")
+    commit(drive)
+
+    # then there is another one, which is saved
+    assert drive.started == ["loose", "loose_1", "loose"]
+    finish_with_actor(drive, "loose", again)
+    assert [content for _, content, _ in drive.host.saves] == [again]
+    drive.save("snapshot")
+    drive.finish("loose_1", 1)
+    commit(drive)
+    assert drive.driver.ending is not None
+    assert drive.driver.ending.status == "succeeded"
