@@ -130,6 +130,7 @@ class History:
                 self.variables |= entries.variables(entry)
             case records.Failed(node, count, final):
                 self.failure_counts[node] = count
+                self.deadlines.pop(node, None)
                 if entry.value is not None:
                     self.failures[node] = entry.value
                 self.due[node] = entries.due(entry)
@@ -143,8 +144,9 @@ class History:
             case records.Again(node):
                 self.due[node] = entries.due(entry)
                 self.delays[node] = entries.delay(entry) or (0.0, 0.0)
-                for other in inside_or_behind(node, self.since):
-                    del self.since[other]
+                for moments in (self.since, self.deadlines):
+                    for other in inside_or_behind(node, moments):
+                        del moments[other]
             case records.Dropped(nodes):
                 for node in nodes:
                     self.deadlines.pop(node, None)
