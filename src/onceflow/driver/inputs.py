@@ -240,7 +240,7 @@ class Inputs:
         source = (row.id, part)
         if source not in found.places:
             found.places[source] = len(found.ids)
-            found.ids.append(self._maker_of(row.id, part))
+            found.ids.append("{}.{}".format(*self.maker_of(row.id, part)))
             found.sources.append(source)
             content = self._find(row, part, carried)
             if actor:
@@ -254,7 +254,8 @@ class Inputs:
         row = self._rows.get(node)
         return self._outputs.version(node, 0 if row is None else row.attempt, part, found)
 
-    def _maker_of(self, node: str, part: int) -> str:
+    def maker_of(self, node: str, part: int) -> Key:
+        """Where a ref comes from that may have been passed on."""
         row = self._rows.get(node)
         while row is not None and row.refs is not None and part >= row.node.parts:
             origin = row.refs.parts[part - row.node.parts].origin
@@ -262,7 +263,7 @@ class Inputs:
                 break
             node, part = origin
             row = self._rows.get(node)
-        return f"{node}.{part}"
+        return node, part
 
     def carry(self, node: str, keys: Iterable[Key]) -> dict[Key, bytes]:
         """The inputs that go into the *begun* record of a node, and which refs are in them. They are remembered for its

@@ -44,6 +44,16 @@ class Save(NamedTuple):
     attempt: int
 
 
+class Own(NamedTuple):
+    """A ref of a user's. Made anew it may look the same, and refer to something else."""
+
+    live: bytes
+    """Its live form."""
+    maker: str
+    attempt: int
+    """Who made it, and in which attempt."""
+
+
 class Saving:
     """The saves of one driver. `blobs` are those that count already, by node."""
 
@@ -71,10 +81,12 @@ class Saving:
             self._named[blob.reference] = self._named.get(blob.reference, 0) + 1
         self._forms: dict[str, dict[tuple[int, int], Form]] = {}
         """Node → (attempt, part) → what is saved of it, if that is not what is in memory. As long as it is there."""
-        self._waiting: dict[Object | bytes, list[Save]] = {}
-        """What is being saved, by an object or the live form of a ref → for whom."""
-        self._own: dict[bytes, Form] = {}
-        """Live form of a ref of a user's → what is saved of it."""
+        self._waiting: dict[Object | bytes | Own, list[Save]] = {}
+        """What is being saved → for whom."""
+        self._latest: dict[bytes, Own] = {}
+        """Live form → the ref that has it now."""
+        self._own: dict[Own, Form] = {}
+        """Ref of a user's → what is saved of it."""
         self._losses: dict[bytes, int] = {}
         """Live form of a ref of a user's → how often what it refers to was gone when it was to be saved."""
         self._written: dict[str, int] = {}
@@ -98,8 +110,8 @@ class Saving:
                 return
         if isinstance(value, Blob):
             self._answer(save, value.reference)
-        elif _is_live(value):
-            self._save_once(save, value)
+        elif isinstance(value, bytes) and _is_live(value):
+            self._save_once(save, self._find_own(save, value))
         elif is_small(value):
             if value is not self._outputs.get(save.node, save.part):  # it is found with others, perhaps not for long
                 assert isinstance(value, bytes)
@@ -108,43 +120,59 @@ class Saving:
         else:
             self._save_once(save, value)
 
-    def _save_once(self, save: Save, thing: Object | bytes) -> None:
-        known = self._references.get(thing) if isinstance(thing, Object) else self._own.get(thing)
+    def _find_own(self, save: Save, live: bytes) -> Own:
+        """The ref with this live form: the one that is known, unless its maker has run again since."""
+        maker, _ = self._inputs.maker_of(save.node, save.part)
+        row = self._driver.run.rows.get(maker)
+        known = self._latest.get(live)
+        if known is not None:
+            if row is None or known.maker != maker or known.attempt == row.attempt:
+                return known
+            self._own.pop(known, None)
+        own = self._latest[live] = Own(live, maker, 0 if row is None else row.attempt)
+        return own
+
+    def _save_once(self, save: Save, thing: Object | bytes | Own) -> None:
+        known: Form | None = None
+        if isinstance(thing, Object):
+            known = self._references.get(thing)
+        elif isinstance(thing, Own):
+            known = self._own.get(thing)
         if known is not None and (isinstance(known, bytes) or self._named.get(known)):
             self._answer(save, known)
         elif thing in self._waiting:
             self._waiting[thing].append(save)
         else:
             self._waiting[thing] = [save]
-            if isinstance(thing, bytes) and _is_live(thing):
+            if isinstance(thing, Own):
                 self.under_way += 1
-                self._host.checkpoint(self._driver, save.node, thing, partial(self._told, thing))
+                self._host.checkpoint(self._driver, save.node, thing.live, partial(self._told, thing))
             else:
                 self._write(thing, thing)
 
-    def _told(self, live: bytes, kept: bytes | Object | None, failure: bytes | None) -> None:
+    def _told(self, own: Own, kept: bytes | Object | None, failure: bytes | None) -> None:
         """A ref of a user's has told what has to be saved of it; or has raised this; or what it refers to is gone."""
         self.under_way -= 1
         if self._driver.over:
             return
         if kept is None and failure is None:
-            losses = self._losses[live] = self._losses.get(live, 0) + 1
+            losses = self._losses[own.live] = self._losses.get(own.live, 0) + 1
             if losses < MOST_LOSSES:
-                del self._waiting[live]
-                self.lose([live])
+                del self._waiting[own]
+                self.lose([own.live])
                 return
-            failure = dump(LostForGood(self._waiting[live][0].node, "a ref of it"), "the engine")
+            failure = dump(LostForGood(self._waiting[own][0].node, "a ref of it"), "the engine")
         if kept is None:
             assert failure is not None
-            for save in self._waiting.pop(live):
+            for save in self._waiting.pop(own):
                 self._driver.raised_last[save.node] = failure
                 self._driver.tell(events.SaveFailed(*save, permanent=True))
         elif isinstance(kept, bytes) and is_small(kept):
-            self._settle(live, kept)
+            self._settle(own, kept)
         else:
-            self._write(live, kept)
+            self._write(own, kept)
 
-    def _write(self, thing: Object | bytes, content: bytes | Object) -> None:
+    def _write(self, thing: Object | bytes | Own, content: bytes | Object) -> None:
         """Makes a blob, under a name that was never used: what was lost and came back is saved again, and the first
         save of it may be deleted late."""
         node, part, attempt = self._waiting[thing][0]
@@ -154,7 +182,7 @@ class Saving:
         self.under_way += 1
         self._host.save(self._driver, name, content, partial(self._wrote, thing))
 
-    def _wrote(self, thing: Object | bytes, reference: str | None) -> None:
+    def _wrote(self, thing: Object | bytes | Own, reference: str | None) -> None:
         self.under_way -= 1
         if self._driver.over:
             return  # nobody will ever name it: it is collected as an orphan
@@ -171,12 +199,11 @@ class Saving:
             for save in filter(self.is_wanted, waiting):
                 self.save(save)
 
-    def _settle(self, thing: Object | bytes, form: Form) -> None:
+    def _settle(self, thing: Object | bytes | Own, form: Form) -> None:
         """It is saved, for all who wait for it."""
-        if not isinstance(thing, Object):
-            if _is_live(thing):
-                self._own[thing] = form
-        elif isinstance(form, str):
+        if isinstance(thing, Own):
+            self._own[thing] = form
+        elif isinstance(thing, Object) and isinstance(form, str):
             self._references[thing] = form
         for save in self._waiting.pop(thing):
             self._answer(save, form)

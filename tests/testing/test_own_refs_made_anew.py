@@ -1,0 +1,77 @@
+"""Refs of a user's own that are made anew, look the same, and refer to something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from onceflow import Ref, RefLost, current, handler, retry, task, transaction
+from onceflow.testing import MemoryEngine
+
+
+class FileRef(Ref[str]):
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @property
+    def _id(self) -> str:
+        return self.path
+
+    def get(self) -> str:
+        try:
+            return Path(self.path).read_text()
+        except FileNotFoundError:
+            raise RefLost(self, "the file was removed") from None
+
+    def _checkpoint(self) -> Any:
+        return self.path, self.get()
+
+    @classmethod
+    def _restore(cls, checkpoint: Any) -> FileRef:
+        path, content = checkpoint
+        Path(path).write_text(content)
+        return cls(path)
+
+
+class Busy(Exception):
+    pass
+
+
+def take_back(key: str) -> None:
+    pass
+
+
+@task(rollback=take_back)
+def book() -> str:
+    """Another room each time."""
+    return f"room {current().attempt}"
+
+
+@task(can_rollback=True)
+def write(path: str, room: str) -> FileRef:
+    Path(path).write_text(room)
+    return FileRef(path)
+
+
+@task(can_rollback=True)
+def check(file: FileRef, room: str) -> tuple[FileRef, str]:
+    return file, room
+
+
+@transaction(handlers=[handler(Busy, retry(1))])
+def trip(path: str) -> tuple[FileRef, str]:
+    room = book.bind()
+    return check.bind(write.bind(path, room), room)  # type: ignore[return-value]
+
+
+def test_what_a_ref_refers_to_is_saved_again_when_it_was_made_anew(tmp_path: Path) -> None:
+    """Given a file that is saved, and written again with another content in a transaction that is tried again, when the
+    file is gone, then what is restored is what counts."""
+    engine = MemoryEngine()
+    engine.fail(check, Busy(), times=1)
+    path = tmp_path / "file"
+    engine.run(trip.bind(str(path)), name="trip")
+    engine.assert_undone(book)
+    path.unlink()
+    file, room = engine.run(trip.bind(str(path)), name="trip")
+    assert file.get() == room
