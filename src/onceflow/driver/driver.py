@@ -22,7 +22,7 @@ from onceflow.driver import entries
 from onceflow.driver.actors import Instance, Version
 from onceflow.driver.obeying import Obeying
 from onceflow.driver.outcomes import Outcome
-from onceflow.driver.outputs import Part, is_small
+from onceflow.driver.outputs import Part, can_be_carried, is_small
 from onceflow.driver.saving import Save
 from onceflow.driver.work import Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted
@@ -127,7 +127,7 @@ class Driver(Obeying):
                     self.annotations[node] = annotations
                 elif self.annotations:
                     self.annotations.pop(node, None)
-        small = is_small(parts[0]) if len(parts) == 1 else all(map(is_small, parts))
+        small = is_small(parts[0]) if len(parts) == 1 else all(map(can_be_carried, parts))
         self.tell(events.Finished(node, attempt, graph, small, refs, joined=joined))
         if graph is not None and work.call.settings.until is not None and not self.over:
             self.rare.returned_graph(node, work.call.settings.until)

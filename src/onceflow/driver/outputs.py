@@ -14,6 +14,7 @@ from onceflow.core.refs import RefPart
 from onceflow.data.objects import Object
 from onceflow.driver.actors import Instance, Version
 from onceflow.values.packing import SMALL
+from onceflow.values.refs import LIVE
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
@@ -164,3 +165,13 @@ class Outputs:
 def is_small(part: Part) -> bool:
     """Whether it stands in the journal itself when it is saved."""
     return isinstance(part, bytes) and len(part) <= SMALL
+
+
+def is_live(part: Part | None) -> bool:
+    """Whether it is the live form of a ref of a user's: what that refers to is not in it, and may be lost."""
+    return isinstance(part, bytes) and part[:8] == LIVE
+
+
+def can_be_carried(part: Part) -> bool:
+    """Whether a *begun* record may carry it, for an undo at any time."""
+    return is_small(part) and not is_live(part)

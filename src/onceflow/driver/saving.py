@@ -20,11 +20,10 @@ from onceflow.core.rows import Row
 from onceflow.data.objects import Object
 from onceflow.driver.actors import Version
 from onceflow.driver.inputs import Inputs
-from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_small
+from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_live, is_small
 from onceflow.driver.work import Host, Store
 from onceflow.errors import LostForGood
 from onceflow.values.failures import dump
-from onceflow.values.refs import LIVE
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
@@ -110,7 +109,7 @@ class Saving:
                 return
         if isinstance(value, Blob):
             self._answer(save, value.reference)
-        elif isinstance(value, bytes) and _is_live(value):
+        elif isinstance(value, bytes) and is_live(value):
             self._save_once(save, self._find_own(save, value))
         elif is_small(value):
             if value is not self._outputs.get(save.node, save.part):  # it is found with others, perhaps not for long
@@ -277,7 +276,7 @@ class Saving:
         found: list[Part | None] = [self.blob(row.id, part, row.attempt) for part in parts]
         for part in parts:
             value = self._outputs.get(row.id, part)
-            if found[part] is None and isinstance(value, bytes) and not _is_live(value):
+            if found[part] is None and isinstance(value, bytes) and not is_live(value):
                 found[part] = value
         missing = {(row.id, part) for part in parts if found[part] is None}
         stored = self._store.values(missing) if missing else {}
@@ -290,7 +289,3 @@ class Saving:
             return None
         form = self._forms.get(node, {}).get((attempt, part))
         return form if isinstance(form, bytes) else self.blob(node, part, attempt)
-
-
-def _is_live(value: Part) -> bool:
-    return isinstance(value, bytes) and value[:8] == LIVE
