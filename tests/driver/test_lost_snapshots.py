@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from onceflow.data.objects import HeldRef, Object
-from onceflow.driver.actors import Instance
+from onceflow.driver.actors import Instance, Version
 from onceflow.values import packing
-from tests.driver.common import Drive, large, loose
+from tests.driver.common import Drive, large, loose, pure, undoable
 
 
 def commit(drive: Drive) -> None:
@@ -16,8 +16,8 @@ def commit(drive: Drive) -> None:
         drive.commit()
 
 
-def finish_with_actor(drive: Drive, node: str, snapshot: Object) -> None:
-    held = HeldRef([0], -1, snapshot, Instance("actor", 1.0, lambda id: None))
+def finish_with_actor(drive: Drive, node: str, snapshot: Object | None, actor: Instance | None = None) -> None:
+    held = HeldRef([0], -1, snapshot, actor or Instance("actor", 1.0, lambda id: None))
     drive.driver.finished(drive.host.running(node), [packing.dump("an actor")], False, held=[held])
     commit(drive)
 
@@ -46,3 +46,30 @@ def test_an_actor_that_lives_is_made_again_if_its_snapshot_is_lost_before_it_is_
     commit(drive)
     assert drive.driver.ending is not None
     assert drive.driver.ending.status == "succeeded"
+
+
+def test_an_actor_that_was_rebuilt_for_an_undo_is_rebuilt_again_if_its_snapshot_is_lost() -> None:
+    # given an undo of what has read an actor, for which the actor was rebuilt
+    snapshot, again = large(), large()
+    drive = Drive(undoable.bind(pure.bind()))
+    actor = Instance("first", 1.0, lambda id: None)
+    finish_with_actor(drive, "pure", None, actor)
+    drive.driver.lost_actor(actor)
+    drive.fail("undoable")
+    commit(drive)
+    assert drive.started == ["pure", "undoable", "pure"]
+    finish_with_actor(drive, "pure", snapshot)
+    assert drive.host.started[-1].undo
+
+    # when the snapshot is lost
+    drive.lose(snapshot)
+    drive.end("undoable")
+    commit(drive)
+
+    # then the next undo has another one
+    assert drive.host.started[-1].node == "pure"
+    finish_with_actor(drive, "pure", again)
+    work = drive.host.started[-1]
+    assert work.undo
+    assert work.refs is not None
+    assert [version.snapshot for version in work.refs.contents if isinstance(version, Version)] == [again]

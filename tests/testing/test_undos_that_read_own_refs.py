@@ -58,3 +58,20 @@ def test_what_a_ref_in_an_input_refers_to_is_made_again_for_an_undo(crashes: boo
             engine.run(check.bind(book.bind(write.bind(str(path)))), name="trip", on_failure="undo")
     assert set(taken_back) == {"content"}
     engine.assert_undone(book)
+
+
+def test_what_was_made_again_for_an_undo_and_is_lost_is_made_once_more(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    tries: list[str] = []
+
+    def take_back_late(file: FileRef) -> None:
+        tries.append("")
+        if len(tries) < 3:
+            path.unlink()
+        tries[-1] = file.get()
+
+    late = task(rollback=take_back_late, name="late")(lambda file: file.get())
+    engine = MemoryEngine()
+    with pytest.raises(TaskFailed):
+        engine.run(check.bind(late.bind(write.bind(str(path)))), on_failure="undo")
+    assert tries == ["", "", "content"]

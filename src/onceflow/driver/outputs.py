@@ -80,7 +80,7 @@ class Outputs:
                     parts[number] = saved(node, number, attempt)
                     if parts[number] is None:
                         gone.append((node, number))
-        return gone
+        return gone + self._lose_privately(lambda part: isinstance(part, bytes) and part in forms)
 
     def version(self, node: str, attempt: int, part: int, found: Part) -> Version:
         """A version of an actor, which everybody who asks for it shares from now on."""
@@ -148,11 +148,15 @@ class Outputs:
                         gone.append((node, number))
                     else:
                         replaced[part] = blob
-        for node, private in list(self._private.items()):
-            if any(isinstance(part, Object) and part in objects for part in private):
-                del self._private[node]
-                gone += [(node, number) for number in range(len(private))]
+        gone += self._lose_privately(lambda part: _content(part) in objects)
         return gone, replaced
+
+    def _lose_privately(self, is_gone: Callable[[Part], bool]) -> list[tuple[str, int]]:
+        """What was rebuilt for undos is rebuilt again if something of it is gone."""
+        lost = {node: parts for node, parts in self._private.items() if any(map(is_gone, parts))}
+        for node in lost:
+            del self._private[node]
+        return [(node, number) for node, parts in lost.items() for number in range(len(parts))]
 
     def clear(self) -> None:
         self._parts.clear()
@@ -160,6 +164,11 @@ class Outputs:
 
     def __contains__(self, node: str) -> bool:
         return node in self._parts
+
+
+def _content(part: Part) -> Part | None:
+    """What is in memory of it, besides an actor that lives."""
+    return part.snapshot if isinstance(part, Version) else part
 
 
 def is_small(part: Part) -> bool:
