@@ -46,8 +46,8 @@ def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attac
             break
         driven = hub.find(row.id)
         if driven is not None:
-            hub.cancel(row.id, how)
-            driven.wait()
+            if hub.cancel(row.id, how):
+                driven.wait()
         elif attaching.can_be_driven(row):
             driven = hub.expect(row.id, row.name)
             hub.warm_up()

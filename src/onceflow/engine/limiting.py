@@ -37,7 +37,5 @@ def limit(row: RunRow, how: Limiting, home: Place, hub: Hub) -> None:
         raise InvalidOption(how.loop, f"spawn_limit must be an int of at least 1, not {how.limit!r}", kind="loop")
     if row.status in AT_REST or (hub.find(row.id) is None and row.owner is None):
         raise RunNotActive(row.name or row.id, row.status)
-    if hub.find(row.id) is not None:
-        hub.limit(row.id, how)
-    elif row.owner is not None:
+    if not hub.limit(row.id, how) and row.owner is not None:
         tell(home, row.id, row.owner, LIMIT, msgspec.msgpack.encode(how))

@@ -32,8 +32,8 @@ def pause(row: RunRow, home: Place, hub: Hub, attaching: Attaching) -> Status:
             break
         driven = hub.find(row.id)
         if driven is not None:
-            hub.pause(row.id)
-            driven.wait()
+            if hub.pause(row.id):
+                driven.wait()
         elif attaching.can_be_driven(row):
             _rest(row, home)
         elif row.owner is not None and row.epoch != told:

@@ -211,17 +211,17 @@ class Hub(ABC):
         self._loop.post(lambda: found.put(question()))
         return found.get()
 
-    def cancel(self, run: str, cancel: Cancelling) -> None:
-        """Cancel a run, if it is driven here."""
-        self._loop.post(lambda: self._cancel(run, cancel))
+    def cancel(self, run: str, cancel: Cancelling) -> bool:
+        """Cancel a run, if it is driven here. Whether it is: perhaps it has just been parked."""
+        return self._ask(lambda: self._cancel(run, cancel))
 
-    def pause(self, run: str) -> None:
-        """Let a run rest, if it is driven here, as soon as what runs has ended."""
-        self._loop.post(lambda: self._with_driver(run, Driver.pause))
+    def pause(self, run: str) -> bool:
+        """Let a run rest, if it is driven here, as soon as what runs has ended. Whether it is."""
+        return self._ask(lambda: self._with_driver(run, Driver.pause))
 
-    def limit(self, run: str, how: Limiting) -> None:
-        """Limit a loop of a run, if it is driven here."""
-        self._loop.post(lambda: self._with_driver(run, how.carry_out))
+    def limit(self, run: str, how: Limiting) -> bool:
+        """Limit a loop of a run, if it is driven here. Whether it is."""
+        return self._ask(lambda: self._with_driver(run, how.carry_out))
 
     def drain(self, run: str, reason: OnceflowError) -> None:
         """Let a run go, if it is driven here, as soon as what has an effect has ended."""
@@ -395,14 +395,16 @@ class Hub(ABC):
         if completion is not None and completion.feeds:
             completion.tell("progress", work.node, attempt_name(work.attempt), str(progress), progress)
 
-    def _with_driver(self, run: str, what: Callable[[Driver], None]) -> None:
+    def _with_driver(self, run: str, what: Callable[[Driver], None]) -> bool:
+        """Whether it is driven here."""
         found = self._active.get(run)
         if found is not None:
             self._tell(found[0], lambda: what(found[0]))
+        return found is not None
 
-    def _cancel(self, run: str, cancel: Cancelling) -> None:
+    def _cancel(self, run: str, cancel: Cancelling) -> bool:
         self._with_driver(run, self._doorman.let_in)
-        self._with_driver(run, lambda driver: driver.cancel(cancel.undo, cancel.grace))
+        return self._with_driver(run, lambda driver: driver.cancel(cancel.undo, cancel.grace))
 
     def _look_for_commands(self) -> None:
         """Carry out what others left in the journal for runs that are driven here."""

@@ -1,0 +1,60 @@
+"""A run is parked as soon as it only waits: whoever wants something of it in that moment is heard all the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceflow import Engine, fiber, wait_event
+from tests.engine.common import LONG, until
+
+
+@fiber
+async def waiting() -> int:
+    number: int = await wait_event("number", int)
+    return number
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine(tmp_path / "home", workers=1) as made:
+        yield made
+
+
+def in_time(action: Callable[[], Any]) -> Any:
+    """What it gives, if it ever comes to its end."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(action()), daemon=True)
+    thread.start()
+    thread.join(LONG / 6)
+    assert found, "it never came to its end"
+    return found[0]
+
+
+def delay(engine: Engine, monkeypatch: pytest.MonkeyPatch, method: str, run: str) -> None:
+    """What is asked of the hub reaches it when the run is parked, though it was driven when the caller looked."""
+    hub: Any = engine._hub
+    driven = hub.expect(run, None)
+    looks = iter([driven])
+    find, ask = hub.find, getattr(hub, method)
+
+    def late(*args: Any) -> Any:
+        until(lambda: hub.is_parked(run))
+        return ask(*args)
+
+    monkeypatch.setattr(hub, "find", lambda wanted: next(looks, None) or find(wanted))
+    monkeypatch.setattr(hub, method, late)
+
+
+@pytest.mark.parametrize(("method", "status"), [("cancel", "cancelled"), ("pause", "paused")])
+def test_a_run_that_is_parked_before_it_hears_of_a_command_obeys_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, method: str, status: str
+) -> None:
+    handle = engine.run_async(waiting.bind())
+    delay(engine, monkeypatch, method, handle.id)
+    assert in_time(lambda: getattr(engine, method)(handle.id)) == status
+    assert engine.status(handle.id) == status
