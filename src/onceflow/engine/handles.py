@@ -267,9 +267,14 @@ class Completion:
         return outcomes.value_of(self.ending, self.run, self.name, map)
 
     def follow(self, other: Completion) -> None:
-        """Come out as another one does, and tell of its events."""
+        """Come out as another one does, and tell of its events. If that has never been driven, this goes on."""
+
+        def pass_on() -> None:
+            if not isinstance(other.error, Redirected):
+                self.end(other.ending, other.error)
+
         other.listen(*self.feeds)
-        other.when_done(lambda: self.end(other.ending, other.error))
+        other.when_done(pass_on)
 
     def listen(self, *feeds: Listening) -> None:
         """Tell them of its events from now on."""

@@ -85,6 +85,8 @@ class LocalHub(Hub):
                 title=self._title,
                 unowned=self._recording.keep,
             )
+        self._unparked: dict[Driver, Completion | None] = {}
+        """Drivers of runs that were parked here, until their claim is durable, and who waited for the run."""
         self._processes: Workers | None = None
         self._keeping: Keeping | None = None
         self._leash: Leash | None = None
@@ -414,7 +416,10 @@ class LocalHub(Hub):
     # -- what is told to the log of the engine, too --------------------------------------------------------------------
 
     def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
+        was_parked = driver.id in self.parking
         waiting = self.parking.take(driver.id)
+        if was_parked:
+            self._unparked[driver] = waiting
         if waiting is not None and waiting is not completion:
             waiting.follow(completion)
         epoch = driver.run.epoch
@@ -425,6 +430,7 @@ class LocalHub(Hub):
         super()._drive(driver, completion, begin)
 
     def _completions_accept(self, driver: Driver, requests: Sequence[Request]) -> None:
+        self._unparked.pop(driver, None)
         if self._recording.on:
             if driver in self._claimed:
                 self._recording.tell("run claimed", driver.id, detail=f"epoch {driver.run.epoch}")
@@ -450,6 +456,10 @@ class LocalHub(Hub):
             how = f"interrupted: {why.reason if isinstance(why, RunInterrupted) else why}"
             self._recording.tell("run ended", driver.id, detail=how if driver.ending is None else driver.ending.status)
         super().ended(driver)
+        was_parked, waiting = driver in self._unparked, self._unparked.pop(driver, None)
+        if was_parked and isinstance(driver.interruption, Redirected):  # it was loaded before it was parked: look again
+            self.parking.park(driver.id, NEVER, waiting)
+            self.parking.wake(driver.id)
 
 
 def _nothing() -> None:
