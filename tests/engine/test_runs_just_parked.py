@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, fiber, wait_event
+from onceflow.engine.handles import Completion
 from tests.engine.common import LONG, until
 
 
@@ -58,3 +60,26 @@ def test_a_run_that_is_parked_before_it_hears_of_a_command_obeys_it(
     delay(engine, monkeypatch, method, handle.id)
     assert in_time(lambda: getattr(engine, method)(handle.id)) == status
     assert engine.status(handle.id) == status
+
+
+def test_who_finds_a_run_that_is_then_parked_learns_its_result(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = Completion.follow
+
+    def late(self: Completion, other: Completion) -> None:
+        until(lambda: engine._hub.is_parked(self.run))
+        follow(self, other)
+
+    found: list[int] = []
+    run = engine.run_async(waiting.bind()).id
+    with monkeypatch.context() as patch:
+        patch.setattr(Completion, "follow", late)
+        waiter = threading.Thread(target=lambda: found.append(engine.resume(run)), daemon=True)
+        waiter.start()
+        until(lambda: engine._hub.is_parked(run))
+        waiter.join(0.1)
+    gc.collect()
+    engine.send_event(run, "number", 7)
+    waiter.join(LONG / 6)
+    assert found == [7]

@@ -185,6 +185,7 @@ class Completion:
         "_accepted",
         "_callbacks",
         "_done",
+        "_following",
         "_lock",
         "elsewhere",
         "ending",
@@ -207,6 +208,8 @@ class Completion:
         self._accepted = Latch()
         self._done = Latch()
         self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._following: Completion | None = None
+        """What it comes out as. If that is parked, nobody else may hold it."""
         self.followed = False
         """Whether somebody depends on it who does not hold it."""
         self.elsewhere: Callable[[Completion], None] | None = None
@@ -273,6 +276,7 @@ class Completion:
             if not isinstance(other.error, Redirected):
                 self.end(other.ending, other.error)
 
+        self._following = other
         other.listen(*self.feeds)
         other.when_done(pass_on)
 
