@@ -68,6 +68,10 @@ class Parking:
         how."""
         self._waking: queue.SimpleQueue[Waking | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._postponed: list[Waking] = []
+        """Runs that could not be loaded, and are tried again soon."""
+        self._closed: str | None = None
+        """Why nobody will wake runs any more."""
 
     def __contains__(self, run: str) -> bool:
         return run in self._parked
@@ -126,11 +130,10 @@ class Parking:
 
     def close(self, reason: OnceflowError | None) -> None:
         """Those who wait here are told that nobody will wake the runs any more."""
+        self._closed = str(reason)
         self._waking.put(None)
-        for run in list(self._parked):
-            completion = self.take(run)
-            if completion is not None:
-                completion.end(None, RunInterrupted(run, str(reason)))
+        parked = [Waking(run, self.take(run), here=False) for run in list(self._parked)]
+        self._give_up([*parked, *self._postponed], self._closed)
 
     def _set_timer(self) -> None:
         if self._due and self._due[0][0] < self._timer:
@@ -149,24 +152,41 @@ class Parking:
     def _load_runs(self) -> None:
         """In the waker's thread."""
         assert self.load is not None
-        while (first := self._waking.get()) is not None:
-            batch = [first]
-            while len(batch) < AT_ONCE and not self._waking.empty():
-                further = self._waking.get()
-                if further is None:
-                    return
-                batch.append(further)
-            try:
-                self.load(batch)
-            except EngineClosed:
-                return
-            except StorageError as error:
-                logger.error("%d runs that are due cannot be loaded now: %s", len(batch), error)
-                self._loop.post(lambda batch=batch: self._wake_later(batch))  # type: ignore[misc]
+        reason: str | None = None
+        while reason is None:
+            found = [self._waking.get()]
+            while len(found) < AT_ONCE and not self._waking.empty():
+                found.append(self._waking.get())
+            batch = [one for one in found if one is not None]
+            if len(batch) < len(found):
+                reason = self._closed
+            else:
+                try:
+                    self.load(batch)
+                except EngineClosed as error:
+                    reason = str(error)
+                except StorageError as error:
+                    logger.error("%d runs that are due cannot be loaded now: %s", len(batch), error)
+                    self._loop.post(lambda batch=batch: self._wake_later(batch))  # type: ignore[misc]
+        while not self._waking.empty():
+            batch += [one for one in [self._waking.get()] if one is not None]
+        self._give_up(batch, reason)
 
     def _wake_later(self, batch: Sequence[Waking]) -> None:
-        def wake() -> None:
-            for one in batch:
-                self._waking.put(one)
+        if self._closed is not None:
+            self._give_up(batch, self._closed)
+            return
+        if not self._postponed:
+            self._loop.later(SOON, self._wake_postponed)
+        self._postponed += batch
 
-        self._loop.later(SOON, wake)
+    def _wake_postponed(self) -> None:
+        postponed, self._postponed = self._postponed, []
+        for one in postponed:
+            self._waking.put(one)
+
+    def _give_up(self, batch: Sequence[Waking], reason: str) -> None:
+        """Those who wait for these runs are told."""
+        for run, completion, _ in batch:
+            if completion is not None:
+                completion.end(None, RunInterrupted(run, reason))

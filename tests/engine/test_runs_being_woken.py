@@ -1,0 +1,70 @@
+"""Runs that were parked and are about to be driven again: whatever goes wrong then concerns nobody else, and whoever
+waits for them is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceflow import Engine, RunInterrupted, fiber, wait_event
+from onceflow.errors import StorageError
+from tests.engine.common import LONG, until
+
+
+@fiber
+async def waiting() -> int:
+    number: int = await wait_event("number", int)
+    return number
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine(tmp_path / "home", workers=1) as made:
+        yield made
+
+
+def begin(engine: Engine) -> Any:
+    handle = engine.run_async(waiting.bind())
+    until(lambda: engine._hub.is_parked(handle.id))
+    return handle
+
+
+def test_who_waits_for_a_run_that_is_being_woken_is_told_that_the_engine_was_closed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle, hub = begin(engine), engine._hub
+    load: Any = hub.parking.load  # type: ignore[attr-defined]
+    loading, closed = threading.Event(), threading.Event()
+
+    def late(batch: Any) -> None:
+        loading.set()
+        closed.wait(LONG)
+        load(batch)
+
+    monkeypatch.setattr(hub.parking, "load", late)  # type: ignore[attr-defined]
+    engine.send_event(handle.id, "number", 7)
+    assert loading.wait(LONG)
+    engine.close()
+    closed.set()
+    with pytest.raises(RunInterrupted):
+        handle.result(timeout=LONG / 6)
+
+
+def test_who_waits_for_a_run_that_cannot_be_loaded_now_is_told_that_the_engine_was_closed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle, hub = begin(engine), engine._hub
+
+    def fail(batch: Any) -> None:
+        raise StorageError("journal", "it is not there now")
+
+    monkeypatch.setattr(hub.parking, "load", fail)  # type: ignore[attr-defined]
+    engine.send_event(handle.id, "number", 7)
+    until(lambda: hub.parking._postponed)  # type: ignore[attr-defined]
+    engine.close()
+    with pytest.raises(RunInterrupted):
+        handle.result(timeout=LONG / 6)
