@@ -68,3 +68,22 @@ def test_who_waits_for_a_run_that_cannot_be_loaded_now_is_told_that_the_engine_w
     engine.close()
     with pytest.raises(RunInterrupted):
         handle.result(timeout=LONG / 6)
+
+
+def test_a_run_that_cannot_be_loaded_keeps_no_other_from_being_woken(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = begin(engine), begin(engine)
+    load: Any = engine._attaching._load
+
+    def fail(row: Any, *args: Any) -> Any:
+        if row.id == bad.id:
+            raise ValueError("this is not what was expected")
+        return load(row, *args)
+
+    monkeypatch.setattr(engine._attaching, "_load", fail)
+    engine.send_event(bad.id, "number", 7)
+    with pytest.raises(RunInterrupted, match="this is not what was expected"):
+        bad.result(timeout=LONG / 6)
+    engine.send_event(good.id, "number", 8)
+    assert good.result(timeout=LONG / 6) == 8

@@ -33,7 +33,7 @@ from onceflow.driver.history import History, load_values
 from onceflow.driver.inputs import Key
 from onceflow.driver.outputs import Outputs
 from onceflow.engine import codeless, deaths
-from onceflow.engine.driving.hub import Adopted, Hub, Store
+from onceflow.engine.driving.hub import Adopted, Hub, Store, interrupted
 from onceflow.engine.driving.local import LocalHub
 from onceflow.engine.driving.parking import Waking
 from onceflow.engine.handles import Completion, Redirected
@@ -181,13 +181,14 @@ class Attaching:
             return None
         try:
             make = self._load(row, None, None, short)
-        except OnceflowError as error:
+        except Exception as error:  # whatever it is, it concerns this run only
+            told = error if isinstance(error, OnceflowError) else interrupted(run, f"{type(error).__name__}: {error}", error)
             if completion is None:
-                logger.warning("run %s waits, and cannot be woken: %s", run, error)
-            elif isinstance(error, Redirected):
+                logger.warning("run %s waits, and cannot be woken: %s", run, told)
+            elif isinstance(told, Redirected):
                 self._wait_aside(completion)
             else:
-                completion.end(None, error)
+                completion.end(None, told)
             return None
         if completion is None:
             completion = self._hub.expect(row.id, row.name)
