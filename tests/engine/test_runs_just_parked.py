@@ -62,9 +62,7 @@ def test_a_run_that_is_parked_before_it_hears_of_a_command_obeys_it(
     assert engine.status(handle.id) == status
 
 
-def test_who_finds_a_run_that_is_then_parked_learns_its_result(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_finds_a_run_that_is_then_parked_learns_its_result(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     follow = Completion.follow
 
     def late(self: Completion, other: Completion) -> None:

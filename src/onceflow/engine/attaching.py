@@ -182,7 +182,11 @@ class Attaching:
         try:
             make = self._load(row, None, None, short)
         except Exception as error:  # whatever it is, it concerns this run only
-            told = error if isinstance(error, OnceflowError) else interrupted(run, f"{type(error).__name__}: {error}", error)
+            told = (
+                error
+                if isinstance(error, OnceflowError)
+                else interrupted(run, f"{type(error).__name__}: {error}", error)
+            )
             if completion is None:
                 logger.warning("run %s waits, and cannot be woken: %s", run, told)
             elif isinstance(told, Redirected):

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 class Posting(Protocol):

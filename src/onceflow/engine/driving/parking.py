@@ -153,6 +153,7 @@ class Parking:
         """In the waker's thread."""
         assert self.load is not None
         reason: str | None = None
+        batch: list[Waking] = []
         while reason is None:
             found = [self._waking.get()]
             while len(found) < AT_ONCE and not self._waking.empty():
