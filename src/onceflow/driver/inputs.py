@@ -267,7 +267,7 @@ class Inputs:
 
     def carry(self, node: str, keys: Iterable[Key]) -> dict[Key, bytes]:
         """The inputs that go into the *begun* record of a node, and which refs are in them. They are remembered for its
-        undo."""
+        undo, instead of those that it began with before."""
         values: dict[Key, bytes] = {}
         for key in keys:
             value = self.resolve(*key)
@@ -277,6 +277,7 @@ class Inputs:
         for parent, mask in row.parents if row.effect == "undoable" else ():
             if mask and parent.refs is not None:
                 values[parent.id, DESCRIPTION] = _description(parent.refs.parts)
+        self._carried.pop(node, None)
         if values:
             self._carried[node] = values
             self._sweep()
