@@ -37,6 +37,8 @@ class _Open(msgspec.Struct):
     work: Work
     wait: Wait
     deadline: float
+    is_timed: bool = False
+    """Whether the clock will be looked at."""
 
 
 class Waits:
@@ -143,7 +145,8 @@ class Waits:
         if left <= 0:
             del self._open[attempt]
             self._end(opened)
-        elif opened.deadline < NEVER:
+        elif opened.deadline < NEVER and not opened.is_timed:
+            opened.is_timed = True
             self._host.later(self._driver, min(left, LONGEST), lambda: self._look_at_clock(attempt))
 
     def _first(self, key: str) -> MailboxEvent | None:
@@ -191,6 +194,7 @@ class Waits:
     def _look_at_clock(self, attempt: int) -> None:
         opened = self._open.get(attempt)
         if opened is not None:
+            opened.is_timed = False
             self._look(attempt)
 
     def _end(self, opened: _Open) -> None:
