@@ -3,6 +3,7 @@ waits for them is told."""
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,3 +88,28 @@ def test_a_run_that_cannot_be_loaded_keeps_no_other_from_being_woken(
         bad.result(timeout=LONG / 6)
     engine.send_event(good.id, "number", 8)
     assert good.result(timeout=LONG / 6) == 8
+
+
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_a_run_of_which_something_cannot_be_read_now_is_woken_later(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, is_waited_for: bool
+) -> None:
+    handle = begin(engine)
+    run = handle.id
+    load: Any = engine._attaching._load
+    troubles = iter([StorageError("s3://far", "it did not answer")])
+
+    def fail(*args: Any) -> Any:
+        for trouble in troubles:
+            raise trouble
+        return load(*args)
+
+    monkeypatch.setattr(engine._attaching, "_load", fail)
+    monkeypatch.setattr(engine._hub, "may_delegate", lambda short: False)
+    if not is_waited_for:
+        del handle
+        gc.collect()
+    engine.send_event(run, "number", 7)
+    until(lambda: engine.status(run) == "succeeded")
+    if is_waited_for:
+        assert handle.result(timeout=LONG / 6) == 7

@@ -42,7 +42,7 @@ from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED
 from onceflow.engine.submission import Settings, Submission, decode_settings
 from onceflow.engine.talking.following import Following
 from onceflow.engine.waiting import looks
-from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, TaskNotFound
+from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, StorageDamaged, StorageError, TaskNotFound
 from onceflow.storage.journal import Claim, Loaded, RunRow, Short
 from onceflow.storage.places import Place
 from onceflow.values import sealing
@@ -154,10 +154,17 @@ class Attaching:
             alone = completion is None and not here and found is not None and self._is_parked(found.run)
             if alone and found is not None and hub.may_delegate(found):
                 delegated.append(found)
-            elif (one := self._wake(run, completion, found)) is not None:
-                adopted.append(one)
-            else:
+                continue
+            try:
+                one = self._wake(run, completion, found)
+            except StorageError as error:
+                logger.error("run %s is due and cannot be loaded now: %s", run, error)
+                hub.wake_later(Waking(run, completion, here))
+                continue
+            if one is None:
                 hub.not_driven(run)
+            else:
+                adopted.append(one)
         if delegated:
             hub.delegate(delegated)
         if adopted:
@@ -173,7 +180,7 @@ class Attaching:
     def _wake(
         self, run: str, completion: Completion | None, short: Short | None
     ) -> tuple[Callable[[Hub], Adopted], Completion] | None:
-        """None if somebody else has driven it meanwhile."""
+        """None if somebody else has driven it meanwhile. Raises `StorageError` if it is worth another try."""
         row = self._home.journal.get_run(run) if short is None else short.run
         if row is None or not self._is_parked(row):
             if completion is not None:
@@ -182,11 +189,11 @@ class Attaching:
         try:
             make = self._load(row, None, None, short)
         except Exception as error:  # whatever it is, it concerns this run only
-            told = (
-                error
-                if isinstance(error, OnceflowError)
-                else interrupted(run, f"{type(error).__name__}: {error}", error)
-            )
+            if isinstance(error, StorageError) and not isinstance(error, StorageDamaged):
+                raise
+            told: OnceflowError = interrupted(run, f"{type(error).__name__}: {error}", error)
+            if isinstance(error, OnceflowError):
+                told = error
             if completion is None:
                 logger.warning("run %s waits, and cannot be woken: %s", run, told)
             elif isinstance(told, Redirected):

@@ -26,7 +26,7 @@ from onceflow.engine.driving.fetching import Fetching
 from onceflow.engine.driving.hub import Adopted, Hub, interrupted
 from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
-from onceflow.engine.driving.parking import SOON, Parking
+from onceflow.engine.driving.parking import SOON, Parking, Waking
 from onceflow.engine.driving.workers import Workers
 from onceflow.engine.handles import Completion, Latch, Redirected
 from onceflow.engine.logs.lines import level_number
@@ -263,6 +263,10 @@ class LocalHub(Hub):
             completion.end(None, Redirected())
         else:
             super()._adopt(make, completion)
+
+    def wake_later(self, *runs: Waking) -> None:
+        """Runs were woken, and could not be loaded. From any thread."""
+        self._threaded.post(lambda: self.parking.wake_later(runs))
 
     def not_driven(self, run: str) -> None:
         """A run was woken, and is not driven here after all. From any thread."""

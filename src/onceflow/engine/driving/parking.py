@@ -168,12 +168,13 @@ class Parking:
                     reason = str(error)
                 except StorageError as error:
                     logger.error("%d runs that are due cannot be loaded now: %s", len(batch), error)
-                    self._loop.post(lambda batch=batch: self._wake_later(batch))  # type: ignore[misc]
+                    self._loop.post(lambda batch=batch: self.wake_later(batch))  # type: ignore[misc]
         while not self._waking.empty():
             batch += [one for one in [self._waking.get()] if one is not None]
         self._give_up(batch, reason)
 
-    def _wake_later(self, batch: Sequence[Waking]) -> None:
+    def wake_later(self, batch: Sequence[Waking]) -> None:
+        """Those that were woken and could not be loaded."""
         if self._closed is not None:
             self._give_up(batch, self._closed)
             return
