@@ -37,6 +37,9 @@ CANCELLING = "cancelling"
 SUPPLIED = "supplied"
 """The kind of an entry that is no record: somebody gave the result of a task that had failed."""
 
+TIMED = "timed"
+"""The kind of an entry that is no record: when the time of the run began to run, if that was after it was created."""
+
 LoadGraph = Callable[[str, bytes], Graph]
 """From the id of a task and the bytes of the graph that it returned to that graph."""
 
@@ -88,13 +91,18 @@ def supplied(node: str, parts: list[bytes]) -> Entry:
     return Entry(SUPPLIED, node, b"", _encode(parts))
 
 
+def timed(moment: float) -> Entry:
+    return Entry(TIMED, "", _encode((moment,)))
+
+
 def parts_in(entry: Entry) -> list[bytes]:
     """Those of a *supplied* entry."""
     return _decode_values(entry.value or b"")
 
 
 def number_in(entry: Entry) -> Any:
-    """The deadline of a *waits* entry, the number of the event of a *took* entry, whether a *cancelling* one undoes."""
+    """The deadline of a *waits* entry, the number of the event of a *took* entry, whether a *cancelling* one undoes, the
+    moment of a *timed* one."""
     return _decode(entry.body)[0]
 
 
@@ -197,7 +205,7 @@ def plain(record: records.Record) -> Entry:
 def record_of(entry: Entry, read: Callable[[str], bytes], load: LoadGraph | None = None) -> records.Record | None:
     """The record of an entry; None for what is no record, a buffer or measurements. `read` fetches the blob of a graph
     that was too large to stand in the entry, and `load` makes a graph of its bytes, by default with its code."""
-    if entry.kind in (MEASURED, BUFFER, WAITS, TOOK, CANCELLING, SUPPLIED):
+    if entry.kind in (MEASURED, BUFFER, WAITS, TOOK, CANCELLING, SUPPLIED, TIMED):
         return None
     fields = _decode(entry.body)
     match entry.kind:

@@ -64,6 +64,8 @@ class History:
         """What it kept, and what may have happened (`commands.Finish`), if it has ended."""
         self.resumed = False
         """Whether it has ended before, and somebody resumed it."""
+        self.timed: float | None = None
+        """When its time began to run, if it was resumed or taken by an engine after it was created."""
         self.failed: list[str] = []
         """Nodes whose failure ended it."""
 
@@ -86,6 +88,8 @@ class History:
                 history.taken[entry.node] = entries.number_in(entry)
             elif entry.kind == entries.SUPPLIED:
                 history.supplied[entry.node] = entries.parts_in(entry)
+            elif entry.kind == entries.TIMED:
+                history.timed = entries.number_in(entry)
         return history
 
     @property

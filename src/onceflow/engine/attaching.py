@@ -26,7 +26,7 @@ from onceflow.authoring import storing
 from onceflow.core import commands, events
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
-from onceflow.driver import cancelling
+from onceflow.driver import cancelling, entries
 from onceflow.driver.awaited import awaited_below, let_through
 from onceflow.driver.driver import Driver
 from onceflow.driver.history import History, load_values
@@ -326,11 +326,10 @@ class Attaching:
         if not goes_on:
             past.since.clear()
             past.ended_fibers.clear()
-        left = settings.timeout
-        if left is not None and goes_on and not past.resumed and row.status != "pending":
-            left -= self._hub.now() - row.created
-
-        return functools.partial(self._make, row, run, store, past, outputs, carried, short, decided, settings, left)
+        since: float | None = row.created if past.timed is None else past.timed
+        if not goes_on or row.status == "pending" or (past.resumed and past.timed is None):
+            since = None  # its time begins to run now
+        return functools.partial(self._make, row, run, store, past, outputs, carried, short, decided, settings, since)
 
     def _make(
         self,
@@ -343,7 +342,7 @@ class Attaching:
         short: Short | None,
         decided: Sequence[commands.Command],
         settings: Settings,
-        left: float | None,
+        since: float | None,
         hub: Hub,
     ) -> Adopted:
         driver = Driver(
@@ -361,6 +360,11 @@ class Attaching:
             status=row.status,
         )
         driver.queue, driver.priority = settings.queue, settings.priority
+        left = settings.timeout
+        if left is not None and since is not None:
+            left -= hub.now() - since
+        elif left is not None:
+            driver.note(entries.timed(hub.now()))
         return Adopted(driver, decided, settings.timeout, left)
 
 
