@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceflow import call, fiber, for_each, sleep, timeout
+from onceflow import Retry, call, fiber, for_each, sleep, task, timeout
 from tests.fibers.common import enter
 
 
@@ -46,3 +46,17 @@ async def hurrying() -> str:
     except TimeoutError:
         return "too late"
     return "in time"
+
+
+@task(retry=Retry(3, delay=300, jitter=0))
+def flaky() -> str:
+    raise ConnectionError
+
+
+@fiber
+async def trying() -> str:
+    try:
+        async with timeout(10):
+            return await flaky.call()
+    except TimeoutError:
+        return "too late"

@@ -68,8 +68,8 @@ class Delays:
             if due is not None:
                 # The clock may have been set: never wait longer than the policy says.
                 seconds = min(seconds, max(0.0, due - self._host.now()))
-            if node in self._driver.rare.limits:  # its time is over: it is started once more, and refused
-                seconds = 0.0
+        if waits and row is not None and self._driver.is_out_of_time(node, row.node.call.settings):
+            seconds = 0.0  # it is started once more, and refused
         self._timers += 1
         self.until[node] = self._host.now() + seconds
         self._host.later(self._driver, seconds, lambda: self._elapse(command))

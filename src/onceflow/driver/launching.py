@@ -83,19 +83,23 @@ class Launching(Batching):
                 self._entries.append(entry)
             return
         settings = work.call.settings
-        limited = settings.total_timeout is not None or settings.until is not None
-        if limited and not work.undo and work.attempt not in self._private:
-            failure = self.rare.limits.watch(work.node, settings)
-            if failure is not None:
-                if work.failure is None and work.guard is not None:
-                    work = msgspec.structs.replace(work, failure=failure)
-                elif work.failure is None:
-                    self.raised_last[work.node] = failure
-                    self._events.append(events.Raised(work.node, work.attempt, permanent=True))
-                    return
+        if not work.undo and work.attempt not in self._private and self.is_out_of_time(work.node, settings):
+            failure = self.rare.limits.failure(work.node, settings)
+            if work.failure is None and work.guard is not None:
+                work = msgspec.structs.replace(work, failure=failure)
+            elif work.failure is None:
+                self.raised_last[work.node] = failure
+                self._events.append(events.Raised(work.node, work.attempt, permanent=True))
+                return
         self._in_flight[work.attempt] = work
         self._admitted.pop(work.attempt, None)
         self._host.start(self._whole, work)
+
+    def is_out_of_time(self, node: str, settings: Any) -> bool:
+        """Whether a task has been given all the time that it may take. If it has some left, that is watched."""
+        if settings.total_timeout is None and settings.until is None:
+            return False
+        return self.rare.limits.watch(node, settings)
 
     def _return_unused(self) -> None:
         """Of what was admitted, all that waits to be started is held."""

@@ -54,8 +54,8 @@ class Limits:
         for node in inside_or_behind(expander, {**self._since, **dict.fromkeys(self._expired)}):
             self.forget(node)
 
-    def watch(self, node: str, settings: Any) -> bytes | None:
-        """Let a task run out of time, unless it is done before. If it has already: what counts as raised."""
+    def watch(self, node: str, settings: Any) -> bool:
+        """Let a task run out of time, unless it is done before. Whether it has already."""
         now = self._host.now()
         since = self._since.setdefault(node, now)
         left = NEVER if settings.until is None else settings.until - now
@@ -66,7 +66,7 @@ class Limits:
         elif left < math.inf and self._timed.get(node) != since:
             self._timed[node] = since
             self._host.later(self._driver, left, lambda: self._expire(node, since))
-        return self.failure(node, settings) if node in self._expired else None
+        return node in self._expired
 
     def _expire(self, node: str, since: float) -> None:
         row = self._driver.run.rows.get(node)
@@ -81,6 +81,7 @@ class Limits:
             self._driver.tell(events.Elapsed(node, row.attempt))
 
     def failure(self, node: str, settings: Any) -> bytes:
+        """What counts as raised then."""
         total = settings.total_timeout
         error = late(node) if total is None or self._is_late(settings) else TaskTimedOut(node, total, total=True)
         return dump(error, "the engine")

@@ -1,0 +1,34 @@
+"""Found by reading: the time of a task is over while it waits for its next attempt, after a crash."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceflow import Retry, TaskFailed, TaskTimedOut, task
+from onceflow.testing import MemoryEngine, crash_everywhere
+from tests.fibers import overdue
+
+
+@task(total_timeout=10, retry=Retry(3, delay=300, jitter=0))
+def flaky() -> str:
+    raise ConnectionError
+
+
+def test_the_time_of_a_task_that_waits_for_its_next_attempt_is_over_in_time() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        began = engine.clock.now
+        with pytest.raises(TaskFailed) as caught:
+            engine.run(flaky.bind())
+        assert isinstance(caught.value.__cause__, TaskTimedOut)
+        assert engine.clock.now - began == pytest.approx(10, abs=1)
+
+    crash_everywhere(scenario)
+
+
+def test_the_time_of_a_block_is_over_in_time_while_a_task_waits_for_its_next_attempt() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        began = engine.clock.now
+        assert engine.run(overdue.trying.bind()) == "too late"
+        assert engine.clock.now - began == pytest.approx(10, abs=1)
+
+    crash_everywhere(scenario)
