@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceflow import Retry, call, fiber, for_each, sleep, task, timeout
+from onceflow import Retry, call, fiber, for_each, fork, sleep, task, timeout
 from tests.fibers.common import enter
 
 
@@ -59,4 +59,31 @@ async def trying() -> str:
         async with timeout(10):
             return await flaky.call()
     except TimeoutError:
+        return "too late"
+
+
+@task(queue="overdue")
+def occupy() -> None:
+    pass
+
+
+@task(queue="overdue")
+def pass_through() -> str:
+    return "in time"
+
+
+@task(can_rollback=True)
+def tell_time() -> None:
+    pass
+
+
+@fiber
+async def queueing() -> str:
+    await fork(occupy)
+    await sleep(1)
+    try:
+        async with timeout(10):
+            return await pass_through.call()
+    except TimeoutError:
+        await tell_time.call()
         return "too late"

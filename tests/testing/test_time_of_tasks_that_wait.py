@@ -32,3 +32,16 @@ def test_the_time_of_a_block_is_over_in_time_while_a_task_waits_for_its_next_att
         assert engine.clock.now - began == pytest.approx(10, abs=1)
 
     crash_everywhere(scenario)
+
+
+def test_the_time_of_a_block_is_over_in_time_while_a_task_waits_in_a_queue() -> None:
+    def scenario(engine: MemoryEngine) -> None:
+        told: list[float] = []
+        engine.queue("overdue", concurrency=1)
+        engine.delay(overdue.occupy, 1000)
+        engine.replace(overdue.tell_time, lambda: told.append(engine.clock.now))
+        began = engine.clock.now
+        assert engine.run(overdue.queueing.bind()) == "too late"
+        assert told[0] - began == pytest.approx(11, abs=1)
+
+    crash_everywhere(scenario)

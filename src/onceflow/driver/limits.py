@@ -68,6 +68,18 @@ class Limits:
             self._host.later(self._driver, left, lambda: self._expire(node, since))
         return node in self._expired
 
+    def asks(self, node: str, settings: Any) -> None:
+        """A task waits for a place in a queue. What it may take with all its attempts has not begun before the first of
+        them; but it may have to be done at some moment."""
+        now, until = self._host.now(), settings.until
+        if not self._driver.is_asking(node):
+            return
+        if settings.total_timeout is None or node in self._since or (until is not None and until <= now):
+            if self.watch(node, settings):
+                self._driver.refuse(node)
+        elif until is not None and until < math.inf:
+            self._host.later(self._driver, until - now, lambda: self.asks(node, settings))
+
     def _expire(self, node: str, since: float) -> None:
         row = self._driver.run.rows.get(node)
         if self._timed.get(node) == since:
@@ -79,6 +91,8 @@ class Limits:
             self._driver.stop(row.attempt)
         elif row.state == "backoff":  # it is started once more, and refused
             self._driver.tell(events.Elapsed(node, row.attempt))
+        elif self._driver.is_asking(node):
+            self._driver.refuse(node)
 
     def failure(self, node: str, settings: Any) -> bytes:
         """What counts as raised then."""

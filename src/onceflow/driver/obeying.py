@@ -35,6 +35,15 @@ class Obeying(Launching):
             if not self._busy:
                 self._work_off(())
 
+    def is_asking(self, node: str) -> bool:
+        """Whether it waits to be admitted."""
+        return node in self._asking
+
+    def refuse(self, node: str) -> None:
+        """It waits to be admitted no longer, because its time is over: it starts, and counts as having raised that."""
+        del self._asking[node]
+        self.tell(events.Admitted(node))
+
     def proceed(self) -> None:
         """Something is known that was waited for."""
         if not self.over and not self._busy:
@@ -110,6 +119,9 @@ class Obeying(Launching):
             case commands.Ask(node):
                 self._asking[node] = None
                 self._host.ask(self._whole, node)
+                settings = self.run.rows[node].node.call.settings
+                if settings.total_timeout is not None or settings.until is not None:
+                    self.rare.limits.asks(node, settings)
             case commands.Stop(node, attempt):
                 self._stop(node, attempt)
             case commands.Give(node, attempt, cause):
