@@ -49,6 +49,8 @@ class Cancelling:
         self._grace = 0.0
         self._stopped: set[int] = set()
         """Attempts that were stopped for it."""
+        self._hurried: set[int] = set()
+        """Attempts that have failed, and whose delay was cut short for it."""
 
     def ask(self, undo: bool, grace: float) -> None:
         """Cancel the run. `grace`: seconds that begun irrevocable attempts have, when its fibers have ended."""
@@ -94,7 +96,16 @@ class Cancelling:
         attempts = [op.attempt for op in ops if op.state == "running" and _need_not_end(op)]
         attempts += [work.attempt for work in self._outdated()]
         disturbed = [self._disturb(attempt) for attempt in attempts]
+        disturbed += [self._hurry(op) for op in ops if op.state == "backoff" and _need_not_end(op)]
         return any(disturbed)
+
+    def _hurry(self, op: Row) -> bool:
+        """It waits for its next attempt, which is started at once, and stopped."""
+        if op.attempt in self._hurried:
+            return False
+        self._hurried.add(op.attempt)
+        self._driver.tell(events.Elapsed(op.id, op.attempt))
+        return True
 
     def _disturb(self, attempt: int) -> bool:
         if attempt in self._stopped:
