@@ -101,8 +101,8 @@ def parts_in(entry: Entry) -> list[bytes]:
 
 
 def number_in(entry: Entry) -> Any:
-    """The deadline of a *waits* entry, the number of the event of a *took* entry, whether a *cancelling* one undoes, the
-    moment of a *timed* one."""
+    """The deadline of a *waits* entry, the number of the event of a *took* entry, whether a *cancelling* one undoes,
+    the moment of a *timed* one."""
     return _decode(entry.body)[0]
 
 

@@ -80,7 +80,7 @@ class InPlace:
         self._stage = stage
         self.later = clock.later
 
-    def post(self, action: Callable[[], None]) -> None:
+    def post(self, action: Callable[[], object]) -> None:
         with self._stage.alone():
             action()
 
