@@ -1,4 +1,4 @@
-"""The time that a run may take runs on when the run is parked or its engine dies, also after somebody has resumed it."""
+"""The time that a run may take runs on when it is parked or its engine dies, also after somebody has resumed it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from onceflow.testing.kit.itself import Itself
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 START = 946_684_800.0
 """The first second of the year 2000, UTC: where time begins unless told otherwise."""
