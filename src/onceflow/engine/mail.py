@@ -65,7 +65,7 @@ class Mail:
                 raise outcome.refusal.error
             if isinstance(outcome.refusal, Missing):
                 raise NoSuchRun(some[outcome.results.index(outcome.refusal)][0].id)
-            self._ring([row for row, _ in some])
+            self._ring([row.id for row, _ in some])
 
     def _request(self, letter: Letter, is_one: bool) -> SendEvent:
         row, key, payload, id = letter
@@ -77,7 +77,9 @@ class Mail:
         packed = packing.dump(checked)
         return SendEvent(row.id, key, id or self._new_id(), packed)
 
-    def _ring(self, rows: Sequence[RunRow]) -> None:
+    def _ring(self, runs: Sequence[str]) -> None:
+        """Whoever drives them now: that may have begun while the events were sent."""
+        rows = self._home.journal.find_runs(runs).values()
         here = [row.id for row in rows if row.owner == self._home.engine]
         if here:
             self._hub.look_for_mail(*here)

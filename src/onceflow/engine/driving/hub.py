@@ -291,6 +291,8 @@ class Hub(ABC):
             self._look_for_commands()
         for driver, requests, outcome in answers:
             if outcome.ok:
+                if driver in self._claimed and not driver.was_woken:  # until now events were told to another engine
+                    self._tell(driver, driver.look_for_mail)
                 self._completions_accept(driver, requests)
                 self._tell(driver, driver.committed)
             else:
