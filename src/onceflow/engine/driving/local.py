@@ -229,6 +229,11 @@ class LocalHub(Hub):
             self._workers.forget(driver, _nothing)
         self.parking.park(driver.id, due, completion)
 
+    def _stop_driving(self, run: str, reason: OnceflowError, how: Callable[[Driver], None]) -> None:
+        super()._stop_driving(run, reason, how)
+        if run in self.parking and (completion := self.parking.take(run)) is not None:
+            completion.end(None, reason)
+
     def _wake(self, run: str, *, here: bool = False) -> None:
         self.parking.wake(run, here=here)
 
