@@ -225,11 +225,11 @@ class Hub(ABC):
 
     def drain(self, run: str, reason: OnceflowError) -> None:
         """Let a run go, if it is driven here, as soon as what has an effect has ended."""
-        self._loop.post(lambda: self._with_driver(run, lambda driver: driver.drain(reason)))
+        self._loop.post(lambda: self._stop_driving(run, reason, lambda driver: driver.drain(reason)))
 
     def interrupt(self, run: str, reason: OnceflowError) -> None:
         """Let a run go at once, if it is driven here."""
-        self._loop.post(lambda: self._with_driver(run, lambda driver: driver.interrupt(reason)))
+        self._loop.post(lambda: self._stop_driving(run, reason, lambda driver: driver.interrupt(reason)))
 
     def pool_statistics(self) -> PoolStatistics | None:
         """Of worker processes, if there are any."""
@@ -403,6 +403,9 @@ class Hub(ABC):
         if found is not None:
             self._tell(found[0], lambda: what(found[0]))
         return found is not None
+
+    def _stop_driving(self, run: str, reason: OnceflowError, how: Callable[[Driver], None]) -> None:
+        self._with_driver(run, how)
 
     def _cancel(self, run: str, cancel: Cancelling) -> bool:
         self._with_driver(run, self._doorman.let_in)
