@@ -124,3 +124,13 @@ def test_a_fork_that_ended_with_its_scope_is_not_judged_with_a_nested_graph():
     assert drive.run.rows["e/f"].abandoned
     assert not drive.run.rows["e/f"].settled
     assert drive.finish("d", graph=graph("p kept; q kept p"))[0] == "save d"
+
+
+def test_a_task_whose_code_was_edited_may_return_a_graph_that_something_irrevocable_waits_for():
+    """It is not trusted until it has run by the new code, which it just has."""
+    drive = begun("e pure; s kept e; k kept; z default e s k")
+    drive.finish("e")
+    drive.complete("s")
+    again = drive.reload(changed=["e"])
+    assert "+dropped e s" in again.begin()
+    assert "+trusted e" in again.finish("e", graph=graph("x pure"))

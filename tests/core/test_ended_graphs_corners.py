@@ -190,3 +190,24 @@ def test_a_graph_that_was_tried_again_and_has_its_result_waits_no_more():
     drive.complete("e/a", "e/c")
     _, said = loaded(drive)
     assert said == ["start n"]
+
+
+def test_what_was_abandoned_in_an_inner_graph_keeps_nothing_when_the_outer_graph_has_ended_too():
+    # given two graphs that have ended, one in the other, with something in the inner one that was saved in part
+    drive = inside(TRANSACTION, "f kept,guarding; b kept f; c kept b")
+    drive.complete("e/f", graph=graph("g kept,guarding; a kept g; w kept a"))
+    drive.complete("e/f/g", graph=graph("u undoable; l loose; h kept,parts=2 l; x kept; y kept h u x"))
+    drive.complete("e/f/g/u")
+    drive.finish("e/f/g/l", "e/f/g/h")
+    drive.save("e/f/g/h.1")
+    drive.ends("e/f/g/x", 3, failed=-1)
+    drive.save("e/f/g/y")
+    drive.ends("e/f/a", 2, failed=-1)
+    drive.save("e/f/w")
+    # when the transaction around them is taken back after a crash
+    drive, _ = loaded(drive)
+    said = drive.ends("e/b", 1, again=True)
+    # then what it had read was abandoned as well, and is dropped with it
+    assert "+recovering e/f/a e/f/g/h e/f/g/l e/f/g/u e/f/g/x e/f/g/y e/f/w" in said
+    drive.undone("e/f/g/u")
+    assert drive.elapse("e") == ["+begun e/f/g/u", "start! e/f/g/u", "start e/f/g/l", "start e/f/g/x"]

@@ -340,3 +340,35 @@ def test_a_part_of_a_loop_whose_graph_has_ended_unfinished_gives_its_turn_to_the
     # when the graph around both has ended
     # then the next part starts
     assert "start e/y" in drive.save("e/x/r")
+
+
+def test_what_is_to_be_taken_back_in_one_graph_is_not_forgotten_when_another_one_ends():
+    # given a transaction that has failed, and waits for something irrevocable in it
+    text = "e kept,transaction; f kept; n kept e f"
+    drive = two_graphs("u undoable; a kept u; i default; c kept a i", "b kept; d kept b", text)
+    drive.complete("e/u")
+    assert drive.ends("e/a", 1) == []
+    # when another graph ends before that
+    assert drive.ends("f/b", 1) == ["give f/d", "+abandoned f/d", "save f/d"]
+    # then the transaction is taken back all the same
+    assert "+recovering e/u" in drive.finish("e/i")
+
+
+def test_a_run_knows_whether_a_graph_is_about_to_end():
+    drive = inside(KEEP, "a kept; c kept a")
+    assert not drive.run.is_ending_graphs
+    drive.ends("e/a", 1)
+    assert drive.run.is_ending_graphs
+    drive.save("e/c")
+    assert not drive.run.is_ending_graphs
+
+
+def test_a_graph_that_was_dropped_does_not_wait_for_being_tried_again():
+    drive = Drive(graph("o loose; e kept o; g kept o; n kept e g"))
+    drive.begin()
+    drive.finish("o")
+    drive.complete("e", graph=graph("a kept; c kept a"))
+    drive.ends("e/a", 1, again=True)
+    assert drive.run.is_pausing(drive.waits["e"])
+    assert "+dropped e o" in drive.lose("o", attempts="g")
+    assert not drive.run.is_pausing(drive.waits["e"])

@@ -39,3 +39,21 @@ def test_the_time_of_a_graph_is_not_over_while_its_run_is_asleep():
     again.begin()
     assert again.expire("e/x", 1) == []
     assert again.tell(events.Resume()) == ["+resumed", "start e/x"]
+
+
+def test_a_graph_that_was_about_to_be_tried_again_ends_if_its_time_is_over():
+    drive = inside(KEEP, "a kept; i default; c kept a i")
+    assert drive.ends("e/a", 1, again=True) == []
+    assert drive.expire("e/c", 1) == ["stop e/i"]
+    assert drive.end("e/i") == ["give e/c", "+abandoned e/c", "save e/c"]
+
+
+def test_a_transaction_is_not_taken_back_for_a_graph_in_it_whose_time_was_over_when_it_ended_itself():
+    # given a graph in a transaction whose time is over, and whose outcome is not saved yet
+    drive = inside(TRANSACTION, "u undoable; f kept; x kept; c kept f u x")
+    drive.complete("e/u")
+    drive.complete("e/f", graph=graph("a kept; y kept a"))
+    assert "give e/f/y" in drive.expire("e/f/a", 2)
+    # when a task fails, and the transaction is to end, without being taken back
+    # then it is not
+    assert drive.ends("e/x", 1, failed=-1)[-3:] == ["give e/c", "+abandoned e/c", "save e/c"]

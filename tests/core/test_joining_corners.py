@@ -102,3 +102,82 @@ def test_who_reads_such_a_writer_still_waits_for_it_if_its_outcome_is_forgotten(
     assert drive.run.rows["e/t"].uncommitted == 1
     drive.save("e/t")
     assert drive.play().status == "succeeded"
+
+
+# -- what a transaction would take back ------------------------------------------------------------------------------
+
+
+def in_transaction(nested):
+    drive = Drive(graph("e kept,transaction; n default e"))
+    drive.begin()
+    drive.complete("e", graph=graph(nested))
+    return drive
+
+
+def test_what_comes_of_something_irrevocable_is_not_taken_back_with_its_transaction():
+    drive = in_transaction("i default; a kept i; c kept a")
+    drive.complete("e/i", "e/a")
+    assert not drive.run.may_be_taken_back("e/a")
+
+
+def test_what_comes_of_something_that_was_undone_is_not_taken_back_with_its_transaction():
+    drive = in_transaction("u undoable; a kept u; c kept a")
+    drive.handle("e/u")
+    assert drive.run.may_be_taken_back("e/u")
+    drive.undone("e/u")
+    drive.save("e/u")
+    drive.complete("e/a")
+    assert not drive.run.may_be_taken_back("e/a")
+
+
+def test_what_something_irrevocable_stands_on_is_not_taken_back_with_its_transaction():
+    drive = in_transaction("u undoable; i default u; a kept i; c kept a")
+    drive.finish("e/u")
+    assert drive.run.may_be_taken_back("e/u")
+    drive.save("e/u")
+    assert not drive.run.may_be_taken_back("e/u")
+
+
+# -- what was abandoned ----------------------------------------------------------------------------------------------
+
+
+def test_who_reads_a_join_of_what_was_abandoned_starts_when_what_was_written_there_is_durable():
+    # given a graph that has ended, with a child in it that has come to its end
+    drive = in_transaction("f kept,guarding; j kept f; m kept j; a kept f; c kept a m")
+    drive.complete("e/f", graph=graph("u undoable; k kept,aside u; x kept; y kept x", sink="y"))
+    drive.complete("e/f/u", "e/f/k")
+    drive.ends("e/f/x", 2, failed=-1)
+    drive.save("e/f/y")
+    # when the child is abandoned, because the transaction around it is taken back
+    drive.ends("e/a", 1, again=True)
+    drive.undone("e/f/u")
+    drive.elapse("e")
+    # then it may be joined like any that was abandoned when its graph ended
+    join(drive, "e/j", "e/f/k")
+    assert "start! e/m" in drive.save("e/j")
+
+
+def test_what_is_abandoned_after_the_outcome_of_its_graph_is_forgotten_has_joined_nothing():
+    # given a saga that takes back a child in a graph that has ended, and is stuck
+    drive = Drive(graph("e kept; n default e; z kept n"), on_failure="undo")
+    drive.begin()
+    drive.complete("e", graph=graph("u undoable; k kept,aside u; x kept; y kept x", sink="y"))
+    drive.complete("e/u", "e/k")
+    drive.ends("e/x", 1, failed=-1)
+    drive.save("e/y")
+    drive.complete("n")
+    assert "+recovering e/k e/u" in drive.raises("z")
+    for _ in range(4):
+        drive.undo_fails("e/u")
+        drive.elapse("e/u")
+    assert "park e/u" in drive.undo_fails("e/u")
+    # when the run is resumed
+    again = drive.reload()
+    again.begin()
+    again.tell(events.Resume())
+    assert "e/y" not in again.run.rows
+    again.undone("e/u")
+    # then the child is abandoned, and reads nothing new
+    assert again.run.rows["e/k"].abandoned
+    assert again.run.rows["e/k"].joined == ()
+    assert again.play().status == "succeeded"

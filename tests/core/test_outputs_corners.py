@@ -198,3 +198,35 @@ def test_saves_that_do_not_count_any_more_are_taken_back_also_if_the_task_ran_on
     drive.lose("p")
     drive.finish("p", holding="new new")
     assert drive.lose("n")[:2] == ["+recovering n p", "+dropped n p"]
+
+
+def test_an_undo_is_given_an_output_of_which_something_was_lost_that_it_does_not_have():
+    drive = begun("u undoable,unsaved; z kept after:u", on_failure="undo")
+    assert "+done u" in drive.finish("u")
+    drive.lose("u.1")
+    assert "undo u with output" in drive.raises("z")
+
+
+# -- actors and turns --------------------------------------------------------------------------------------------------
+
+
+def test_who_takes_an_actor_does_not_wait_for_an_undo_that_waits_to_be_tried_again():
+    drive = begun("a kept; u undoable,retries=1 a; g kept; t kept takes:a g; z kept u t")
+    drive.complete("a", holding="actor")
+    drive.raises("u")
+    assert drive.undo_fails("u") == ["wait u 1"]
+    assert "start t" in drive.finish("g")
+
+
+def test_a_member_of_a_loop_that_asks_to_run_again_keeps_its_turn_when_its_graph_has_its_result():
+    # given a member that was lost after it returned a graph
+    drive = begun("loop kept; z kept loop")
+    drive.complete("loop", graph=graph("a pure,saved,asks,turn=1,limit=1; b kept,turn=2; g kept a b"))
+    drive.admit("loop/a")
+    drive.finish("loop/a", graph=graph("x pure"))
+    assert drive.lose("loop/a") == ["ask loop/a"]
+    # when its graph has its result, and it is admitted
+    # then it runs before the next one
+    assert drive.finish("loop/a/x") == []
+    assert drive.admit("loop/a") == ["start loop/a"]
+    assert "start loop/b" in drive.finish("loop/a", graph=graph("x pure"))
