@@ -404,9 +404,9 @@ class Ending(Handling):
                 yield sink, scope
 
     def _replay_pauses(self) -> None:
+        """Graphs that were tried again, and in which something is left to do, open when their delay is over."""
         for scope in dict.fromkeys(row.scope for row in self.rows.values()):
-            sink = scope.sink
-            if scope.failures and not scope.over and sink is not None and sink.state != "done":
+            if scope.failures and any(row.state != "done" for row in self._rows_in(scope)):
                 for row in self._rows_in(scope):
                     row.scope.closed = True
                 self._wait_for(scope)

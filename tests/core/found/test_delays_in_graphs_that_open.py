@@ -120,3 +120,25 @@ def test_a_crash_forgets_the_delay_of_a_graph_that_was_not_saved_when_it_was_to_
         finish t/a
         """,
     )
+
+
+def test_a_graph_that_got_its_result_before_it_is_tried_again_waits_for_its_delay_after_a_crash():
+    """run c~2/c starts in a graph that waits to be tried again"""
+    last = graph("c default,parts=2; fork1 kept,aside", sink="c")
+    play_script(
+        graph(
+            "c kept,parts=2; d kept c; i kept d", returning={"c": [graph("b kept,parts=2", returning={"b": [last]})]}
+        ),
+        """
+        finish c
+        save c.0
+        finish c/b
+        save c/b.0
+        answer c~2/fork1 for 1 again
+        finish c~2/c
+        finish d holding actor
+        save d.1
+        commit
+        crash
+        """,
+    )
