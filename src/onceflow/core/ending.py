@@ -106,7 +106,7 @@ class Ending(Handling):
     def _close(self, scope: Scope, groups: list[Scope]) -> None:
         for row in self._rows_in(scope):
             row.scope.closed = True
-            taken_back = any(row.scope.is_in(group) for group in groups)
+            taken_back = _is_in_any(row.scope, groups)
             if row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and taken_back)):
                 self._end_attempt(row)
                 if row.effect == "undoable":
@@ -208,7 +208,7 @@ class Ending(Handling):
     def _open(self, scope: Scope) -> None:
         closed = [*self._endings, *self._pausing.values()]  # about to end, or to be tried again: in it, or around it
         for row in self._rows_in(scope):
-            if any(row.scope.is_in(other) for other in closed):
+            if _is_in_any(row.scope, closed):
                 continue
             row.scope.closed = False
             if row.state == "waiting":
@@ -219,7 +219,7 @@ class Ending(Handling):
                 self._save_around(row)
             if row.checkpoint and not row.released:  # it was not while a graph around it had ended
                 self._ask_to_save(row)
-        scope.closed = any(scope.is_in(other) for other in closed)
+        scope.closed = _is_in_any(scope, closed)
 
     # -- ended ---------------------------------------------------------------------------------------------------------
 

@@ -91,8 +91,8 @@ class Joining(Committing):
             self._follow_writes(row)
 
     def _join_ends(self, abandoned: Iterable[Row]) -> None:
-        """Whoever joins what was abandoned learns that its graph has ended: so that has joined what the graph ended
-        with."""
+        """A join of what was abandoned gives `CannotJoin`, because its graph has ended: so what was abandoned has
+        joined what the graph ended with."""
         aside = [row for row in abandoned if row.node.aside]
         ended = {row.ended: row for row in self.rows.values() if row.ended is not None} if aside else {}
         for row in aside:

@@ -50,7 +50,7 @@ class Loading(Concluding):
 
         The caller has proof that every attempt and undo of earlier epochs has ended, except those in `straggling`, for
         which it will send `Ended`. `changed`: see `note_changed`. With `asleep`, nothing starts before the next
-        event: whoever loads a run to cancel it does not want it to go on.
+        event: a run that is loaded to be cancelled does not go on.
         """
         run = cls(graph, epoch=epoch, on_failure=on_failure, validate=validate)
         run._loaded = True

@@ -103,7 +103,7 @@ class Outputs(Sharing):
         makers: Makers = {}
         for row, parts in lost.items():
             if row.recorded and parts & row.every_part:
-                row.attempt = 0  # nobody reads it, but an undo would be given it
+                row.attempt = 0  # no task reads it, but an undo would be given it
             kept = self._still_shared(row, parts, lost, there)
             self._lose(row, parts & ~kept, makers)
             for part in bits(kept & row.saving):  # the save that read the lost copy may never be answered

@@ -180,7 +180,7 @@ class Attaching:
     def _wake(
         self, run: str, completion: Completion | None, short: Short | None
     ) -> tuple[Callable[[Hub], Adopted], Completion] | None:
-        """None if somebody else has driven it meanwhile. Raises `StorageError` if it is worth another try."""
+        """None if another thread has driven it meanwhile. Raises `StorageError` if it is worth another try."""
         row = self._home.journal.get_run(run) if short is None else short.run
         if row is None or not self._is_parked(row):
             if completion is not None:

@@ -78,7 +78,7 @@ class Mail:
         return SendEvent(row.id, key, id or self._new_id(), packed)
 
     def _ring(self, runs: Sequence[str]) -> None:
-        """Whoever drives them now: that may have begun while the events were sent."""
+        """The engines that drive these runs now, which may have taken them while the events were sent."""
         rows = self._home.journal.find_runs(runs).values()
         here = [row.id for row in rows if row.owner == self._home.engine]
         if here:

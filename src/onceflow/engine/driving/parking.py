@@ -71,7 +71,7 @@ class Parking:
         self._postponed: list[Waking] = []
         """Runs that could not be loaded, and are tried again soon."""
         self._closed: str | None = None
-        """Why nobody will wake runs any more."""
+        """Why no run is woken any more."""
 
     def __contains__(self, run: str) -> bool:
         return run in self._parked
@@ -188,7 +188,7 @@ class Parking:
             self._waking.put(one)
 
     def _give_up(self, batch: Sequence[Waking], reason: str) -> None:
-        """Those who wait for these runs are told."""
+        """End the waits for these runs, with this reason."""
         for run, completion, _ in batch:
             if completion is not None:
                 completion.end(None, RunInterrupted(run, reason))

@@ -84,7 +84,7 @@ class Checker:
                 raise Violation(f"{attempt!r} joins {child}, which is not settled")
 
     def judge_taking(self, driver: Driver, attempt: Attempt, parent: str, part: int) -> None:
-        """2.7: nobody reads the live actor that this attempt is about to change, not even for an undo."""
+        """2.7: no attempt reads the live actor that this one is about to change, not even for an undo."""
         held = [waiting.attempt for waiting in driver.waiting if waiting.attempt is not None]
         for other in [*driver.active, *held]:
             if other is attempt or not other.is_under_way or (parent, part) not in other.inputs:
