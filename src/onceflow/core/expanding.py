@@ -15,7 +15,7 @@ from onceflow.core import records
 from onceflow.core.graph import Graph
 from onceflow.core.rows import Nested, Row, Scope, new_row
 from onceflow.core.starting import Starting
-from onceflow.core.state import link
+from onceflow.core.state import link, link_new
 from onceflow.core.turns import is_in_flight
 
 
@@ -50,8 +50,7 @@ class Expanding(Starting):
         sink.exported, expander.exported = expander.exported, False
         _hand_over(expander, sink)
         for row, node in zip(rows, graph.nodes, strict=True):
-            for parent, mask in node.edges:
-                link(rows[parent], row, mask)
+            link_new(row, node.edges, rows)
             link(expander, row, expander.with_refs(1))
         self._form_group(expander, rows, sink)
         expander.nested = Nested(graph, rows, sink)

@@ -45,8 +45,7 @@ class Retiring(Settling):
             if not row.settled or row.unsettled or not row.consumers:
                 continue
             scope = (row if row.nested is None else row.nested.rows[0]).scope  # where it may be read once more
-            group = scope.unsettled_group
-            if group is not None:
+            if scope.group is not None and (group := scope.unsettled_group) is not None:
                 self._retained.setdefault(group, []).append(row)
                 continue
             if not self._release(row):

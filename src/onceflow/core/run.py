@@ -137,10 +137,11 @@ class Run(Loading):
     # -- attempts ------------------------------------------------------------------------------------------------------
 
     def _finished(self, event: events.Finished) -> None:
-        rebuilt = self._current_effort(event.node, event.attempt)
-        if rebuilt is not None and not isinstance(rebuilt[1], Undo):
-            self._rebuilt_privately(*rebuilt, event.graph)
-            return
+        if self._rebuilding:
+            rebuilt = self._current_effort(event.node, event.attempt)
+            if rebuilt is not None and not isinstance(rebuilt[1], Undo):
+                self._rebuilt_privately(*rebuilt, event.graph)
+                return
         row = self._current(event.node, event.attempt)
         if row is None:
             return

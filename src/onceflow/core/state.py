@@ -6,13 +6,13 @@ it is empty. So nothing recurses, and a chain of a hundred thousand nodes costs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from onceflow.core import commands, records
-from onceflow.core.graph import Graph
+from onceflow.core.graph import Edge, Graph
 from onceflow.core.rows import Mark, Row, Scope, new_row
 
 Status = Literal["running", "undoing", "parked", "stopping", "succeeded", "failed", "undone", "cancelled"]
@@ -99,8 +99,7 @@ class RunState(msgspec.Struct, eq=False):
                 for parent, _ in node.edges:
                     rows[parent].exported = True
                 continue
-            for parent, mask in node.edges:
-                link(rows[parent], row, mask)
+            link_new(row, node.edges, rows)
         for row in rows:
             if not row.foreign:
                 if row.exported:
@@ -150,6 +149,20 @@ class RunState(msgspec.Struct, eq=False):
             if not row.zombies:
                 row.zombies = None
                 self._ready.append(row)
+
+
+def link_new(row: Row, edges: Iterable[Edge], rows: Sequence[Row]) -> None:
+    """Add the edges of a new row, whose parents are all new: none of them gives anything yet."""
+    parents = row.parents
+    for number, mask in edges:
+        parent = rows[number]
+        parent.consumers.append((row, mask, len(parents)))
+        parent.unsettled += 1
+        parents.append((parent, mask))
+        if parent.writes:
+            row.follows_writer = True
+            row.uncommitted += 1
+    row.missing = row.unquiet = row.irreproducible = row.unretired = len(parents)
 
 
 def link(parent: Row, consumer: Row, mask: int) -> None:
