@@ -188,6 +188,7 @@ class Loading(Concluding):
             row.doomed = False
             forget_handling(row)
             self._recovering.pop(row, None)
+            self._to_be_dropped.pop(row.id, None)
         if not self._recovering:
             self._to_be_dropped.clear()
         for row in sorted((row for row in rows if row.nested is not None), key=lambda row: -row.depth):

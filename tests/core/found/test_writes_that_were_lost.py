@@ -158,3 +158,27 @@ def test_seed_870053570():
         crash
         """,
     )
+
+
+def test_a_writer_that_was_dropped_because_it_was_torn_is_not_dropped_again_with_the_recovery_that_it_was_in():
+    """Dropped(nodes=('f',)), but what ['f'] wrote is committed. It was a member of R when a crash tore its save; a second
+    recovery that was begun before the first had ended made it a member once more when the run was loaded."""
+    play_script(
+        graph("b kept; c kept,parts=2 b; f writer; g undoable; h kept f g c.0"),
+        """
+        finish b holding new
+        finish f holding new
+        finish c holding new@01 new b.1@1
+        finish g
+        save f.1
+        save c.4
+        lose f.0 g.0
+        commit
+        crash keeping
+        undone g!undo
+        finish f
+        save f.0
+        commit
+        crash
+        """,
+    )
