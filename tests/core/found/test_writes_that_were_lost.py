@@ -161,8 +161,8 @@ def test_seed_870053570():
 
 
 def test_a_writer_that_was_dropped_because_it_was_torn_is_not_dropped_again_with_the_recovery_that_it_was_in():
-    """Dropped(nodes=('f',)), but what ['f'] wrote is committed. It was a member of R when a crash tore its save; a second
-    recovery that was begun before the first had ended made it a member once more when the run was loaded."""
+    """Dropped(nodes=('f',)), but what ['f'] wrote is committed. It was a member of R when a crash tore its save; a
+    second recovery, begun before the first had ended, made it a member once more when the run was loaded."""
     play_script(
         graph("b kept; c kept,parts=2 b; f writer; g undoable; h kept f g c.0"),
         """
