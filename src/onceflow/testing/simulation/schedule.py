@@ -27,8 +27,8 @@ from onceflow.testing.simulation.rows import Saving
 from onceflow.testing.simulation.story import Story
 from onceflow.testing.simulation.world import Violation
 
-LONGEST = 5_000
-"""Steps. No schedule with a budget of a few dozen faults comes near it."""
+LONGEST = 50_000
+"""Steps. No schedule with a budget of a few dozen faults comes near it, although graphs may be nested deeply."""
 REMEMBERED = 8
 """Events that may be delivered a second time."""
 
