@@ -183,3 +183,47 @@ def test_what_stood_aside_and_was_saved_in_part_when_its_graph_ended_is_nothing_
         crash
         """,
     )
+
+
+def test_what_begun_and_irrevocable_ended_its_graph_stands_on_what_was_joined_there():
+    """the recovery of [...]: b~3/child1/child0/d has begun and would run again after (..., 'b~3/child1/child1/fork1'). It
+    had begun before it was above those that were joined in its graph, so they were not covered."""
+    left = graph(
+        "d default; child0 kept; fork0 kept,aside child0",
+        sink="d",
+        returning={"child0": [graph("c kept; fork0 kept,aside", sink="c")]},
+    )
+    right = graph("c kept; child1 undoable; fork1 kept,aside child1", sink="c")
+    both = graph(
+        "a kept; child0 kept; fork0 kept,aside child0; child1 kept; fork1 kept,aside child1",
+        sink="a",
+        returning={"child0": [left], "child1": [right]},
+    )
+    inner = graph("c kept; child1 kept; fork1 kept,aside child1", sink="c", returning={"child1": [both]})
+    around = graph("a kept,guarding", returning={"a": [graph("c kept,transaction", returning={"c": [inner]})]})
+    play_script(
+        graph("b kept,transaction", returning={"b": [around]}),
+        """
+        finish b
+        save b.0
+        finish b/a
+        save b/a.0
+        finish b~2/c
+        save b~2/c.0
+        finish b~3/child1
+        save b~3/child1.0
+        finish b~3/child1/child0
+        save b~3/child1/child0.0
+        finish b~3/child1/child1
+        save b~3/child1/child1.0
+        finish b~3/child1/child0/child0
+        save b~3/child1/child0/child0.0
+        finish b~3/child1/child1/child1
+        finish b~3/child1/child1/fork1
+        save b~3/child1/child1/fork1.0
+        finish b~3/child1/child0/child0/fork0 joining b~3/child1/child1/fork1
+        answer b~3/child1/child0/d for 5
+        save b~3/child1/child0/d.0
+        answer b~3/child1/child1/c for 2
+        """,
+    )
