@@ -186,8 +186,8 @@ def test_what_stood_aside_and_was_saved_in_part_when_its_graph_ended_is_nothing_
 
 
 def test_what_begun_and_irrevocable_ended_its_graph_stands_on_what_was_joined_there():
-    """the recovery of [...]: b~3/child1/child0/d has begun and would run again after (..., 'b~3/child1/child1/fork1'). It
-    had begun before it was above those that were joined in its graph, so they were not covered."""
+    """the recovery of [...]: b~3/child1/child0/d has begun and would run again after (..., 'b~3/child1/child1/fork1').
+    It had begun before it came to stand on those that were joined in its graph, so they were not covered."""
     left = graph(
         "d default; child0 kept; fork0 kept,aside child0",
         sink="d",
