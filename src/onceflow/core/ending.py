@@ -78,12 +78,14 @@ class Ending(Handling):
                 break
             scope = scope.outer
         end = End(row.id, small, undo, again=again)
-        for other, before in self._endings.items():
-            if scope.is_in(other) and (again or not before.again):  # it ends anyway; but this failure is one more
-                before.undo += end.undo
-                self._close(scope, end.undo)
-                return
-        self._end_scope(scope, end)
+        before = _end_around(self._endings, scope, again)
+        if before is None:
+            self._end_scope(scope, end)
+            return
+        before.undo += end.undo  # it ends anyway; but this failure is one more
+        if _end_around(before.inside, scope, again) is None:
+            before.inside[scope] = end
+        self._close(scope, end.undo)
 
     def _end_scope(self, scope: Scope, end: End) -> None:
         inside = [other for other in self._endings if other.is_in(scope)]
@@ -122,7 +124,9 @@ class Ending(Handling):
                 continue
             if end.expired and sink.visible:  # it was quicker, whatever becomes of the result
                 del self._endings[scope]
-                self._endings.update(end.inside)
+                for inner, its_end in end.inside.items():
+                    if _end_around(self._endings, inner, its_end.again) is None:
+                        self._end_scope(inner, its_end)
                 self._open(scope)
                 return True
             if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
@@ -208,7 +212,7 @@ class Ending(Handling):
     def _open(self, scope: Scope) -> None:
         closed = [*self._endings, *self._pausing.values()]  # about to end, or to be tried again: in it, or around it
         for row in self._rows_in(scope):
-            if _is_in_any(row.scope, closed):
+            if row.scope.over or _is_in_any(row.scope, closed):
                 continue
             row.scope.closed = False
             if row.state == "waiting":
@@ -260,6 +264,8 @@ class Ending(Handling):
         assert scope is not None
         self._endings.pop(scope, None)
         sink.ended = scope
+        if sink.begun:  # irrevocable: from now on it stands on what was joined in the scope as well
+            self._cover_above(sink)
         self._abandon(scope, sink)
         for consumer, _, _ in sink.consumers:
             consumer.follows_writer = True  # what was written in the scope may be on its way
@@ -318,7 +324,8 @@ class Ending(Handling):
         for row in inside:
             row.scope.over = False
             row.checkpoint = is_to_be_saved(row)
-            if row.handled:
+        for row in inside:
+            if row.handled or row.saved:  # who has saved a part is to be saved as a whole
                 self._force(row)
         return list(found)
 
@@ -410,6 +417,12 @@ class Ending(Handling):
                 for row in self._rows_in(scope):
                     row.scope.closed = True
                 self._wait_for(scope)
+
+
+def _end_around(endings: dict[Scope, End], scope: Scope, again: bool) -> End | None:
+    """What is to become of a scope around this one, or of itself, if this one goes with that."""
+    found = (end for other, end in endings.items() if scope.is_in(other) and (again or not end.again))
+    return next(found, None)
 
 
 def _unsaved_around(sink: Row, scope: Scope) -> Row | None:

@@ -89,8 +89,6 @@ class Joining(Committing):
                 consumer.uncommitted += 1
         if any(child.abandoned or child.follows_writer for child in news):
             self._follow_writes(row)
-        if row.effect == "irrevocable" and row.begun:  # its graph has ended with what was given in its stead
-            self._cover_above(row)
 
     def _join_ends(self, abandoned: Iterable[Row]) -> None:
         """A join of what was abandoned gives `CannotJoin`, because its graph has ended: so what was abandoned has

@@ -248,7 +248,9 @@ class Run(Loading):
     def _elapsed(self, event: events.Elapsed) -> None:
         row = self._row(event.node, event.attempt)
         if event.attempt in self._pausing and self.final is None:
-            self._open(self._pausing.pop(event.attempt))
+            scope = self._pausing.pop(event.attempt)
+            if self._stopping is None:  # else nothing in it starts any more, and it may have been taken back for good
+                self._open(scope)
             return
         if row is None or self.final is not None:
             return

@@ -81,11 +81,11 @@ class Turns(Taking):
 
     def _dissolve_group(self, expander: Row, sink: Row) -> None:
         """The graph of the expander is no more."""
-        if sink.keeps is expander:
+        kept, sink.keeps = sink.keeps, None
+        if kept is expander:
             self._end_turn(expander)
         else:
-            expander.keeps = sink.keeps
-        sink.keeps = None
+            expander.keeps = kept
         if self.groups.get(expander.id) is not None:
             del self.groups[expander.id]
 
@@ -105,9 +105,9 @@ class Turns(Taking):
         row.group.flying[row] = None
 
     def _end_turn(self, row: Row) -> None:
-        """The row of a group is not in flight any more."""
+        """The row of a group is not in flight any more, unless it returned a graph whose result is not there."""
         group = row.group
-        if group is not None and row in group.flying:
+        if group is not None and row in group.flying and not is_kept_in_flight(row):
             del group.flying[row]
             self._eager[group] = None
 
@@ -134,6 +134,17 @@ class Turns(Taking):
 def is_in_flight(row: Row) -> bool:
     """Whether it has its turn, or has to have it, for itself: it runs, or has asked before it does."""
     return row.state == "running" or row.asking
+
+
+def is_kept_in_flight(row: Row) -> bool:
+    """Whether it is in flight for the sake of the graph that it returned."""
+    last = row
+    while last.nested is not None:
+        last = last.nested.sink
+    kept = None if last is row or last.visible else last.keeps
+    while kept is not None and kept is not row:
+        kept = kept.keeps  # which is a sink in turn
+    return kept is row
 
 
 def _opens(row: Row) -> bool:

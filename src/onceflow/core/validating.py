@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from onceflow.core import definitions
 from onceflow.core.rows import Row
+from onceflow.core.turns import is_kept_in_flight
 
 if TYPE_CHECKING:
     from onceflow.core.run import Run
@@ -109,6 +110,7 @@ def _validate_turn(row: Row) -> None:
         return
     is_kept = _has_open_graph(row)
     assert row in group.flying or row.state != "running", f"{row.id} runs, and it is not its turn"
+    assert row in group.flying or not is_kept_in_flight(row), f"{row.id} has returned a graph, and has lost its turn"
     has_reason = row.state == "running" or row.asking or is_kept
     assert row not in group.flying or has_reason, f"{row.id} has a turn for nothing"
     if row.queued:

@@ -194,7 +194,7 @@ class Driver:
         attempt.versions = {**attempt.versions, **{child: self.version(child) for child in joined}}
         attempt.refs = dict(enumerate(refs, attempt.task.parts))
         attempt.output = self.values.compute(attempt)
-        counts = self._counts(attempt)
+        counts = self.counts(attempt)
         self._report(attempt)
         row = self.rows.get(attempt.node)
         if counts and row is not None:
@@ -218,7 +218,7 @@ class Driver:
 
     def fail(self, attempt: Attempt, permanent: bool, again: bool = False) -> None:
         """The attempt raises."""
-        self.raising, self.permanent = (attempt if self._counts(attempt) else None), permanent
+        self.raising, self.permanent = (attempt if self.counts(attempt) else None), permanent
         self.again = again
         self._report(attempt)
         self.deliver(events.Raised(attempt.node, attempt.number, permanent, again))
@@ -227,7 +227,7 @@ class Driver:
     def answer(self, attempt: Attempt, small: bool) -> None:
         """The attempt raises, and a handler gives an output. If the task gave one before that counts, it is too late
         for handlers (2.8)."""
-        counts = self._counts(attempt)
+        counts = self.counts(attempt)
         self._report(attempt)
         row = self.rows.get(attempt.node)
         if row is not None and row.version is not None:
@@ -239,6 +239,7 @@ class Driver:
                 row.handled = attempt
             else:
                 self._take_over(row, attempt)
+                self._was_quicker(attempt.node)
         self.deliver(events.Finished(attempt.node, attempt.number, None, small, handled=True))
         self.raising = None
 
@@ -261,7 +262,7 @@ class Driver:
 
     def answer_for(self, attempt: Attempt, failed: int, ends: int, again: bool, small: bool) -> None:
         """The attempt raises, and a handler answers for a graph around it."""
-        counts = self._counts(attempt)
+        counts = self.counts(attempt)
         self._report(attempt)
         row = self.rows.get(attempt.node)
         if counts and row is not None and (row.version is not None or self.appended.stopping):
@@ -761,7 +762,7 @@ class Driver:
             found[parent, part] = source.output[part]
         return found
 
-    def _counts(self, attempt: Attempt) -> bool:
+    def counts(self, attempt: Attempt) -> bool:
         """Does it matter that this attempt returns? One that was told to end matters if it cannot be taken back."""
         row = self.rows.get(attempt.node)
         if row is None:

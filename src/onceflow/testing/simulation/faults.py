@@ -97,6 +97,11 @@ class Faults:
     def _running(self, *kinds: str) -> list[Attempt]:
         return [a for a in self._driver.active if a.state == "running" and a.kind in kinds]
 
+    def _answerable(self) -> list[Attempt]:
+        """What a handler may be asked about: also something irrevocable that was told to stop."""
+        attempts = [a for a in self._driver.active if a.kind == "run" and a.node in self._driver.run.rows]
+        return [a for a in attempts if a.state == "running" or self._driver.counts(a)]
+
     # Attempts, and what handlers say
 
     def _raise(self) -> Step | None:
@@ -111,20 +116,20 @@ class Faults:
 
     def _answer(self) -> Step | None:
         """An attempt raises, and a handler gives an output."""
-        running = self._running("run")
-        if not running or not self._handlers:
+        raising = self._answerable()
+        if not raising or not self._handlers:
             return None
-        attempt = self._simulation.pick(running)
+        attempt = self._simulation.pick(raising)
         small = self._random.random() < 0.5
         self._simulation.remember(events.Finished(attempt.node, attempt.number, None, small, handled=True))
         return lambda: self._driver.answer(attempt, small)
 
     def _answer_for(self) -> Step | None:
         """An attempt raises, and a handler answers for a graph around it: that is tried again, or ends."""
-        running = [attempt for attempt in self._running("run") if attempt.node in self._driver.run.rows]
-        if not running or not self._handlers:
+        raising = self._answerable()
+        if not raising or not self._handlers:
             return None
-        attempt = self._simulation.pick(running)
+        attempt = self._simulation.pick(raising)
         depth = self._driver.run.rows[attempt.node].scope.depth
         ends = self._random.randrange(depth + 1)
         again = ends > 0 and self._random.random() < 0.3

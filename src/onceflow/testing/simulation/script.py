@@ -367,7 +367,9 @@ class Player:
 
     def _answer(self, words: list[str]) -> None:
         attempt = self._under_way(words[0])
-        if attempt is None or attempt.state != "running" or attempt.kind != "run":
+        if attempt is None or attempt.kind != "run":
+            return
+        if attempt.state != "running" and not self.driver.counts(attempt):
             return
         said = _clauses(words[1:], ("for", "failing", "again", "large"))
         small = "large" not in said
