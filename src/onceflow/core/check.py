@@ -359,7 +359,7 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
     aside = run.ends_aside()
     for row in {**dict.fromkeys([*ends, *aside]), **reach([*ends, *aside], _known_parents)}:
         left_of = [edge for edge, (p, _) in enumerate(row.parents) if not p.retired]
-        parents = [(result.get(p.id, p.id), mask & p.node.every_part) for p, mask in row.parents if not p.retired]
+        parents = [(result.get(p.id, p.id), _as_read(p, mask)) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
         saved = row.checkpoint or row.writes  # also of what has ended
         trusted = row.repeatable or row is expander  # else a crash took a graph that it returned, say (2.9)
@@ -381,6 +381,13 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         end = Node(id="", task="", options=Options(effect="none"))
         add(end, "the end", [(id, 0) for id in last_of_all], True, (), False)
     return _assemble(nodes, reads, joins, "the end" if len(ends) > 1 else last_of_all[0])
+
+
+def _as_read(parent: Row, mask: int) -> int:
+    """What of its values is read. An effectful task that was done, and of which the journal has nothing although others
+    only wait for it, has returned a graph that a crash took: that was read, and no *done* record will come."""
+    is_unknown = parent.effect != "none" and parent.state == "done" and parent.nested is None and not parent.saved
+    return mask & parent.node.every_part or int(is_unknown and not parent.checkpoint)
 
 
 def _result_of(aside: Row) -> Row:

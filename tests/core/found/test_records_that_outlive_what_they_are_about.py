@@ -114,3 +114,25 @@ def test_a_transaction_in_a_chain_is_taken_back_though_a_crash_took_the_graph_in
     """
     assert Player(driver).play(steps.strip().splitlines()) == "failed"
     assert not driver.world.undoable
+
+
+def test_an_effect_whose_graph_a_crash_took_writes_no_done_record_any_more():
+    """nothing is left to do, but the run is running: `b/c/b` waited for `b/a`, which `b/d` waits for as well. Because
+    others only wait for `b/a`, the check took it to be recorded as done."""
+    inner = graph(
+        "a undoable,unsaved; b kept,parts=2 after:a; c kept b; d kept after:a c; e kept d",
+        returning={"a": [graph("b loose")], "c": [graph("b default")]},
+    )
+    play_script(
+        graph("b kept; c kept b", returning={"b": [inner]}),
+        """
+        finish b
+        save b.0
+        finish b/a
+        finish b/a/b
+        finish b/b
+        save b/b.1
+        commit
+        crash
+        """,
+    )
