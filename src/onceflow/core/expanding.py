@@ -15,7 +15,7 @@ from onceflow.core import records
 from onceflow.core.graph import Graph
 from onceflow.core.rows import Nested, Row, Scope, new_row
 from onceflow.core.starting import Starting
-from onceflow.core.state import link, link_new
+from onceflow.core.state import link, link_new, reach
 from onceflow.core.turns import is_in_flight
 
 
@@ -101,6 +101,9 @@ class Expanding(Starting):
             if known.distrusted and known.nested is not None and _is_repeatable(known.nested):
                 known.distrusted = False
                 self._append(records.Trusted(known.id, known.code))
+        for expander in reach(dropped, _around):
+            if expander.forced and not expander.saved and expander.nested and not _is_answered_for(expander.nested):
+                expander.forced = expander.checkpoint = False
 
     def _record_expansions_in(self, nested: Nested) -> None:
         """The journal has this graph now, so what was noted for its expander is noted for those that it contains."""
@@ -183,6 +186,20 @@ def _is_repeatable(nested: Nested) -> bool:
             return False
         graphs += [row.nested for row in graph.rows if row.nested is not None]
     return True
+
+
+def _around(row: Row) -> list[Row]:
+    return [] if row.expander is None else [row.expander]
+
+
+def _is_answered_for(nested: Nested) -> bool:
+    """Whether a handler has given something in it, or what it ends with."""
+    graphs = [nested]
+    for graph in graphs:  # grows while it is gone through
+        if any(row.handled or row.ends is not None for row in graph.rows):
+            return True
+        graphs += [row.nested for row in graph.rows if row.nested is not None]
+    return False
 
 
 def _hand_over(giver: Row, taker: Row) -> None:

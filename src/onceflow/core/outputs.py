@@ -157,8 +157,8 @@ class Outputs(Sharing):
 
     def _ask_to_save(self, row: Row) -> None:
         """What is there of its output is to be saved, as soon as the journal has the graph that it is in."""
-        if row.state != "done" or row.doomed:
-            return  # it is asked for when it is done
+        if row.state != "done" or row.doomed or not row.attempt:
+            return  # it is asked for when it is done, or done again: some of it was lost when its graph ended
         expander = row.expander
         if expander is not None and not expander.fully_saved:
             assert expander.nested is not None

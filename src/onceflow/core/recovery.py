@@ -198,6 +198,8 @@ class Recovery(Undoing):
         forget_handling(row)
         if row.code != self._codes.get(row.id, ""):
             row.repeatable = False  # until the journal knows by which code it has run
+        if row.settling is not None and row.repeatable:
+            self._release_hindered(row.settling)  # those below what a handler gave waited for it to be settled
 
 
 def _is_for_good(row: Row) -> bool:
