@@ -169,8 +169,8 @@ class NotANode(OnceflowError, TypeError):
 class StorageError(OnceflowError):
     """Raised when what is kept on disk cannot be read or written. `path` is where, `reason` what the system said.
 
-    Whatever was saved before is still saved. An engine that met this error writes nothing more; open it anew once the
-    cause is removed.
+    Whatever was saved before is still saved. An engine whose journal cannot be written interrupts all its runs and
+    starts nothing more; open it anew once the cause is removed.
     """
 
     advice = "What was saved before is still there. Remove the cause, then start again."
@@ -184,7 +184,10 @@ class StorageError(OnceflowError):
 class StorageFull(StorageError):
     """Raised when there is no room left: the disk is full, or a quota or limit is reached."""
 
-    advice = "There is no room left. What was saved before is still there: make room, then resume."
+    advice = (
+        "There is no room left. What was saved before is still there: make room, then resume. An engine whose journal "
+        "cannot be written has stopped: open it anew."
+    )
 
 
 class StorageReadOnly(StorageError):

@@ -30,6 +30,7 @@ from onceflow.storage.journal import (
     Entry,
     Loaded,
     MailboxEvent,
+    OnFailure,
     Outcome,
     Request,
     RunRow,
@@ -86,6 +87,9 @@ class SqliteJournal:
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
         return self._writer.commit_at_once(requests)
+
+    def when_failed(self, then: OnFailure) -> None:
+        self._writer.when_failed(then)
 
     def statistics(self) -> Statistics:
         return self._writer.statistics()

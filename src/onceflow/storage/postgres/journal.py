@@ -22,6 +22,7 @@ from onceflow.storage.journal import (
     Entry,
     Loaded,
     MailboxEvent,
+    OnFailure,
     Outcome,
     Request,
     RunRow,
@@ -81,6 +82,9 @@ class PostgresJournal:
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
         return self._writer.commit_at_once(requests)
+
+    def when_failed(self, then: OnFailure) -> None:
+        self._writer.when_failed(then)
 
     def statistics(self) -> Statistics:
         return self._writer.statistics()
