@@ -82,6 +82,26 @@ def test_a_full_disk_stops_the_journal_and_loses_nothing_it_answered(tmp_path: P
     store.close()
 
 
+def test_the_engine_learns_of_a_failed_commit_before_the_answers_are_given(
+    tmp_path: Path, connections: list[sqlite3.Connection]
+) -> None:
+    story: list[object] = []
+    store = quick(tmp_path)
+    store.when_failed(story.append)
+    commit(store, create("r"))
+    connections[0].execute("PRAGMA query_only = 1")
+
+    for body in (b"1", b"2"):
+        store.submit([append("r", body)], lambda outcome: story.append(outcome.ok))
+    store.close()
+
+    assert isinstance(story[0], StorageReadOnly)
+    assert story[1:] == [False, False]
+    late: list[object] = []
+    store.when_failed(late.append)
+    assert late == story[:1]
+
+
 def test_a_disk_that_is_full_only_for_the_checkpoint_loses_nothing_either(tmp_path: Path) -> None:
     with Child(FILL_CHECKPOINT, tmp_path) as child:
         kind, number = child.read().split()

@@ -35,6 +35,8 @@ class GroupWriter(ABC):
         self._closed: str | None = None
         """Why nothing can be submitted any more."""
         self._failure: StorageError | None = None
+        self._announced: StorageError | None = None
+        """What the engine was told: it starts nothing more, and nothing will be written soon."""
         self._on_failure: OnFailure = _ignore
         self._commits = self._batches = self._entries = self._bytes = 0
         self._commit_seconds = 0.0
@@ -80,8 +82,9 @@ class GroupWriter(ABC):
     def when_failed(self, then: OnFailure) -> None:
         with self._lock:
             self._on_failure = then
-        if self._failure is not None:
-            then(self._failure)
+            failure = self._announced
+        if failure is not None:
+            then(failure)
 
     def leave_to_parent(self) -> None:
         self._closed = "it was opened by the process that this one was forked from"
@@ -113,11 +116,17 @@ class GroupWriter(ABC):
             self._let_go()
 
     def _fail(self, error: StorageError) -> None:
+        self._failure = error
+        self._announce(error)
+        logger.error("the journal writes nothing more: %s", error)
+
+    def _announce(self, error: StorageError) -> None:
         with self._lock:
-            self._failure = error
+            if self._announced is not None:
+                return
+            self._announced = error
             then = self._on_failure
         then(error)
-        logger.error("the journal writes nothing more: %s", error)
 
     def _drain(self, first: Batch) -> tuple[list[Batch], bool]:
         """What is queued now, and whether the journal ends after it."""
