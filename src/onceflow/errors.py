@@ -202,6 +202,16 @@ class StorageDamaged(StorageError):
     advice = "Somebody or something else changed it. Bring it back from a backup, or start the run anew."
 
 
+class StorageMoved(StorageError):
+    """Raised when the home directory was moved, deleted or replaced while an engine used it: the engine has stopped.
+    `path` is where the home directory was."""
+
+    advice = (
+        "The home directory was moved, deleted or replaced while this engine used it, so the engine has stopped. Move "
+        "it back, or open an engine where it is now, then resume. What was deleted is lost."
+    )
+
+
 class StorageTooNew(StorageError):
     """Raised when the home directory was written by a newer onceflow. `found` is the version of what it holds,
     `known` the newest that this onceflow understands."""

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import onceflow
-from onceflow import Engine, StorageDamaged, StorageError, StorageReadOnly, StorageTooNew, TaskFailed, task
+from onceflow import (
+    Engine,
+    StorageDamaged,
+    StorageError,
+    StorageMoved,
+    StorageReadOnly,
+    StorageTooNew,
+    TaskFailed,
+    task,
+)
 from onceflow.storage.sqlite import SqliteJournal
 from tests.engine.common import LONG, Door, add, keep, knock, note, run_script, trace, traces
 
@@ -396,12 +407,98 @@ def test_an_input_that_was_removed_fails_only_its_run(engine: Engine, home: Path
     assert engine.run(add.bind(1, 2)) == 3
 
 
-def test_a_home_that_was_removed_is_told(tmp_path: Path) -> None:
-    import shutil
+def delete(home: Path) -> None:
+    shutil.rmtree(home)
 
-    engine = Engine(tmp_path / "home", workers=1)
-    engine.run(keep.bind(1))
-    shutil.rmtree(tmp_path / "home")
-    with pytest.raises(StorageError):
-        engine.run(keep.bind(b"x" * 200_000))
+
+def move(home: Path) -> None:
+    home.rename(home.with_name("moved"))
+
+
+def replace(home: Path) -> None:
+    move(home)
+    Engine(home).close()
+
+
+def delete_locks(home: Path) -> None:
+    shutil.rmtree(home / "engines")
+
+
+@pytest.mark.parametrize("trouble", [delete, move, replace, delete_locks])
+def test_a_home_that_is_moved_away_stops_the_engine_at_the_next_commit(
+    tmp_path: Path, door: Door, trouble: Callable[[Path], None]
+) -> None:
+    # given a task that runs, and others that wait for its worker
+    home, ledger = tmp_path / "home", str(tmp_path / "ledger")
+    engine = Engine(home, workers=1)
+    names = ["held", "queued 1", "queued 2", "queued 3"]
+    handles = [engine.run_async(pass_door.bind(door.path, ledger, name), name=name) for name in names]
+    door.wait()
+    # when
+    trouble(home)
+    door.open()
+    # then the result of the task is not believed, and nothing begins after it
+    for handle in handles:
+        with pytest.raises(StorageMoved, match=rf"{home}.*Move it back, or open an engine where it is now") as caught:
+            handle.result()
+        assert caught.value.path == str(home)
+    assert engine.broken
     engine.close()
+    assert len(traces(ledger)) <= 2  # the next one may have begun before the first was to be saved
+
+
+@pytest.mark.parametrize("trouble", [delete, move, replace])
+def test_an_engine_whose_home_is_moved_away_neither_reads_nor_writes(
+    tmp_path: Path, trouble: Callable[[Path], None]
+) -> None:
+    engine = Engine(tmp_path / "home", workers=1)
+    engine.run(keep.bind(1), name="one")
+    trouble(tmp_path / "home")
+
+    for use in (engine.list_runs, lambda: engine.run(keep.bind(1), name="one"), lambda: engine.run(keep.bind(2))):
+        with pytest.raises(StorageMoved):
+            use()
+    assert engine.broken
+    engine.close()
+
+
+def test_a_home_that_was_moved_is_not_begun_anew_and_goes_on_when_it_is_back(tmp_path: Path, door: Door) -> None:
+    # given
+    home, ledger = tmp_path / "home", str(tmp_path / "ledger")
+    engine = Engine(home, workers=1)
+    engine.serve()
+    handle = engine.run_async(pass_door.bind(door.path, ledger, "held"), name="held")
+    door.wait()
+    # when
+    move(home)
+    with pytest.raises(StorageMoved):
+        handle.result()
+    engine.close()
+    # then
+    assert not home.exists()
+    # and when it is back
+    (tmp_path / "moved").rename(home)
+    door.open(2)
+    with Engine(home, workers=1) as anew:
+        assert anew.resume("held") == "held"
+    assert traces(ledger) == ["held", "held"]
+
+
+def test_an_engine_in_the_moved_home_does_not_drive_what_the_old_one_still_drives(tmp_path: Path, door: Door) -> None:
+    # given
+    home, ledger = tmp_path / "home", str(tmp_path / "ledger")
+    engine = Engine(home, workers=1)
+    handle = engine.run_async(pass_door.bind(door.path, ledger, "held"), name="held")
+    door.wait()
+    move(home)
+    with Engine(tmp_path / "moved", workers=1) as other:
+        # when
+        again = other.run_async(pass_door.bind(door.path, ledger, "held"), name="held")
+        door.open()
+        with pytest.raises(StorageMoved):
+            handle.result()
+        # then it waits until that one is closed
+        assert traces(ledger) == ["held"]
+        engine.close()
+        door.open()
+        assert again.result() == "held"

@@ -86,6 +86,11 @@ class GroupWriter(ABC):
         if failure is not None:
             then(failure)
 
+    def fail(self, error: StorageError) -> None:
+        """Nothing more is to be written: somebody else has found that out."""
+        if self._failure is None:
+            self._fail(error)
+
     def leave_to_parent(self) -> None:
         self._closed = "it was opened by the process that this one was forked from"
 

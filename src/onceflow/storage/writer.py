@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from onceflow.errors import StorageError
 from onceflow.storage import failures, schema
 from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
+from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import DeleteStanding, Entry, OfStanding, Outcome, Request, RunRow, Statistics
 from onceflow.storage.turns import Turns
@@ -51,11 +52,19 @@ DIGITS = 5
 class Writer(GroupWriter):
     """Start it with a connection, which it closes in the end."""
 
-    def __init__(self, connection: sqlite3.Connection, turns: Turns, path: Path, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        turns: Turns,
+        path: Path,
+        clock: Callable[[], float],
+        identity: FileIdentity,
+    ) -> None:
         super().__init__(str(path))
         self._turns = turns
         self._path = path
         self._clock = clock
+        self._identity = identity
         self._rows = Rows()
         self._data_version: int | None = None
         self._since_checkpoint = 0
@@ -134,6 +143,9 @@ class Writer(GroupWriter):
                 self._fail(failure)
                 return [self._failed(requests, failure) for requests in batches]
             reason: Exception = error
+        except StorageError as failure:
+            self._fail(failure)
+            return [self._failed(requests, failure) for requests in batches]
         except Exception as error:
             self._roll_back()
             reason = error
@@ -172,6 +184,7 @@ class Writer(GroupWriter):
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
         connection.execute(schema.COMMIT)
+        self._identity.check()
         application.finish()
         self._commit_seconds += time.perf_counter() - started
         self._commits += 1
