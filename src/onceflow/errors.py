@@ -169,8 +169,8 @@ class NotANode(OnceflowError, TypeError):
 class StorageError(OnceflowError):
     """Raised when what is kept on disk cannot be read or written. `path` is where, `reason` what the system said.
 
-    Whatever was saved before is still saved. An engine that met this error writes nothing more; open it anew once the
-    cause is removed.
+    Whatever was saved before is still saved. An engine whose journal cannot be written interrupts all its runs and
+    starts nothing more; open it anew once the cause is removed.
     """
 
     advice = "What was saved before is still there. Remove the cause, then start again."
@@ -184,7 +184,10 @@ class StorageError(OnceflowError):
 class StorageFull(StorageError):
     """Raised when there is no room left: the disk is full, or a quota or limit is reached."""
 
-    advice = "There is no room left. What was saved before is still there: make room, then resume."
+    advice = (
+        "There is no room left. What was saved before is still there: make room, then resume. An engine whose journal "
+        "cannot be written has stopped: open it anew."
+    )
 
 
 class StorageReadOnly(StorageError):
@@ -197,6 +200,16 @@ class StorageDamaged(StorageError):
     """Raised when something that was saved is not there any more, or is not what was saved."""
 
     advice = "Somebody or something else changed it. Bring it back from a backup, or start the run anew."
+
+
+class StorageMoved(StorageError):
+    """Raised when the home directory was moved, deleted or replaced while an engine used it: the engine has stopped.
+    `path` is where the home directory was."""
+
+    advice = (
+        "The home directory was moved, deleted or replaced while this engine used it, so the engine has stopped. Move "
+        "it back, or open an engine where it is now, then resume. What was deleted is lost."
+    )
 
 
 class StorageTooNew(StorageError):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from onceflow.backends.local.messages import HALTED
 from onceflow.backends.local.reports import Died, Ended, Finished
 from onceflow.errors import Stopped
 from tests.backends.common import Gate, Loop, gate, nothing, pass_gate, running_pool, write_line
@@ -34,6 +35,47 @@ def test_a_queued_job_never_starts(alone: Loop, door: Gate, tmp_path: Path) -> N
     door.let_through()
     assert alone.result(held) == "through"
     assert not (tmp_path / "trace").exists()
+
+
+def test_a_halted_pool_starts_neither_what_is_queued_nor_what_a_worker_was_given(
+    alone: Loop, door: Gate, tmp_path: Path
+) -> None:
+    # given a job that runs, some behind it in the worker, and some that no worker has
+    trace = str(tmp_path / "trace")
+    alone.learn_that_it_is_short(_step, "", "", "")
+    held = alone.start(_step, door.path, trace, "held")
+    given = [alone.start(_step, "", trace, str(number)) for number in range(30)]
+    door.wait(alone)
+    queued = [alone.start(write_line, trace, "queued") for _ in range(3)]
+
+    alone.pool.halt()
+    door.let_through()
+
+    assert alone.result(held) == "held"
+    alone.pool.turn()
+    reported = {token: alone.reports[token] for token in given if token in alone.reports}
+    assert reported == {token: Ended(token, started=False) for token in reported}
+    assert not alone.reports.keys() & set(queued)
+    assert Path(trace).read_text() == "held\n"
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": True}], ids=["in the lane", "beside others"])
+def test_a_halted_worker_does_not_start_what_it_is_given(alone: Loop, tmp_path: Path, options: dict[str, bool]) -> None:
+    (worker,) = alone.warm_up()
+    alone.pool._workers[worker].halt()
+
+    job = alone.start(write_line, str(tmp_path / "trace"), "started", **options)
+
+    assert alone.report(job) == Ended(job, started=False)
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_worker_that_is_born_after_the_pool_was_halted_starts_nothing(alone: Loop, tmp_path: Path) -> None:
+    alone.pool.halt()
+
+    (worker,) = alone.warm_up()
+
+    assert alone.pool._workers[worker]._numbers[HALTED] == 1
 
 
 def test_a_running_job_is_ended_with_its_worker_and_another_worker_takes_its_place(alone: Loop, door: Gate) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from onceflow import Engine, RunActive, RunInterrupted, StorageError
+from onceflow import Engine, RunActive, RunInterrupted, StorageError, StorageMoved
 from tests.engine.common import Door, traces, until
 from tests.fleet.common import LEASE, host, leave_trace, wait_at
 from tests.storage.common import PROJECT
@@ -132,6 +132,27 @@ def test_workers_of_an_engine_that_hangs_end_before_its_lease_does(
             assert not Path(f"/proc/{worker}").exists()
         finally:
             process.kill()
+
+
+def test_an_engine_whose_home_is_moved_away_stops_though_its_journal_is_elsewhere(
+    postgres_url: str, tmp_path: Path, door: Door
+) -> None:
+    ledger = str(tmp_path / "traces")
+    engine = host(tmp_path / "home", postgres_url)
+    handles = [engine.run_async(wait_at.bind(door.path, ledger, name), name=name) for name in ("one", "two", "three")]
+    door.wait()
+
+    (tmp_path / "home").rename(tmp_path / "moved")
+    door.open()
+
+    for handle in handles:
+        with pytest.raises(StorageMoved):
+            handle.result()
+    engine.close()
+    assert len([line for line in traces(ledger) if line.startswith("begin")]) <= 2
+    door.open(4)
+    with host(tmp_path / "anew", postgres_url) as anew:
+        assert [anew.resume(name) for name in ("one", "two", "three")] == ["one", "two", "three"]
 
 
 def test_an_engine_that_loses_its_lease_stops_and_says_so(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow.errors import StorageDamaged, StorageError, StorageFull, StorageReadOnly
+from onceflow.errors import StorageDamaged, StorageError, StorageFull, StorageMoved, StorageReadOnly
 from onceflow.storage import failures, sqlite
 from onceflow.storage.journal import Failed
 from onceflow.storage.sqlite import SqliteJournal
@@ -79,6 +79,57 @@ def test_a_full_disk_stops_the_journal_and_loses_nothing_it_answered(tmp_path: P
     assert bodies(store, "r")[::2] == [b"%d" % index for index in range(int(number))]
     assert int(number) > 10
     assert commit(store, append("r", b"after")).ok
+    store.close()
+
+
+def test_the_engine_learns_of_a_failed_commit_before_the_answers_are_given(
+    tmp_path: Path, connections: list[sqlite3.Connection]
+) -> None:
+    story: list[object] = []
+    store = quick(tmp_path)
+    store.when_failed(story.append)
+    commit(store, create("r"))
+    connections[0].execute("PRAGMA query_only = 1")
+
+    for body in (b"1", b"2"):
+        store.submit([append("r", body)], lambda outcome: story.append(outcome.ok))
+    store.close()
+
+    assert isinstance(story[0], StorageReadOnly)
+    assert story[1:] == [False, False]
+    late: list[object] = []
+    store.when_failed(late.append)
+    assert late == story[:1]
+
+
+def test_a_commit_to_a_journal_that_was_moved_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    store = quick(tmp_path / "home")
+    commit(store, create("r"))
+    told: list[object] = []
+    store.when_failed(told.append)
+
+    (tmp_path / "home").rename(tmp_path / "moved")
+    refused = commit(store, append("r", b"1"))
+
+    assert isinstance(refused.refusal, Failed)
+    assert isinstance(refused.refusal.error, StorageMoved)
+    assert told == [refused.refusal.error]
+    with pytest.raises(StorageMoved):
+        store.get_run("r")
+    store.close()
+
+
+def test_a_reader_that_finds_another_journal_fails_the_journal(tmp_path: Path) -> None:
+    store = quick(tmp_path)
+    commit(store, create("r"))
+    (tmp_path / "journal.db").rename(tmp_path / "old.db")
+    quick(tmp_path).close()
+
+    with pytest.raises(StorageMoved, match=r"another journal\.db"):
+        store.get_run("r")
+
+    assert isinstance(commit(store, append("r", b"1")).refusal, Failed)
     store.close()
 
 

@@ -268,6 +268,29 @@ def test_a_full_disk_interrupts_a_run_that_can_be_resumed_later(onceflow_engine:
     world.assert_holds("room in Rome", "400 cents")
 
 
+def test_a_full_disk_interrupts_all_runs_and_starts_nothing_more(onceflow_engine: MemoryEngine) -> None:
+    # given several runs, whose tasks wait to be started, and room for no other commit
+    cities = ["Rome", "Oslo", "Bonn"]
+    handles = [onceflow_engine.run_async(trip.bind(city), name=city) for city in cities]
+    began = len(onceflow_engine.ran)
+    onceflow_engine.fill_disk()
+    # when
+    with pytest.raises(StorageFull):
+        handles[0].result()
+    # then
+    assert all(handle.done for handle in handles)
+    after = len(onceflow_engine.ran)
+    for handle in handles[1:]:
+        with pytest.raises(StorageFull):
+            handle.result()
+    assert began <= len(onceflow_engine.ran) == after
+    # and when there is room
+    onceflow_engine.free_disk()
+    for city in cities:
+        onceflow_engine.run(trip.bind(city), name=city)
+    world.assert_holds(*[f"room in {city}" for city in cities], *["400 cents"] * 3)
+
+
 def test_a_fault_that_never_happens_is_told() -> None:
     engine = MemoryEngine()
     engine.crash_at("chrage")

@@ -156,7 +156,10 @@ def _engine_for_runs(where: Where | None = None) -> Engine:
     key = tuple(sorted(where.items()))
     with _lock:
         engine = _elsewhere.get(key)
-        if engine is None or engine.broken:
+        if engine is not None and engine.broken:
+            engine.close()  # as long as it is open, it counts as the one that drives its runs
+            engine = None
+        if engine is None:
             given = {"journal" if name == "store" else name: value for name, value in key}
             engine = _elsewhere[key] = Engine(**_configured | given)
             atexit.unregister(_close_at_exit)

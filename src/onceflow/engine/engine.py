@@ -506,8 +506,8 @@ class Engine(Inspecting, Scheduling, Queueing):
 
     @property
     def broken(self) -> bool:
-        """Whether it has met an error after which it can only be closed, and has nothing to do any more."""
-        return self._hub.broken and not self._hub.running
+        """Whether it has met an error after which it starts nothing more, and can only be closed."""
+        return self._hub.broken
 
     def map_blob(self, reference: str) -> memoryview:
         """For handles."""

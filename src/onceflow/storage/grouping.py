@@ -4,7 +4,7 @@ commit. How a group is written is the matter of each (`writer` for SQLite, `post
 A caller may also commit in its own thread while nobody else writes or waits, which spares two switches of threads.
 
 When the storage fails, everything is answered with the error until the journal is opened anew: what follows a lost
-write must not be written.
+write must not be written. The engine learns of it first (`when_failed`), so that it starts nothing more.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from onceflow.errors import StorageClosed, StorageError
-from onceflow.storage.journal import Answer, Failed, Outcome, Request, Statistics
+from onceflow.errors import OnceflowError, StorageClosed, StorageError
+from onceflow.storage.journal import Answer, Failed, OnFailure, Outcome, Request, Statistics
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,9 @@ class GroupWriter(ABC):
         self._closed: str | None = None
         """Why nothing can be submitted any more."""
         self._failure: StorageError | None = None
+        self._announced: StorageError | None = None
+        """What the engine was told: it starts nothing more, and nothing will be written soon."""
+        self._on_failure: OnFailure = _ignore
         self._commits = self._batches = self._entries = self._bytes = 0
         self._commit_seconds = 0.0
         self._unanswered = 0
@@ -76,6 +79,18 @@ class GroupWriter(ABC):
                     self._queue.put(None)
         self._thread.join()
 
+    def when_failed(self, then: OnFailure) -> None:
+        with self._lock:
+            self._on_failure = then
+            failure = self._announced
+        if failure is not None:
+            then(failure)
+
+    def fail(self, error: StorageError) -> None:
+        """Nothing more is to be written: somebody else has found that out."""
+        if self._failure is None:
+            self._fail(error)
+
     def leave_to_parent(self) -> None:
         self._closed = "it was opened by the process that this one was forked from"
 
@@ -107,7 +122,16 @@ class GroupWriter(ABC):
 
     def _fail(self, error: StorageError) -> None:
         self._failure = error
+        self._announce(error)
         logger.error("the journal writes nothing more: %s", error)
+
+    def _announce(self, error: StorageError) -> None:
+        with self._lock:
+            if self._announced is not None:
+                return
+            self._announced = error
+            then = self._on_failure
+        then(error)
 
     def _drain(self, first: Batch) -> tuple[list[Batch], bool]:
         """What is queued now, and whether the journal ends after it."""
@@ -140,3 +164,7 @@ class GroupWriter(ABC):
 
     def _failed(self, requests: Sequence[Request], error: StorageError) -> Outcome:
         return Outcome((Failed(error),) * len(requests), ok=False)
+
+
+def _ignore(error: OnceflowError) -> None:
+    """There is no engine that has to stop."""

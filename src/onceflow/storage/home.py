@@ -65,7 +65,7 @@ class Home:
         self.attendance: Attendance | None = None
         """Whether and how long others believe that this engine lives, if they may be on other hosts."""
         with failures.told(path):
-            create_folder(path)
+            create_folder(path, parents=True)
             create_folder(path / BLOBS)
             create_folder(path / ENGINES)
         with contextlib.ExitStack() as opened:
@@ -82,7 +82,7 @@ class Home:
             opened.callback(self.listener.close)
             self.journal: Journal
             if journal is None:
-                self.journal = SqliteJournal(path / JOURNAL, durability=durability)
+                self.journal = SqliteJournal(path / JOURNAL, durability=durability, lock=locks.path(self.lock.id))
             else:
                 from onceflow.storage.postgres.fleet import Fleet  # seldom needed
 
@@ -126,7 +126,8 @@ class Home:
     def call_others(self) -> None:
         """After closing: somebody may go on with what this engine has left. Those that share a database have been
         called already."""
-        Engines(self.path / ENGINES).ring_all()
+        if (self.path / ENGINES).is_dir():  # else it was moved away with everybody in it
+            Engines(self.path / ENGINES).ring_all()
 
     def close(self) -> None:
         """The lock goes last: whoever sees this engine dead finds everything it wrote."""
@@ -141,9 +142,10 @@ class Home:
         self.close()
 
 
-def create_folder(path: Path) -> None:
+def create_folder(path: Path, *, parents: bool = False) -> None:
+    """Without `parents` for what is in a home directory: one that was moved away does not come into being again."""
     try:
-        path.mkdir(mode=0o700, parents=True)
+        path.mkdir(mode=0o700, parents=parents)
     except FileExistsError:
         if not path.is_dir():
             raise StorageError(str(path), "it is not a directory") from None

@@ -252,6 +252,9 @@ class Outcome(msgspec.Struct, frozen=True):
 Answer = Callable[[Outcome], None]
 """Called from the journal's thread: it must be quick, and thread-safe."""
 
+OnFailure = Callable[[OnceflowError], None]
+"""The same for a failure of the storage."""
+
 
 class Statistics(msgspec.Struct, frozen=True, gc=False):
     """What a journal has written since it was opened."""
@@ -331,6 +334,10 @@ class Journal(Protocol):
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
         """Commits a batch in the caller's thread and gives its outcome, if nobody else is writing or waiting to. None
         if that is not so: nothing has happened, submit it."""
+
+    def when_failed(self, then: OnFailure) -> None:
+        """Has this called when the storage fails and nothing more is written (`Failed`): in the thread that commits,
+        before any batch is answered with the error. Called at once if that has happened already."""
 
     def get_run(self, run: str) -> RunRow | None: ...
 

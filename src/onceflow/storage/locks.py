@@ -87,9 +87,13 @@ class Engines:
         except (OSError, msgspec.DecodeError):  # it has ended, or is about to say who it is
             return Introduction()
 
+    def path(self, id: str) -> Path:
+        """Where the lock of an engine is."""
+        return self._folder / id
+
     def has(self, id: str) -> bool:
         """Whether there is a lock of this engine, held or not."""
-        return (self._folder / id).exists()
+        return self.path(id).exists()
 
     def remove_dead(self) -> list[str]:
         """Removes the files of engines that ended without doing so. Returns their ids."""

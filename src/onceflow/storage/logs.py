@@ -65,6 +65,8 @@ class Writer:
         """Raises `OSError`; a part of the lines may be there then."""
         tail = self._open.get(log)
         if tail is None:
+            for folder in (self._folder.parent, self._folder):  # not the home directory, which may have been moved
+                folder.mkdir(mode=0o700, exist_ok=True)
             if len(self._open) >= MOST_OPEN:
                 self.close_all()
             tail = self._open[log] = _Tail(self._folder / log)
@@ -89,7 +91,7 @@ class _Tail:
     """The last segment of a log, open."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self._starts = deque(starts(folder))
         if not self._starts:

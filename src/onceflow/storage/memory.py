@@ -26,6 +26,7 @@ from onceflow.storage.journal import (
     Failed,
     Loaded,
     MailboxEvent,
+    OnFailure,
     Outcome,
     Request,
     RunRow,
@@ -50,6 +51,7 @@ class MemoryJournal:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.trouble: OnceflowError | None = None
         """What every write is answered with, as long as it is set: that of a full disk, say."""
+        self._on_failure: OnFailure = lambda error: None
         self._clock = clock
         self._rows = Rows()
         self._definitions: dict[int, CreateRun] = {}
@@ -77,6 +79,7 @@ class MemoryJournal:
         with self._lock:
             self._check_open()
             if self.trouble is not None:
+                self._on_failure(self.trouble)
                 return Outcome((Failed(self.trouble),) * len(requests), ok=False)
             versions = {standing: row.version for standing, row in self._standing.items()}
             application = Application(self._rows, self._clock(), versions)
@@ -84,6 +87,9 @@ class MemoryJournal:
             if outcome.ok:
                 self._write(application)
             return outcome
+
+    def when_failed(self, then: OnFailure) -> None:
+        self._on_failure = then
 
     def _write(self, application: Application) -> None:
         changes = application.changes

@@ -23,6 +23,7 @@ from typing import Any
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
 from onceflow.storage import failures, forks, schema
+from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
     Command,
@@ -30,6 +31,7 @@ from onceflow.storage.journal import (
     Entry,
     Loaded,
     MailboxEvent,
+    OnFailure,
     Outcome,
     Request,
     RunRow,
@@ -53,9 +55,17 @@ MOST_IDLE = 4
 
 
 class SqliteJournal:
-    """A `Journal`. Opening it creates the file, or brings an older one up to date."""
+    """A `Journal`. Opening it creates the file, or brings an older one up to date. `lock` is the file that proves that
+    its engine lives: if that is gone, nothing more is written (`file_identity`)."""
 
-    def __init__(self, path: Path, *, durability: Durability = "power", clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        durability: Durability = "power",
+        clock: Callable[[], float] = time.time,
+        lock: Path | None = None,
+    ) -> None:
         self._path = path
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
@@ -67,13 +77,14 @@ class SqliteJournal:
                     connection = connect(path)
                     try:
                         prepare(connection, path, durability)
+                        self._identity = FileIdentity(path.parent, path, *([] if lock is None else [lock]))
                     except BaseException:
                         connection.close()
                         raise
             except BaseException:
                 turns.close()
                 raise
-        self._writer = Writer(connection, turns, path, clock)
+        self._writer = Writer(connection, turns, path, clock, self._identity)
         forks.watch(self)
 
     def identity(self) -> str:
@@ -86,6 +97,9 @@ class SqliteJournal:
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
         return self._writer.commit_at_once(requests)
+
+    def when_failed(self, then: OnFailure) -> None:
+        self._writer.when_failed(then)
 
     def statistics(self) -> Statistics:
         return self._writer.statistics()
@@ -254,6 +268,11 @@ class SqliteJournal:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for one reader. After an error it is not used again."""
         self._check_open()
+        try:
+            self._identity.check()
+        except StorageError as error:
+            self._writer.fail(error)
+            raise
         try:
             connection = self._idle.pop()
         except IndexError:

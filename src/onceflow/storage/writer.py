@@ -10,8 +10,10 @@ the middle of some unlucky commit. It is done while the turn is held: nothing is
 copied, and the next commit starts it from the beginning instead of making it longer.
 
 When the storage fails, the transaction is rolled back, everything in it is answered with the error, and so is all that
-comes later, until the journal is opened anew: what follows a lost write must not be written. A batch that itself cannot
-be written (a text that is none, a value beyond SQLite's limits) fails alone.
+comes later, until the journal is opened anew: what follows a lost write must not be written. If there was no room for
+several batches together, as many of them as there is room for are written first: what they tell has happened, and is
+not repeated then. A batch that itself cannot be written (a text that is none, a value beyond SQLite's limits) fails
+alone.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from onceflow.errors import StorageError
 from onceflow.storage import failures, schema
 from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
+from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import DeleteStanding, Entry, OfStanding, Outcome, Request, RunRow, Statistics
 from onceflow.storage.turns import Turns
@@ -48,11 +52,19 @@ DIGITS = 5
 class Writer(GroupWriter):
     """Start it with a connection, which it closes in the end."""
 
-    def __init__(self, connection: sqlite3.Connection, turns: Turns, path: Path, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        turns: Turns,
+        path: Path,
+        clock: Callable[[], float],
+        identity: FileIdentity,
+    ) -> None:
         super().__init__(str(path))
         self._turns = turns
         self._path = path
         self._clock = clock
+        self._identity = identity
         self._rows = Rows()
         self._data_version: int | None = None
         self._since_checkpoint = 0
@@ -126,13 +138,27 @@ class Writer(GroupWriter):
             self._roll_back()
             if not _is_about_values(error):
                 failure = failures.from_sqlite(error, self._path)
+                if len(batches) > 1 and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                    return self._salvage(batches, failure)
                 self._fail(failure)
                 return [self._failed(requests, failure) for requests in batches]
             reason: Exception = error
+        except StorageError as failure:
+            self._fail(failure)
+            return [self._failed(requests, failure) for requests in batches]
         except Exception as error:
             self._roll_back()
             reason = error
         return self._one_by_one(batches, reason)
+
+    def _salvage(self, batches: list[Sequence[Request]], failure: StorageError) -> list[Outcome]:
+        """Writes as many as there is room for, in their order, after the engine has learned to start nothing more. (Not
+        after any other error: what was written before a sync that failed may be lost, whatever the next one says.)"""
+        self._announce(failure)
+        outcomes = [outcome for batch in batches for outcome in self._commit([batch])]
+        if self._failure is None:
+            self._fail(failure)
+        return outcomes
 
     def _roll_back(self) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -158,6 +184,7 @@ class Writer(GroupWriter):
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
         connection.execute(schema.COMMIT)
+        self._identity.check()
         application.finish()
         self._commit_seconds += time.perf_counter() - started
         self._commits += 1

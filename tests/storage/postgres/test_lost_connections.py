@@ -174,12 +174,15 @@ def test_a_server_that_stays_away_fails_the_journal(monkeypatch: pytest.MonkeyPa
         journal = PostgresJournal(server.url)
         commit(journal, create("r"))
         monkeypatch.setattr(connecting, "PATIENCE", 0.0)
+        told: list[object] = []
+        journal.when_failed(told.append)
         server.stop()
 
         first, second = commit(journal, append("r", b"1")), commit(journal, append("r", b"2"))
 
         assert isinstance(first.refusal, Failed)
         assert first.results == second.results, "it writes nothing more until it is opened anew"
+        assert told == [first.refusal.error]
         journal.close()
 
 

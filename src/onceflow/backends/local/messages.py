@@ -37,6 +37,9 @@ HURRY = 4
 CALLER = 5
 """Where in it an actor says for which job it works: its token."""
 
+HALTED = 6
+"""Where in it the pool says, with a 1, that the worker starts nothing more."""
+
 
 class ActorIn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An actor that a job is given."""
@@ -169,7 +172,8 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     children: bool = False
     """For one that was cancelled: whether its worker had child processes then."""
     skipped: bool = False
-    """It was not started, because what it follows left no output for it, or what it reads is `gone`."""
+    """It was not started, because what it follows left no output for it, what it reads is `gone`, or the worker was
+    halted."""
     annotations: str | None = None
     """What it told about itself (`values.metadata`), if it has returned."""
     refs: list[RefOut] = []

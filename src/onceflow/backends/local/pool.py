@@ -195,6 +195,8 @@ class Pool:
         self._failure: WorkersUnavailable | None = None
         self.paused = False
         """Whether nothing is given to workers for the time being."""
+        self._halted = False
+        """Whether nothing starts any more."""
         self._fruitless = 0
         """Fork servers in a row that died before a worker of theirs had come to life."""
         self._returned = self._deaths = 0
@@ -360,6 +362,13 @@ class Pool:
         if now:
             worker.stopping[token] = time_now
 
+    def halt(self) -> None:
+        """Starts nothing more: neither what is queued nor what workers have been given and have not started, which is
+        reported with `Ended`. What runs goes on. For good. Unlike all other methods, from any thread."""
+        self._halted = True
+        for worker in list(self._workers.values()):
+            worker.halt()
+
     def turn(self) -> float | None:
         """Delivers what is due, sends what is queued. To be called before every wait; returns the seconds after which
         it has to be called again at the latest. Raises `WorkersUnavailable` if there is no way to get a worker."""
@@ -370,9 +379,10 @@ class Pool:
             self._report(report)
         now = time.monotonic()
         self._dispatcher.congested = False
-        if self._homes.staying and not self.paused:
+        gives = not (self.paused or self._halted)
+        if self._homes.staying and gives:
             self._homes.give(now)
-        if len(self._dispatcher) and not self.paused:
+        if len(self._dispatcher) and gives:
             self._dispatcher.fill(self._workers.values(), now)
             for job, problem in self._dispatcher.unsent:
                 self._cannot_read(job, problem)
@@ -710,6 +720,8 @@ class Pool:
         if worker.pid in self._workers:  # its fork server died, so others may have reaped it and its id is in use again
             self._gone(self._workers[worker.pid], None)
         self._workers[worker.pid] = worker
+        if self._halted:
+            worker.halt()
         self._listening.add(worker)
         for way in (worker.lane, worker.side):
             self._selector.register(way.connection, selectors.EVENT_READ, lambda way=way: self._heard_from(worker, way))

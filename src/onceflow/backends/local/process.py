@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from onceflow.backends.local.messages import (
     CALLER,
+    HALTED,
     HURRY,
     Batch,
     Cancel,
@@ -160,7 +161,7 @@ class _Worker:
                     place, job = waiting.popleft()
                 except IndexError:  # the side was quicker
                     break
-                if job.follows and not feed(job, outcome):
+                if mark[HALTED] or (job.follows and not feed(job, outcome)):
                     outcome = skipped(job)
                     self._outcomes.append(outcome)
                     continue
@@ -279,6 +280,9 @@ class _Worker:
                 case Batch():
                     self._functions.add(message)
                     self._objects.learn(message, descriptors)
+                    if self._mark[HALTED]:
+                        self._send_outcomes([skipped(job) for job in message.jobs])
+                        continue
                     for job in message.jobs:
                         self._shared.start(job)
                 case Recall(number):

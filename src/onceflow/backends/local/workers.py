@@ -14,6 +14,7 @@ from onceflow.backends.local.capture import Capture
 from onceflow.backends.local.messages import (
     CALLER,
     DESCRIPTORS,
+    HALTED,
     HURRY,
     Batch,
     Cancel,
@@ -268,6 +269,12 @@ class Worker:
     def was_hurried(self, given: Given) -> bool:
         """Whether a job of the lane was told so."""
         return self._numbers[HURRY] == given.place
+
+    def halt(self) -> None:
+        """It starts nothing more, not even what it was given. Takes effect at once, without a message. From any
+        thread."""
+        with contextlib.suppress(ValueError):  # it has ended, and its page is closed
+            self._numbers[HALTED] = 1
 
     def count_change(self) -> None:
         """Something was committed to a task variable (`variables`)."""

@@ -133,6 +133,7 @@ class RayPool:
         self._variable = variable
         self.shelf = RayShelf()
         self.paused = False
+        self._halted = False
         self._inbox = Inbox(selector)
         self._shipped: dict[str, Shipped] = {}
         self._sources = Sources()
@@ -272,12 +273,17 @@ class RayPool:
             deaths=self._deaths,
         )
 
+    def halt(self) -> None:
+        """Stations get nothing more. They may still start what they have been given, until they are closed: telling
+        them would take as long."""
+        self._halted = True
+
     def turn(self) -> float | None:
         if self._failure is not None:
             raise self._failure
         while self._due:
             self._report(self._due.popleft())
-        if self._queue and not self.paused:
+        if self._queue and not self.paused and not self._halted:
             self._fill()
         self._recall()
         self._resize()

@@ -50,14 +50,12 @@ class Delegating:
         loop: Posting,
         parking: Parking,
         accepted: Accepted,
-        broken: Callable[[], None],
     ) -> None:
         self._owner = owner
         self._journal = journal
         self._loop = loop
         self._parking = parking
         self._accepted = accepted
-        self._broken = broken
         self._away: set[str] = set()
         """Runs that workers have, or whose commit is under way."""
         self._waiting: list[Callable[[], None]] = []
@@ -177,9 +175,8 @@ class Delegating:
                 self._parking.forget(driven.run)
             else:
                 self._parking.park(driven.run, driven.due, None)
-        elif isinstance(outcome.refusal, Failed):
-            self._broken()
-            self._parking.forget(driven.run)
+        elif isinstance(outcome.refusal, Failed):  # its driver here meets the same, and tells those who wait for it
+            self._parking.load_again(driven.run, here=True)
         else:  # somebody else has driven it meanwhile, and may not know what it was woken for
             self._parking.load_again(driven.run, here=False)
         self._is_back(driven.run)

@@ -108,6 +108,7 @@ class Hub(ABC):
         self.on_bell: Callable[[], None] = _nothing
         """Called in the loop's thread when another engine has said that there may be something in the journal."""
         self._loop = self._open_loop()
+        home.journal.when_failed(self._journal_failed)
 
     def _forget(self) -> None:
         """Know of no run."""
@@ -142,6 +143,10 @@ class Hub(ABC):
     @abstractmethod
     def _open_loop(self) -> Posting:
         """A loop that calls `_turn` and `_ended`."""
+
+    @abstractmethod
+    def _journal_failed(self, error: OnceflowError) -> None:
+        """The journal writes nothing more: no run starts anything from now on. Called by the thread that commits."""
 
     @abstractmethod
     def _open_workers(self) -> crew.Crew:
@@ -452,7 +457,6 @@ class Hub(ABC):
     def _refused(self, driver: Driver, outcome: Outcome) -> None:
         match outcome.refusal:
             case Failed(error):
-                self.broken = True
                 driver.interrupt(error)
             case Taken() | Fenced() | Outdated() if driver.is_opening:
                 driver.interrupt(Redirected())
@@ -466,7 +470,7 @@ class Hub(ABC):
         reason = "the engine was closed"
         if failure is not None:
             reason = f"the engine failed: {type(failure).__name__}: {failure}"
-            logger.error(reason, exc_info=failure)
+            logger.error(reason, exc_info=None if isinstance(failure, OnceflowError) else failure)
             self.broken = True
         if self._closed is None or failure is not None:
             self._closed = EngineClosed(reason)

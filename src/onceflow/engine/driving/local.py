@@ -104,12 +104,25 @@ class LocalHub(Hub):
         self._threaded.selector.register(self._directory.bell, selectors.EVENT_READ, self._heard_bell)
         self.parking = Parking(self._threaded, self.now)
         self._delegating = Delegating(
-            self._home.engine, self._home.journal, self._threaded, self.parking, self._accept_driven, self._fail
+            self._home.engine, self._home.journal, self._threaded, self.parking, self._accept_driven
         )
         self._newest_mail = 0
         """The number of the newest event that was seen."""
         self._answering = Answering(self._directory.listener, self._threaded, self)
         return self._threaded
+
+    def _journal_failed(self, error: OnceflowError) -> None:
+        """What workers have not started they must not start while the loop is still busy with something else. Then the
+        engine ends as a whole."""
+        self.broken = True
+        if self._processes is not None:
+            self._processes.halt()
+        self._threaded.post(lambda: self._end_with(error))
+
+    def _end_with(self, error: OnceflowError) -> None:
+        if self._closed is None:
+            self._recording.tell("storage trouble", detail=str(error))
+            raise error
 
     def _open_workers(self) -> Workers:
         sealing.use(self._directory.path)  # functions that go by value may refer to secrets
@@ -302,9 +315,6 @@ class LocalHub(Hub):
             self.counts.ended[driven.status] += 1
             self._recording.tell("run ended", driven.run, detail=driven.status)
             self._tell_watchers()
-
-    def _fail(self) -> None:
-        self.broken = True
 
     def is_parked(self, run: str) -> bool:
         return run in self.parking

@@ -269,6 +269,10 @@ class Workers:
         elif self._fetching is not None and (work := self._fetching.stop(driver, attempt)) is not None:
             self._loop.post(lambda: self._pass_on(driver, work, Ended(0, started=False)))
 
+    def halt(self) -> None:
+        """Start nothing more, whatever was asked for. From any thread."""
+        self._pool.halt()
+
     def look(self, driver: Driver, attempt: int) -> Look | None:
         """At an attempt that was started and has not been answered."""
         token = self._by_attempt.get((driver, attempt))

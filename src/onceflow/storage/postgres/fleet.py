@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.locks import Engines
 from onceflow.storage.places import EngineRow, Introduction
 from onceflow.storage.postgres import schema
@@ -30,7 +31,7 @@ class Fleet:
         self._locks = locks
         self._home = identity(path)
         member = Member(engine, self._home, about, lease)
-        self.journal = PostgresJournal(url, member)
+        self.journal = PostgresJournal(url, member, identity=FileIdentity(path, locks.path(engine)))
         self._gone: set[str] = set()
         """Dead engines. Ids are not used again."""
         self._alive: dict[str, float] = {}

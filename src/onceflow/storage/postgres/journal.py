@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
 from onceflow.storage import forks
+from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
     Command,
     Entry,
     Loaded,
     MailboxEvent,
+    OnFailure,
     Outcome,
     Request,
     RunRow,
@@ -59,7 +61,14 @@ class PostgresJournal:
     """A `Journal`. Opening it creates the tables, or brings older ones up to date. `member` is the engine that it is
     opened for; without one it makes one up."""
 
-    def __init__(self, url: str, member: Member | None = None, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        url: str,
+        member: Member | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        identity: FileIdentity | None = None,
+    ) -> None:
         member = member or Member(os.urandom(8).hex())
         self.url = url
         self._place = connecting.redacted(url)
@@ -69,7 +78,7 @@ class PostgresJournal:
         self._ask(lambda connection: schema.bring_up_to_date(connection, self._place), OPENING)
         self.attendance = Attendance(url, self._place, member)
         self._writer = PostgresWriter(
-            url, self._place, member.id, clock, self.attendance.enrol, self.attendance.patience
+            url, self._place, member.id, clock, self.attendance.enrol, self.attendance.patience, identity
         )
         forks.watch(self)
 
@@ -81,6 +90,9 @@ class PostgresJournal:
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
         return self._writer.commit_at_once(requests)
+
+    def when_failed(self, then: OnFailure) -> None:
+        self._writer.when_failed(then)
 
     def statistics(self) -> Statistics:
         return self._writer.statistics()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.errors import StorageError
 from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
+from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import (
     CreateRun,
@@ -52,7 +53,7 @@ END_OTHERS = """
 
 class PostgresWriter(GroupWriter):
     """`enrol` makes the engine known before the first write; `patience` says for how many seconds a lost server is
-    waited for."""
+    waited for; `identity` is the lock that proves to others that the engine lives."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class PostgresWriter(GroupWriter):
         clock: Callable[[], float],
         enrol: Callable[[], None],
         patience: Callable[[], float],
+        identity: FileIdentity | None = None,
     ) -> None:
         super().__init__(place)
         self._url = url
@@ -69,6 +71,7 @@ class PostgresWriter(GroupWriter):
         self._clock = clock
         self._enrol = enrol
         self._patience = patience
+        self._identity = identity
         self._title = f"onceflow writer {engine}"
         self._rows = Rows()
         self._last_of_block = 0
@@ -140,6 +143,8 @@ class PostgresWriter(GroupWriter):
                     self._rows.forget()
                     continue
                 size = written
+            if self._identity is not None:
+                self._identity.check()
             application.finish()
             self._commit_seconds += time.perf_counter() - started
             self._commits += 1

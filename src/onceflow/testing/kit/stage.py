@@ -34,7 +34,7 @@ from onceflow.engine.driving.hub import Hub
 from onceflow.engine.driving.insight import Progress
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
-from onceflow.errors import RefLost, StorageFull
+from onceflow.errors import OnceflowError, RefLost, StorageFull
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, RunRow, SetStatus
 from onceflow.storage.memory import MemoryHome
@@ -132,6 +132,13 @@ class Stage(Hub):
 
     def _open_loop(self) -> InPlace:
         return InPlace(self, self._clock)
+
+    def _journal_failed(self, error: OnceflowError) -> None:
+        """Interrupts all runs, as every engine does. Unlike others, this one goes on when there is room again."""
+        self.broken = True
+        self._batches.clear()
+        for driver, _ in list(self._active.values()):
+            driver.interrupt(error)
 
     def _open_workers(self) -> Crew:
         return self._crew
