@@ -74,6 +74,10 @@ class GroupWriter(ABC):
                 if self._closed is None:
                     self._closed = "it was closed"
                     self._queue.put(None)
+        self._join()
+
+    def _join(self) -> None:
+        """Returns when the thread has ended."""
         self._thread.join()
 
     def leave_to_parent(self) -> None:
