@@ -43,9 +43,14 @@ class LockWait:
         self._told_after: float | None = None
         """How many seconds it had lasted when it was logged last."""
 
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._started
+
     def check(self) -> None:
         """To be called now and then while it lasts. Raises `StorageBusy` when the limit is reached."""
-        waited = time.monotonic() - self._started
+        waited = self.seconds
         if waited >= self._limit:
             raise self.error()
         last = self._told_after
@@ -61,7 +66,7 @@ class LockWait:
     def end(self) -> None:
         """The lock is there."""
         if self._told_after is not None:
-            logger.warning("%s is free again after %.0f s", self._path, time.monotonic() - self._started)
+            logger.warning("%s is free again after %.0f s", self._path, self.seconds)
 
     def holders(self) -> list[Holder]:
         found = list(dict.fromkeys([*holders.of_turn(self._path), *holders.of_database(self._path)]))
@@ -69,10 +74,9 @@ class LockWait:
 
     def error(self) -> StorageBusy:
         found = self.holders()
-        waited = time.monotonic() - self._started
         return StorageBusy(
             str(self._path),
-            f"it has been locked for {waited:.0f} s by {holders.tell(found)}",
+            f"it has been locked for {self.seconds:.0f} s by {holders.tell(found)}",
             tuple([holder.process for holder in found]),
         )
 

@@ -12,7 +12,7 @@ copied, and the next commit starts it from the beginning instead of making it lo
 Other programs may hold the locks for any time (a stopped one, a backup). Then this waits, and everything that was
 submitted waits with it: nothing fails, nothing is lost, and a line in the log names the holder (`lock_waits`).
 Meanwhile the thread may be in the kernel, where it cannot be called back, so another one watches it. What is queued can
-be withdrawn while it waits; and `close` leaves the thread alone after `lock_timeout` seconds; it writes nothing then.
+be withdrawn while it waits. After `lock_timeout` seconds `close` leaves the thread alone; it writes nothing then.
 
 When the storage fails, the transaction is rolled back, everything in it is answered with the error, and so is all that
 comes later, until the journal is opened anew: what follows a lost write must not be written. A batch that itself cannot
@@ -24,7 +24,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import math
 import os
 import sqlite3
 import threading
@@ -137,20 +136,20 @@ class Writer(GroupWriter):
             return self._blocked.error()
 
     def _join(self) -> None:
-        self._thread.join(None if math.isinf(self._lock_timeout) else self._lock_timeout)
         while self._thread.is_alive() and not self._abandon():
             self._thread.join(lock_waits.CHECK_EVERY)
 
     def _abandon(self) -> bool:
-        """Answers what is queued with an error, if other programs keep it from being written."""
+        """Answers what is queued with an error, if other programs have kept it from being written for too long."""
         with self._lock:
-            if self._blocked is None or self._first is None:
+            if self._blocked is None or self._first is None or self._blocked.seconds < self._lock_timeout:
                 return False
             self._abandoned = True
             error, first = self._blocked.error(), self._first
-        logger.error("closing without having written what was queued: %s", error)
         group, _ = self._drain(first)
-        self._answer(group, [self._failed(requests, error) for requests, _ in group])
+        if group:
+            logger.error("closing without having written what was queued: %s", error)
+            self._answer(group, [self._failed(requests, error) for requests, _ in group])
         return True
 
     def _let_go(self) -> None:
