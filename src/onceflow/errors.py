@@ -224,6 +224,22 @@ class StorageTooNew(StorageError):
         self.known = known
 
 
+class StorageBusy(StorageError):
+    """Raised when other programs have kept the journal locked for longer than the setting `lock_timeout` allows: most
+    often one that was stopped with Ctrl-Z in the middle of a commit. `processes` are their ids, as far as they are
+    known.
+
+    Nothing of what was asked for has happened, and the engine can still be used. Runs that an engine drives never meet
+    this error: they wait.
+    """
+
+    advice = "Nothing was changed. Let that program go on, or end it; then try again."
+
+    def __init__(self, path: str, reason: str, processes: tuple[int, ...] = ()) -> None:
+        super().__init__(path, reason)
+        self.processes = processes
+
+
 class StorageClosed(StorageError):
     """Raised when something is written through an engine that is closed, or that belongs to a parent process."""
 

@@ -157,6 +157,11 @@ def answered() -> str:
 
 
 @workflow
+def approved() -> str:
+    return after.bind(wait_event("approval", str))
+
+
+@workflow
 def prices(count: int) -> list[int]:
     return for_each(price, ["Rome"] * count, chunk=1)
 

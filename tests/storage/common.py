@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -87,6 +88,18 @@ class Child:
     def go_on(self) -> None:
         self._to.write(b"\n")
         self._to.flush()
+
+    @property
+    def process(self) -> int:
+        return self._process.pid
+
+    def stop(self) -> None:
+        """As Ctrl-Z does. Returns when it has stopped."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self._process.kill()

@@ -223,14 +223,28 @@ def test_a_failed_commit_frees_the_turn(tmp_path: Path, connections: list[sqlite
 
 def test_a_file_that_may_only_be_read_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick(tmp_path).close()
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # to root everything is writable
+
+    with pytest.raises(StorageReadOnly, match="must be writable"):
+        SqliteJournal(tmp_path / "journal.db")
+
+
+def test_a_file_that_turns_out_to_be_read_only_is_told_by_the_first_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(tmp_path).close()
 
     def connect_read_only(path: Path) -> sqlite3.Connection:
         return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
 
     monkeypatch.setattr(sqlite, "connect", connect_read_only)
+    store = quick(tmp_path)
 
-    with pytest.raises(StorageReadOnly, match="must be writable"):
-        SqliteJournal(tmp_path / "journal.db")
+    refusal = commit(store, create("r")).refusal
+    store.close()
+
+    assert isinstance(refusal, Failed)
+    assert isinstance(refusal.error, StorageReadOnly)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_nothing_is_committed_at_once_while_another_process_has_the_turn(tmp_pat
     store = quick(tmp_path)
     commit(store, create("r"))
     turns = Turns(tmp_path / "journal.db")
-    with turns.take():
+    with turns.take(limit=1):
         assert store.commit_at_once([append("r", b"1")]) is None
     assert store.commit_at_once([append("r", b"2")]) is not None
     turns.close()

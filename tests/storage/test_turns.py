@@ -40,7 +40,7 @@ import sys
 from pathlib import Path
 from onceflow.storage.turns import Turns
 turns = Turns(Path(sys.argv[1]))
-turns.acquire()
+assert turns.try_to_acquire()
 print("held", flush=True)
 sys.stdin.readline()
 """
@@ -50,7 +50,7 @@ import os, sys
 from pathlib import Path
 from onceflow.storage.turns import Turns
 turns = Turns(Path(sys.argv[1]))
-turns.acquire()
+assert turns.try_to_acquire()
 print("held", flush=True)
 if os.fork() == 0:
     print("forked", flush=True)

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote
 
 import click
 
@@ -31,6 +30,7 @@ from onceflow.storage import logs, schema
 from onceflow.storage.blob_urls import without_options
 from onceflow.storage.home import ENGINES, JOURNAL, Home
 from onceflow.storage.journal import RunRow
+from onceflow.storage.lock_waits import connect_to_read
 from onceflow.storage.locks import Engines
 from onceflow.storage.postgres.connecting import redacted
 from onceflow.values.sealing import KEY_FILE
@@ -146,7 +146,7 @@ def _home(found: settings.EngineSettings) -> Iterator[Finding]:
         return
     yield from _engines(path)
     yield from _workers(path)
-    journal = _journal(path / JOURNAL)
+    journal = _journal(path / JOURNAL, found.lock_timeout)
     yield journal
     if journal.state == "ok":
         yield from _opened(found)
@@ -214,12 +214,12 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _journal(path: Path) -> Finding:
+def _journal(path: Path, limit: float) -> Finding:
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)) as opened:
+        with contextlib.closing(connect_to_read(path, limit)) as opened:
             version = schema.version(opened)
             (answer,) = opened.execute("PRAGMA quick_check(1)").fetchone()
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, OnceflowError) as error:
         return Finding("journal", "bad", f"{path} cannot be read: {error}")
     if answer != "ok":
         return Finding("journal", "bad", f"{path} is damaged: {answer}")
@@ -230,7 +230,7 @@ def _journal(path: Path) -> Finding:
 
 def _opened(found: settings.EngineSettings) -> Iterator[Finding]:
     try:
-        with Home(found.home, journal=found.journal, blobs=found.blobs) as home:
+        with Home(found.home, journal=found.journal, blobs=found.blobs, lock_timeout=found.lock_timeout) as home:
             if found.journal is not None:
                 yield Finding("journal", "ok", f"{redacted(found.journal)} answers")
             if found.blobs is not None:

@@ -75,6 +75,8 @@ class Session(NamedTuple):
                 progress=False,
                 schedules=None if stays else False,
             )
+            if not stays:
+                engine.limit_opening()
             try:
                 yield engine
             finally:

@@ -41,7 +41,7 @@ from onceflow.engine.looking.reading import Reading
 from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED
 from onceflow.engine.submission import Settings, Submission, decode_settings
 from onceflow.engine.talking.following import Following
-from onceflow.engine.waiting import looks
+from onceflow.engine.waiting import StoppedDriver, looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, StorageDamaged, StorageError, TaskNotFound
 from onceflow.storage.journal import Claim, Loaded, RunRow, Short
 from onceflow.storage.places import Place
@@ -85,6 +85,7 @@ class Attaching:
         following: Following,
     ) -> None:
         waited = False
+        stopped = StoppedDriver(self._home)
         for _ in looks(following.rest):
             row = self._home.journal.get_run(run)
             if row is None:
@@ -108,6 +109,7 @@ class Attaching:
             elif not self._hub.is_busy_with(run):
                 waited = True
                 following.begin(row)
+                stopped.look(row)
 
     def take(self, row: RunRow, completion: Completion) -> bool:
         """Goes on with a run that has not come to rest, if nobody drives it and nobody is quicker. Does not wait."""
@@ -118,6 +120,7 @@ class Attaching:
 
     def wait_for(self, run: str, completion: Completion) -> None:
         """Returns when the run has come to rest, whoever drives it; `completion` then tells how."""
+        stopped = StoppedDriver(self._home)
         with contextlib.closing(Following(self._home, completion)) as following:
             for _ in looks(following.rest):
                 row = self._home.journal.get_run(run)
@@ -135,6 +138,7 @@ class Attaching:
                         return
                 elif not self.can_be_driven(row):
                     following.begin(row)
+                    stopped.look(row)
 
     def _wait_for_workers(self, row: RunRow) -> None:
         if row.status not in AT_REST and row.owner is not None and row.owner != self._home.engine:

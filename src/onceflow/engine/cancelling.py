@@ -13,7 +13,7 @@ import msgspec
 from onceflow.core import events
 from onceflow.engine.statuses import AT_REST, ENDED, Status
 from onceflow.engine.telling import tell
-from onceflow.engine.waiting import looks
+from onceflow.engine.waiting import StoppedDriver, looks
 from onceflow.errors import NoSuchRun
 from onceflow.storage.journal import RunRow
 
@@ -41,6 +41,7 @@ class Cancelling(msgspec.Struct, frozen=True):
 def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attaching) -> Status:
     """How the run ended. A run that is paused, and is so again because its undo still fails, stays paused."""
     told: int | None = None
+    stopped = StoppedDriver(home)
     for _ in looks():
         if row.status in ENDED:
             break
@@ -55,7 +56,9 @@ def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attac
             driven.wait()
             if driven.error is not None:
                 raise driven.error
-        elif row.owner is not None and row.epoch != told:
+        elif row.owner is not None and row.epoch == told:
+            stopped.look(row)
+        elif row.owner is not None:
             told = row.epoch
             tell(home, row.id, row.owner, CANCEL, msgspec.msgpack.encode(msgspec.structs.replace(how, epoch=told)))
         now = home.journal.get_run(row.id)

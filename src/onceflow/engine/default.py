@@ -78,6 +78,7 @@ def configure(
     backend: str | None = None,
     max_running: int | None = None,
     max_pending: int | None = None,
+    lock_timeout: float | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -107,6 +108,7 @@ def configure(
         "backend": backend,
         "max_running": max_running,
         "max_pending": max_pending,
+        "lock_timeout": lock_timeout,
     }
     settings.check(**given)
     with _lock:

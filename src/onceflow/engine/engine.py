@@ -83,6 +83,9 @@ class Engine(Inspecting, Scheduling, Queueing):
     With `schedules=False` it fires no schedules, and leaves that to others that share the home directory.
     It drives at most `max_running` runs at a time; others wait, the highest priority first. When `max_pending` of them
     wait, one more is refused with `QueueFull`.
+    When other programs keep the journal locked (one that was stopped with Ctrl-Z in the middle of a commit), runs wait
+    as long as it takes, and a line in the log names the program; what else waits for an answer (`send_event`, `cancel`,
+    `delete` and so on) raises `StorageBusy` after `lock_timeout` seconds (default: 30).
     With `progress=True` it is shown on stderr how runs get on while somebody waits for them: a live display on a
     terminal, a line every few seconds elsewhere.
     `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
@@ -125,6 +128,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         backend: str | None = None,
         max_running: int | None = None,
         max_pending: int | None = None,
+        lock_timeout: float | None = None,
     ) -> None:
         self.settings = settings.find(
             home=home,
@@ -146,6 +150,7 @@ class Engine(Inspecting, Scheduling, Queueing):
             backend=backend,
             max_running=max_running,
             max_pending=max_pending,
+            lock_timeout=lock_timeout,
         )
         home_directory = Home(
             self.settings.home,
@@ -153,6 +158,7 @@ class Engine(Inspecting, Scheduling, Queueing):
             journal=self.settings.journal,
             lease=self.settings.lease,
             blobs=self.settings.blobs,
+            lock_timeout=self.settings.lock_timeout,
         )
         deaths.remove_dead(home_directory.path, home_directory.engines)
         hub = LocalHub(home_directory, self.settings)
@@ -508,6 +514,11 @@ class Engine(Inspecting, Scheduling, Queueing):
     def broken(self) -> bool:
         """Whether it has met an error after which it starts nothing more, and can only be closed."""
         return self._hub.broken
+
+    def limit_opening(self) -> None:
+        """For commands, which end at some time: a run that is to be driven here is refused with `StorageBusy` if other
+        programs keep the journal locked for `lock_timeout` seconds. Nothing of it has happened then."""
+        self._hub.limits_opening = True
 
     def map_blob(self, reference: str) -> memoryview:
         """For handles."""

@@ -11,7 +11,7 @@ import msgspec
 
 from onceflow.engine.statuses import AT_REST, Status
 from onceflow.engine.telling import tell
-from onceflow.engine.waiting import looks
+from onceflow.engine.waiting import StoppedDriver, looks
 from onceflow.errors import NoSuchRun
 from onceflow.storage.journal import Claim, Failed, RunRow, SetStatus, commit
 
@@ -27,6 +27,7 @@ PAUSE = "pause"
 def pause(row: RunRow, home: Place, hub: Hub, attaching: Attaching) -> Status:
     """How the run stands when nothing of it runs any more: paused, or what it was quicker to become."""
     told: int | None = None
+    stopped = StoppedDriver(home)
     for _ in looks():
         if row.status in AT_REST:
             break
@@ -36,7 +37,9 @@ def pause(row: RunRow, home: Place, hub: Hub, attaching: Attaching) -> Status:
                 driven.wait()
         elif attaching.can_be_driven(row):
             _rest(row, home)
-        elif row.owner is not None and row.epoch != told:
+        elif row.owner is not None and row.epoch == told:
+            stopped.look(row)
+        elif row.owner is not None:
             told = row.epoch
             tell(home, row.id, row.owner, PAUSE, msgspec.msgpack.encode(told))
         now = home.journal.get_run(row.id)

@@ -12,7 +12,7 @@ import msgspec
 
 from onceflow.engine.logs.lines import level_number
 from onceflow.errors import InvalidOption
-from onceflow.storage import leases
+from onceflow.storage import leases, lock_waits
 from onceflow.storage.journal import Durability
 from onceflow.values.sizes import read_size
 
@@ -67,6 +67,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Where attempts run: on this host, or on a Ray cluster (`backends.ray.cluster`)."""
     max_running: int | None = None
     """Runs that are driven at a time; None for any number. Others wait."""
+    lock_timeout: float = lock_waits.LOCK_TIMEOUT
+    """Seconds that a command waits for other programs that keep the journal locked. Runs wait as long as it takes."""
     max_pending: int | None = None
     """Runs that may wait; None for any number. One more is refused."""
 
@@ -269,4 +271,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "backend": _backend,
     "max_running": _count,
     "max_pending": _count,
+    "lock_timeout": _seconds,
 }

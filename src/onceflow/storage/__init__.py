@@ -2,7 +2,8 @@
 
 - `journal`: the interface, its requests and results. `applying`: what a request does, whatever the database.
 - `sqlite`: the journal in a SQLite file. Its parts: `schema` (statements and migrations), `writer` (the thread that
-  commits), `turns` (fairness between processes).
+  commits), `turns` (fairness between processes), `lock_waits` (what other processes lock) and `holders` (which those
+  are).
 - `postgres/`: the journal in a PostgreSQL database, for engines on several hosts. `leases`: what those may believe of
   each other.
 - `grouping`: what both have in common, which is that commits are shared.

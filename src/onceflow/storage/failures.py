@@ -18,6 +18,10 @@ PRIMARY = 0xFF
 """SQLite's extended error codes hold the general one in their lowest byte."""
 
 
+LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL})
+"""Another process holds a lock. (The second is what a reader says who has found it held a hundred times.)"""
+
+
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
     """Errors of the system that are raised in here become ours."""
@@ -27,6 +31,11 @@ def told(path: Path) -> Iterator[None]:
         raise from_system(error, path) from error
     except sqlite3.Error as error:
         raise from_sqlite(error, path) from error
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether nothing is wrong but that another process holds a lock."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & PRIMARY in LOCKED
 
 
 def from_system(error: OSError, path: Path) -> StorageError:

@@ -77,6 +77,10 @@ class GroupWriter(ABC):
                 if self._closed is None:
                     self._closed = "it was closed"
                     self._queue.put(None)
+        self._join()
+
+    def _join(self) -> None:
+        """Returns when the thread has ended."""
         self._thread.join()
 
     def when_failed(self, then: OnFailure) -> None:

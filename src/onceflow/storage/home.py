@@ -29,6 +29,7 @@ from onceflow.errors import StorageError
 from onceflow.storage import bells, failures, leases, logs, orphans
 from onceflow.storage.bells import Bell
 from onceflow.storage.journal import Durability, Journal
+from onceflow.storage.lock_waits import LOCK_TIMEOUT
 from onceflow.storage.locks import Engines
 from onceflow.storage.places import Introduction, Members
 from onceflow.storage.sockets import Listener
@@ -60,6 +61,7 @@ class Home:
         journal: str | None = None,
         lease: float = leases.SECONDS,
         blobs: str | None = None,
+        lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         self.path = path
         self.attendance: Attendance | None = None
@@ -82,7 +84,9 @@ class Home:
             opened.callback(self.listener.close)
             self.journal: Journal
             if journal is None:
-                self.journal = SqliteJournal(path / JOURNAL, durability=durability, lock=locks.path(self.lock.id))
+                self.journal = SqliteJournal(
+                    path / JOURNAL, durability=durability, lock_timeout=lock_timeout, lock=locks.path(self.lock.id)
+                )
             else:
                 from onceflow.storage.postgres.fleet import Fleet  # seldom needed
 

@@ -17,6 +17,7 @@ something by what they read, one succeeds, and the others look again.
 
 from __future__ import annotations
 
+import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -24,7 +25,7 @@ from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
-from onceflow.errors import OnceflowError
+from onceflow.errors import OnceflowError, StorageError
 
 NEVER = 1e15
 """A moment that does not come."""
@@ -249,6 +250,9 @@ class Outcome(msgspec.Struct, frozen=True):
         return next((result for result in self.results if result not in (DONE, SKIPPED)), None)
 
 
+AGAIN = 1.0
+"""Seconds until `commit` tries again to withdraw what waits for too long."""
+
 Answer = Callable[[Outcome], None]
 """Called from the journal's thread: it must be quick, and thread-safe."""
 
@@ -324,12 +328,19 @@ class Short(msgspec.Struct, frozen=True, gc=False):
 
 
 class Journal(Protocol):
+    lock_timeout: float
+    """Seconds that `commit` gives other programs that keep the journal locked."""
+
     def identity(self) -> str:
         """Letters and digits that no other journal has, made with it. Where several journals have their blobs in one
         place, it tells whose is whose."""
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         """Hands over a batch. Returns at once; raises `StorageClosed` after `close`."""
+
+    def withdraw(self, answer: Answer) -> StorageError | None:
+        """Takes back the batch that was submitted with this answer, if it has not been answered and waits for a lock
+        that other programs hold: it is never carried out, nor answered. Returns the error that says so, or None."""
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
         """Commits a batch in the caller's thread and gives its outcome, if nobody else is writing or waiting to. None
@@ -413,8 +424,18 @@ class Journal(Protocol):
         """Commits what was submitted before, then lets go of everything. Closing twice is harmless."""
 
 
-def commit(journal: Journal, requests: Sequence[Request]) -> Outcome:
-    """Submits a batch and waits for the answer: for callers without a loop of their own."""
+def commit(journal: Journal, requests: Sequence[Request], *, limited: bool = True) -> Outcome:
+    """Submits a batch and waits for the answer: for callers without a loop of their own. If other programs keep the
+    journal locked for too long it is withdrawn, and has `Failed` with `StorageBusy`, unless it is not `limited`."""
     answers: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    journal.submit(requests, answers.put)
-    return answers.get()
+    answer = answers.put
+    journal.submit(requests, answer)
+    timeout = journal.lock_timeout if limited and not math.isinf(journal.lock_timeout) else None
+    while True:
+        try:
+            return answers.get(timeout=timeout)
+        except queue.Empty:
+            busy = journal.withdraw(answer)
+            if busy is not None and answers.empty():  # else it has been answered meanwhile
+                return Outcome((Failed(busy),) * len(requests), ok=False)
+            timeout = AGAIN

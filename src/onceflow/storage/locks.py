@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 from pathlib import Path
 
 import msgspec
 
-from onceflow.storage import bells, failures, forks, sockets
+from onceflow.storage import bells, failures, forks, holders, sockets
+from onceflow.storage.holders import Holder
 from onceflow.storage.places import EngineRow, Introduction
 
 
@@ -90,6 +92,11 @@ class Engines:
     def path(self, id: str) -> Path:
         """Where the lock of an engine is."""
         return self._folder / id
+
+    def process(self, id: str) -> Holder | None:
+        """The process of an engine; None if it is on another host, or not known."""
+        about = self._introduction(id)
+        return holders.describe(about.pid) if about.pid and about.host == socket.gethostname() else None
 
     def has(self, id: str) -> bool:
         """Whether there is a lock of this engine, held or not."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import threading
 import time
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged
+from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged, StorageError
 from onceflow.storage.applying import Application, Known, Rows
 from onceflow.storage.blobs import Author, File, as_bytes
 from onceflow.storage.journal import (
@@ -48,6 +49,8 @@ PATH = Path("/onceflow in memory")
 class MemoryJournal:
     """A `Journal`."""
 
+    lock_timeout = math.inf
+
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.trouble: OnceflowError | None = None
         """What every write is answered with, as long as it is set: that of a full disk, say."""
@@ -74,6 +77,9 @@ class MemoryJournal:
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         answer(self.commit_at_once(requests))
+
+    def withdraw(self, answer: Answer) -> StorageError | None:
+        return None
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome:
         with self._lock:

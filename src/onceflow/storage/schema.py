@@ -102,8 +102,6 @@ SET_WAL = "PRAGMA journal_mode = WAL"
 SET_POWER = "PRAGMA synchronous = FULL"
 SET_PROCESS = "PRAGMA synchronous = NORMAL"
 NO_AUTOMATIC_CHECKPOINT = "PRAGMA wal_autocheckpoint = 0"
-SET_BUSY = "PRAGMA busy_timeout = 60000"
-"""Milliseconds. Writers of onceflow never wait here; strangers (a backup, the sqlite3 shell) may hold the lock."""
 
 BEGIN_READING = "BEGIN"
 BEGIN_WRITING = "BEGIN IMMEDIATE"
@@ -112,6 +110,8 @@ ROLLBACK = "ROLLBACK"
 DATA_VERSION = "PRAGMA data_version"
 """Changes when another connection has committed."""
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
+"""A checkpoint after which the log has no bytes, unless somebody reads."""
 
 # One row with one text, because each row is another wait for the interpreter's lock.
 LOOK_UP = f"""
@@ -334,9 +334,7 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     until somebody does."""
     connection.execute(BEGIN_WRITING)
     try:
-        found = version(connection)
-        if found > len(MIGRATIONS):
-            raise StorageTooNew(str(path), found, len(MIGRATIONS))
+        found = _known_version(connection, path)
         if found == 0 and connection.execute(COUNT_TABLES).fetchone() != (0,):
             raise StorageDamaged(str(path), "it is a database, but not a journal of onceflow")
         for migrate in MIGRATIONS[found:]:
@@ -347,6 +345,18 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute(ROLLBACK)
         raise
+
+
+def is_current(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether no migration is lacking. Raises `StorageTooNew`."""
+    return _known_version(connection, path) == len(MIGRATIONS)
+
+
+def _known_version(connection: sqlite3.Connection, path: Path) -> int:
+    found = version(connection)
+    if found > len(MIGRATIONS):
+        raise StorageTooNew(str(path), found, len(MIGRATIONS))
+    return found
 
 
 def version(connection: sqlite3.Connection) -> int:

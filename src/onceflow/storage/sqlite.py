@@ -2,8 +2,14 @@
 
 Write-ahead log: readers and the writer do not wait for each other. `durability="power"` syncs the log with every commit
 (`synchronous=FULL`); `"process"` leaves that to the system, so that a loss of power may take the last commits, though
-never the middle of one. Whatever changes the file as a whole (opening, migrating, closing) happens in turn, as
-writes do.
+never the middle of one. Whatever changes the file as a whole (creating it, migrating) happens in turn, as writes do.
+
+**Looking waits for no writer**, not even for one that was stopped in the middle of a commit. To open a journal that is
+up to date is to read its version; the connection that writes is opened by the first commit, in its turn. Readers are
+read-only connections, and one of them is closed last of all: the last writer to close a file would lock all of it, to
+copy the log and delete it. So that is done before, in turn, and leaves an empty log. What a reader still shares with
+writers are moments of SQLite's own (the first process that opens the file reads the log, a commit copies the header of
+its index); a process that was stopped in one of those is waited for as `lock_waits` says.
 
 The file must not be opened by anything else in this process: POSIX locks, which SQLite uses, are released when any
 descriptor of the file is closed.
@@ -12,6 +18,7 @@ descriptor of the file is closed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sqlite3
@@ -40,8 +47,9 @@ from onceflow.storage.journal import (
     Statistics,
     Table,
 )
+from onceflow.storage.lock_waits import LOCK_TIMEOUT, LockWait, connect_to_read
 from onceflow.storage.short import found_runs, short_runs
-from onceflow.storage.turns import Turns
+from onceflow.storage.turns import PAUSE, Turns
 from onceflow.storage.writer import Writer
 
 CHUNK = 256
@@ -63,6 +71,7 @@ class SqliteJournal:
         path: Path,
         *,
         durability: Durability = "power",
+        lock_timeout: float = LOCK_TIMEOUT,
         clock: Callable[[], float] = time.time,
         lock: Path | None = None,
     ) -> None:
@@ -70,21 +79,26 @@ class SqliteJournal:
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed: str | None = None
+        self.lock_timeout = lock_timeout
+        connection = None
         with failures.told(path):
             turns = Turns(path)
             try:
-                with turns.take():
-                    connection = connect(path)
-                    try:
-                        prepare(connection, path, durability)
-                        self._identity = FileIdentity(path.parent, path, *([] if lock is None else [lock]))
-                    except BaseException:
-                        connection.close()
-                        raise
+                if not is_up_to_date(path, lock_timeout):
+                    with turns.take(lock_timeout):
+                        connection = create(path, durability, lock_timeout)
+                self._last = connect_to_read(path, lock_timeout)
+                """Closed last, after all that write: see above."""
+                self._last.execute(schema.GET_VERSION)  # from now on it has its lock
+                self._identity = FileIdentity(path.parent, path, *([] if lock is None else [lock]))
             except BaseException:
                 turns.close()
+                if connection is not None:
+                    connection.close()
                 raise
-        self._writer = Writer(connection, turns, path, clock, self._identity)
+        self._writer = Writer(
+            lambda: open_to_write(path, durability), turns, path, clock, self._identity, lock_timeout, connection
+        )
         forks.watch(self)
 
     def identity(self) -> str:
@@ -94,6 +108,9 @@ class SqliteJournal:
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         self._writer.submit(requests, answer)
+
+    def withdraw(self, answer: Answer) -> StorageError | None:
+        return self._writer.withdraw(answer)
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
         return self._writer.commit_at_once(requests)
@@ -108,14 +125,15 @@ class SqliteJournal:
         """Not while somebody reads."""
         if self._closed is None:
             self._closed = "it was closed"
+            self._writer.close()
             with self._lock:
                 while self._idle:
                     self._idle.pop().close()
-            self._writer.close()
+            self._last.close()
 
     def leave_to_parent(self) -> None:
         self._closed = "it was opened by the process that this one was forked from"
-        _left_to_parent.extend(self._idle)
+        _left_to_parent.extend([*self._idle, self._last])
         self._idle = []
         self._writer.leave_to_parent()
 
@@ -277,7 +295,7 @@ class SqliteJournal:
             connection = self._idle.pop()
         except IndexError:
             with failures.told(self._path):
-                connection = connect(self._path)
+                connection = connect_to_read(self._path, self.lock_timeout)
         try:
             yield connection
         except BaseException:
@@ -294,9 +312,54 @@ _left_to_parent: list[sqlite3.Connection] = []
 """In a forked child: connections that must not be closed."""
 
 
+def is_up_to_date(path: Path, limit: float) -> bool:
+    """Whether there is nothing to do but to read. Raises what keeps the journal from being used."""
+    if not path.exists():
+        return False
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    with contextlib.closing(connect_to_read(path, limit)) as reader:
+        return schema.is_current(reader, path)
+
+
+def create(path: Path, durability: Durability, limit: float) -> sqlite3.Connection:
+    """Creates the file, or brings an older one up to date. The caller holds the turn. Raises `StorageBusy`."""
+    create_file(path)
+    wait = LockWait(path, limit)
+    while True:
+        try:
+            connection = open_to_write(path, durability)
+        except sqlite3.OperationalError as error:  # a reader has to look at an empty file before it knows
+            if not failures.is_locked(error):
+                raise
+            wait.check()
+            time.sleep(PAUSE)
+        else:
+            wait.end()
+            return connection
+
+
+def create_file(path: Path) -> None:
+    """For its owner alone, whatever the umask; SQLite gives the files beside it the same mode. It gets its name when it
+    is closed: closing a file ends the locks of everybody in this process who has it open."""
+    if not path.exists():
+        new = f"{path}-new"
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.rename(new, path)
+
+
 def connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    connection.execute(schema.SET_BUSY)
+    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+
+
+def open_to_write(path: Path, durability: Durability) -> sqlite3.Connection:
+    """The caller holds the turn."""
+    connection = connect(path)
+    try:
+        prepare(connection, path, durability)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -5,7 +5,11 @@ can starve another one for good. So writers queue with two locks. Take *next* (t
 queue), take *turn*, release *next*, write, release *turn*. Whoever has just written finds the head of the queue taken
 by someone who waits, and comes after it. No two writers ever meet at SQLite's own lock.
 
-Both are `flock`s: the kernel wakes the waiting, and releases what a killed process held.
+Both are `flock`s: the kernel wakes the waiting, and releases what a killed process held. It does not release what a
+stopped process holds, and whoever waits in the kernel cannot be called back; so a wait is watched from another thread
+(`writer`), and only writers wait: reading takes no turn.
+
+The files are for their owner alone, whatever the umask: a lock needs no more than the right to read.
 """
 
 from __future__ import annotations
@@ -14,16 +18,21 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from onceflow.storage import forks
+from onceflow.storage.lock_waits import LockWait
+
+PAUSE = 0.01
+"""Seconds between two attempts of `take`."""
 
 
 class Turns:
     """Two lock files, `<path>-next` and `<path>-turn`. For one thread at a time."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptors: list[int] = []
         forks.watch(self)
         try:
@@ -36,18 +45,29 @@ class Turns:
         self.seconds_waited = 0.0
 
     @contextlib.contextmanager
-    def take(self) -> Iterator[None]:
-        self.acquire()
+    def take(self, limit: float) -> Iterator[None]:
+        """For who may wait for so many seconds at most, and does so seldom: it asks again and again. Raises
+        `StorageBusy`."""
+        wait = LockWait(self._path, limit)
+        while not self.try_to_acquire():
+            wait.check()
+            time.sleep(PAUSE)
+        wait.end()
         try:
             yield
         finally:
             self.release()
 
-    def acquire(self) -> None:
+    def acquire(self, blocked: Callable[[], None]) -> None:
+        """Waits as long as it takes. Calls `blocked` first if it has to wait at all."""
         started = time.perf_counter()
         following, turn = self._descriptors
-        fcntl.flock(following, fcntl.LOCK_EX)
-        fcntl.flock(turn, fcntl.LOCK_EX)
+        for descriptor in (following, turn):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                blocked()
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
         fcntl.flock(following, fcntl.LOCK_UN)
         self.seconds_waited += time.perf_counter() - started
 

@@ -9,6 +9,11 @@ The log is copied into the database (a *checkpoint*) here as well, after the ans
 the middle of some unlucky commit. It is done while the turn is held: nothing is appended meanwhile, so the whole log is
 copied, and the next commit starts it from the beginning instead of making it longer.
 
+Other programs may hold the locks for any time (a stopped one, a backup). Then this waits, and everything that was
+submitted waits with it: nothing fails, nothing is lost, and a line in the log names the holder (`lock_waits`).
+Meanwhile the thread may be in the kernel, where it cannot be called back, so another one watches it. What is queued can
+be withdrawn while it waits. After `lock_timeout` seconds `close` leaves the thread alone; it writes nothing then.
+
 When the storage fails, the transaction is rolled back, everything in it is answered with the error, and so is all that
 comes later, until the journal is opened anew: what follows a lost write must not be written. If there was no room for
 several batches together, as many of them as there is room for are written first: what they tell has happened, and is
@@ -20,7 +25,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
+import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,12 +36,15 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onceflow.errors import StorageError
-from onceflow.storage import failures, schema
+from onceflow.storage import failures, holders, lock_waits, schema
 from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
-from onceflow.storage.journal import DeleteStanding, Entry, OfStanding, Outcome, Request, RunRow, Statistics
+from onceflow.storage.journal import Answer, DeleteStanding, Entry, OfStanding, Outcome, Request, RunRow, Statistics
+from onceflow.storage.lock_waits import LockWait
 from onceflow.storage.turns import Turns
+
+logger = logging.getLogger(__name__)
 
 CHECKPOINT_BYTES = 2**20
 """How much is written, about, before a checkpoint is made when nobody waits. The log is filled up to a little more
@@ -45,22 +56,32 @@ CHECKPOINT_ANYWAY = 4 * 2**20
 COMMIT_BYTES = 2 * 4096
 """What a commit adds to the log besides what it carries: pages are logged whole."""
 
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
+"""Seconds between two attempts to get SQLite's own lock while a stranger holds it."""
+
+IDLE_CHECKS = 20
+"""After so many without a wait the thread that watches ends."""
+
 DIGITS = 5
 """Of a second's fraction. SQLite's JSON, through which rows are looked up, keeps no more."""
 
 
 class Writer(GroupWriter):
-    """Start it with a connection, which it closes in the end."""
+    """`open` makes the connection, in turn, when there is something to write, unless it is given. It is closed in the
+    end."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        open: Callable[[], sqlite3.Connection],
         turns: Turns,
         path: Path,
         clock: Callable[[], float],
         identity: FileIdentity,
+        lock_timeout: float,
+        connection: sqlite3.Connection | None = None,
     ) -> None:
         super().__init__(str(path))
+        self._open = open
         self._turns = turns
         self._path = path
         self._clock = clock
@@ -68,7 +89,16 @@ class Writer(GroupWriter):
         self._rows = Rows()
         self._data_version: int | None = None
         self._since_checkpoint = 0
-        self._connection: sqlite3.Connection | None = connection
+        self._connection = connection
+        self._lock_timeout = lock_timeout
+        self._blocked: LockWait | None = None
+        """While locks of other programs are waited for. Changed under `_lock`, as are the next three."""
+        self._first: Batch | None = None
+        """What the thread has taken from the queue and not begun to write."""
+        self._withdrawn: list[Answer] = []
+        self._abandoned = False
+        """Whether `close` has not waited any longer: nothing more is written."""
+        self._watcher: threading.Thread | None = None
         self._start()
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
@@ -77,10 +107,16 @@ class Writer(GroupWriter):
         if not self._writing.acquire(blocking=False):
             return None
         try:
-            if not self._may_commit_at_once() or not self._turns.try_to_acquire():
+            if self._connection is None or not self._may_commit_at_once() or not self._turns.try_to_acquire():
                 return None
             try:
+                if not self._try_to_begin(self._connection):
+                    return None
                 (outcome,) = self._commit([requests])
+            except sqlite3.Error as error:
+                failure = failures.from_sqlite(error, self._path)
+                self._fail(failure)
+                outcome = self._failed(requests, failure)
             finally:
                 self._turns.release()
         finally:
@@ -97,16 +133,41 @@ class Writer(GroupWriter):
     def statistics(self) -> Statistics:
         return replace(super().statistics(), turn_seconds=self._turns.seconds_waited)
 
+    def withdraw(self, answer: Answer) -> StorageError | None:
+        with self._lock:
+            if self._blocked is None or self._abandoned:
+                return None
+            self._withdrawn.append(answer)
+            return self._blocked.error()
+
+    def _join(self) -> None:
+        while self._thread.is_alive() and not self._abandon():
+            self._thread.join(lock_waits.CHECK_EVERY)
+
+    def _abandon(self) -> bool:
+        """Answers what is queued with an error, if other programs have kept it from being written for too long."""
+        with self._lock:
+            if self._blocked is None or self._first is None or self._blocked.seconds < self._lock_timeout:
+                return False
+            self._abandoned = True
+            error, first = self._blocked.error(), self._first
+        group, _ = self._drain(first)
+        if group:
+            logger.error("closing without having written what was queued: %s", error)
+            self._answer(group, [self._failed(requests, error) for requests, _ in group])
+        return True
+
     def _let_go(self) -> None:
-        self._take_turn()
         if self._connection is not None:
+            if self._failure is None and not self._abandoned and self._turns.try_to_acquire():
+                self._checkpoint(schema.CHECKPOINT if holders.are_others(self._path) else schema.EMPTY_LOG)
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
         self._turns.close()
 
     def _write_group(self, first: Batch) -> bool:
-        if self._failure is None:
-            self._take_turn()
+        if self._failure is None and not self._get_ready(first):
+            return True
         group, ending = self._drain(first)
         if self._failure is not None:
             self._answer(group, [self._failed(requests, self._failure) for requests, _ in group])
@@ -121,15 +182,94 @@ class Writer(GroupWriter):
             self._turns.release()
         return ending
 
+    def _drain(self, first: Batch) -> tuple[list[Batch], bool]:
+        group, ending = super()._drain(first)
+        if self._withdrawn:
+            withdrawn, self._withdrawn = self._withdrawn, []
+            kept = [batch for batch in group if batch[1] not in withdrawn]
+            with self._lock:
+                self._unanswered -= len(group) - len(kept)
+            group = kept
+        return group, ending
+
+    def _get_ready(self, first: Batch) -> bool:
+        """Takes the turn and begins a transaction, whenever that can be; or fails. False if nothing is to be written
+        any more."""
+        self._first = first
+        try:
+            self._turns.acquire(self._note_blocked)
+            try:
+                self._begin()
+            except BaseException:
+                self._turns.release()
+                raise
+        except StorageError as error:
+            self._fail(error)
+        except OSError as error:
+            self._fail(failures.from_system(error, self._path))
+        except sqlite3.Error as error:
+            self._fail(failures.from_sqlite(error, self._path))
+        self._note_free()
+        return not self._abandoned
+
+    def _begin(self) -> None:
+        """In turn. Waits while a stranger holds SQLite's own lock."""
+        pause = SHORTEST_PAUSE
+        while not self._abandoned:
+            if self._connection is None:
+                try:
+                    self._connection = self._open()
+                    self._since_checkpoint = _left_in_log(self._path)
+                except sqlite3.OperationalError as error:
+                    if not failures.is_locked(error):
+                        raise
+            if self._connection is not None and self._try_to_begin(self._connection):
+                return
+            self._note_blocked()
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _try_to_begin(self, connection: sqlite3.Connection) -> bool:
+        try:
+            connection.execute(schema.BEGIN_WRITING)
+        except sqlite3.OperationalError as error:
+            if failures.is_locked(error):
+                return False
+            raise
+        return True
+
+    def _note_blocked(self) -> None:
+        """From now on, somebody watches how long it takes."""
+        with self._lock:
+            if self._blocked is None:
+                self._blocked = LockWait(self._path)
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._watch, name=f"onceflow watch {self._place}", daemon=True)
+                self._watcher.start()
+
+    def _note_free(self) -> None:
+        with self._lock:
+            blocked, self._blocked, self._first = self._blocked, None, None
+        if blocked is not None:
+            blocked.end()
+
+    def _watch(self) -> None:
+        """Tells of waits that take long. Ends when there has been none for a while."""
+        idle = 0
+        while True:
+            time.sleep(lock_waits.CHECK_EVERY)
+            with self._lock:
+                blocked = self._blocked
+                idle = idle + 1 if blocked is None else 0
+                if idle == IDLE_CHECKS or self._abandoned:
+                    self._watcher = None
+                    return
+            if blocked is not None:
+                blocked.check()
+
     def _is_checkpoint_due(self) -> bool:
         enough = CHECKPOINT_BYTES if self._queue.empty() else CHECKPOINT_ANYWAY
         return self._since_checkpoint >= enough
-
-    def _take_turn(self) -> None:
-        try:
-            self._turns.acquire()
-        except OSError as error:
-            self._fail(failures.from_system(error, self._path))
 
     def _commit(self, batches: list[Sequence[Request]]) -> list[Outcome]:
         try:
@@ -171,7 +311,9 @@ class Writer(GroupWriter):
         connection = self._connection
         assert connection is not None
         started = time.perf_counter()
-        connection.execute(schema.BEGIN_WRITING)
+        if not connection.in_transaction:  # it is the second one of this turn
+            self._begin()
+            self._note_free()
         (version,) = connection.execute(schema.DATA_VERSION).fetchone()
         if version != self._data_version:
             self._rows.forget()
@@ -204,18 +346,24 @@ class Writer(GroupWriter):
             entries = 0 if last_key is None else last_key - number * schema.PLACES + 1
             self._rows.learn(Known(number, RunRow(*columns), entries))
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, how: str = schema.CHECKPOINT) -> None:
         """If it fails, nothing is lost; but neither will the next commit succeed for long."""
         self._since_checkpoint = 0
         assert self._connection is not None
         try:
-            self._connection.execute(schema.CHECKPOINT).fetchall()
+            self._connection.execute(how).fetchall()
         except sqlite3.Error as error:
             self._fail(failures.from_sqlite(error, self._path))
 
 
 _left_to_parent: list[sqlite3.Connection | None] = []
 """In a forked child: connections that must not be used, nor even closed."""
+
+
+def _left_in_log(path: Path) -> int:
+    """How many bytes, at most, processes have left that were killed before they made a checkpoint, if that is much."""
+    size = os.stat(f"{path}-wal").st_size
+    return size if size > CHECKPOINT_ANYWAY else 0
 
 
 def _ignore(outcome: Outcome) -> None:

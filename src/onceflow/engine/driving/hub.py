@@ -105,6 +105,9 @@ class Hub(ABC):
         """Called when somebody has called this engine, and when a run has ended here. From the loop's thread."""
         self.broken = False
         """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
+        self.limits_opening = False
+        """Whether a run that cannot be opened within `lock_timeout` seconds, because other programs keep the journal
+        locked, is refused: what is durable of a run waits as long as it takes."""
         self.on_bell: Callable[[], None] = _nothing
         """Called in the loop's thread when another engine has said that there may be something in the journal."""
         self._loop = self._open_loop()
@@ -574,11 +577,24 @@ class Hub(ABC):
                 self._answers.append((driver, requests, outcome))
                 return
 
+        answered = False
+
         def answer(outcome: Outcome) -> None:
+            nonlocal answered
+            answered = True
             self._answers.append((driver, requests, outcome))
             self._loop.post(_nothing)
 
+        def withdraw() -> None:
+            busy = None if answered else self._home.journal.withdraw(answer)
+            if busy is not None and not answered:
+                answer(Outcome((Failed(busy),) * len(requests), ok=False))
+            elif not answered:
+                self.later(driver, journal.AGAIN, withdraw)
+
         self._home.journal.submit(requests, answer)
+        if self.limits_opening and driver.is_opening:
+            self.later(driver, self._home.journal.lock_timeout, withdraw)
 
     def later(self, driver: Driver, seconds: float, then: Callable[[], None]) -> None:
         self._loop.later(seconds, lambda: None if driver.over else self._tell(driver, then))

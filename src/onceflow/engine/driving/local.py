@@ -323,9 +323,10 @@ class LocalHub(Hub):
         for start in range(0, len(rows), AT_ONCE):
             some = rows[start : start + AT_ONCE]
             claims = [Claim(row.id, self._home.engine, row.epoch) for row in some]
-            claimed = commit(self._home.journal, claims)
+            claimed = commit(self._home.journal, claims, limited=False)
             if not claimed.ok:  # somebody else was quicker with one of them
-                some = [row for row, claim in zip(some, claims, strict=True) if commit(self._home.journal, [claim]).ok]
+                pairs = zip(some, claims, strict=True)
+                some = [row for row, claim in pairs if commit(self._home.journal, [claim], limited=False).ok]
             dues = [(row.id, NEVER if row.due is None else row.due) for row in some]
             self._loop.post(lambda dues=dues: self.parking.park_all(dues))  # type: ignore[misc]
         self._loop.post(lambda: self._look_for_mail(everywhere=True))

@@ -215,7 +215,10 @@ class Inspecting:
                 if row == before:
                     break
             except asking.NotAnswered as problem:
-                logger.info("run %s is driven by engine %s, which cannot be asked: %s", row.id, row.owner, problem)
+                level = logging.WARNING if isinstance(problem, asking.Stopped) else logging.INFO
+                logger.log(
+                    level, "run %s is driven by engine %s, which cannot be asked: %s", row.id, row.owner, problem
+                )
                 break
         return journal(row.id) if said is None else said
 

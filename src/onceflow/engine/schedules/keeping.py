@@ -131,7 +131,7 @@ class Keeper:
 
     def _write(self, row: StandingRow, definition: Definition, state: State) -> None:
         """If somebody else was quicker, it is looked at again anyway."""
-        refusal = journal.commit(self._journal, [advance(row, definition, state)]).refusal
+        refusal = journal.commit(self._journal, [advance(row, definition, state)], limited=False).refusal
         if isinstance(refusal, Failed):
             raise refusal.error
 

@@ -12,13 +12,22 @@ from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.talking import messages
 from onceflow.storage import sockets
 from onceflow.storage.home import ENGINES
+from onceflow.storage.locks import Engines
 
 PATIENCE = 5.0
 """Seconds that an engine has for its answer."""
 
 
+CHECK_EVERY = 0.5
+"""Seconds after which an engine that has not answered is looked at: it may have been stopped."""
+
+
 class NotAnswered(Exception):
     """The engine is dead, too busy, or of another version."""
+
+
+class Stopped(NotAnswered):
+    """Its process is stopped (Ctrl-Z): there is no point in waiting."""
 
 
 class Elsewhere(NotAnswered):
@@ -76,6 +85,8 @@ def _ask(home: Path, engine: str, request: messages.Request) -> messages.Answer:
 class _Connection:
     def __init__(self, home: Path, engine: str, request: messages.Request) -> None:
         self._received = bytearray()
+        self._engines, self._engine = Engines(home / ENGINES), engine
+        self._check_process()
         try:
             self._socket = sockets.connect(home / ENGINES, engine, PATIENCE)
             try:
@@ -93,9 +104,13 @@ class _Connection:
         deadline = time.monotonic() + seconds
         try:
             while (message := messages.take(self._received, messages.MOST_ANSWERED)) is None:
-                if not self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                left = max(0.0, deadline - time.monotonic())
+                if not self._poll.poll((left if none_yet is not None else min(left, CHECK_EVERY)) * 1000):
                     if none_yet is not None:
                         return none_yet
+                    self._check_process()
+                    if left > CHECK_EVERY:
+                        continue
                     raise NotAnswered(f"it has not answered within {seconds:g} seconds")
                 received = self._socket.recv(1024 * 1024)
                 if not received:
@@ -107,6 +122,11 @@ class _Connection:
         if isinstance(answer, messages.Refused):
             raise Elsewhere if answer.why == "elsewhere" else NotAnswered(answer.text)
         return answer
+
+    def _check_process(self) -> None:
+        process = self._engines.process(self._engine)
+        if process is not None and process.is_stopped:
+            raise Stopped(f"it is {process}")
 
     def close(self) -> None:
         self._socket.close()

@@ -8,6 +8,7 @@ goes on where it was.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -61,6 +62,8 @@ class PostgresJournal:
     """A `Journal`. Opening it creates the tables, or brings older ones up to date. `member` is the engine that it is
     opened for; without one it makes one up."""
 
+    lock_timeout = math.inf
+
     def __init__(
         self,
         url: str,
@@ -87,6 +90,9 @@ class PostgresJournal:
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         self._writer.submit(requests, answer)
+
+    def withdraw(self, answer: Answer) -> StorageError | None:
+        return None
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
         return self._writer.commit_at_once(requests)

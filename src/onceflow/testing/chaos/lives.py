@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -23,6 +24,7 @@ import msgspec
 from onceflow import Engine, NoSuchRun, TaskFailed
 from onceflow.storage.journal import Durability
 from onceflow.storage.turns import Turns
+from onceflow.storage.writer import Writer
 from onceflow.testing.chaos import kills, steps
 from onceflow.testing.chaos.kills import Delay, Fuse
 from onceflow.testing.chaos.ledger import Ledger
@@ -111,12 +113,12 @@ def _slow_down(seconds: float) -> None:
     """As long as a commit takes, what it must wait for can go wrong."""
     acquire = Turns.acquire
 
-    def acquire_slowly(self: Turns) -> None:
-        acquire(self)
+    def acquire_slowly(self: Turns, blocked: Callable[[], None]) -> None:
+        acquire(self, blocked)
         time.sleep(seconds)
 
     setattr(Turns, "acquire", acquire_slowly)  # noqa: B010
-    setattr(Turns, "try_to_acquire", lambda self: False)  # noqa: B010
+    setattr(Writer, "commit_at_once", lambda self, requests: None)  # noqa: B010
 
 
 def _outcome(engine: Engine, node: object, plan: Plan, how: How) -> Outcome:
