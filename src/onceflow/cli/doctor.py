@@ -23,7 +23,7 @@ import click
 
 from onceflow.backends.local import locks
 from onceflow.cli import exits
-from onceflow.cli.session import Session, as_size, common
+from onceflow.cli.session import Session, common
 from onceflow.engine import deaths, settings
 from onceflow.engine.statuses import ACTIVE
 from onceflow.errors import OnceflowError
@@ -34,6 +34,7 @@ from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
 from onceflow.storage.postgres.connecting import redacted
 from onceflow.values.sealing import KEY_FILE
+from onceflow.values.texts import as_size
 from onceflow.version import VERSION
 
 LOW = 500_000_000
