@@ -585,6 +585,16 @@ def _zone(made: Any) -> datetime.timezone:
     return datetime.timezone(datetime.timedelta(*_numbers(offset, 3)))
 
 
+def _zone_key(made: Any) -> str:
+    """That of a zone of a time zone database, which is made by a method of its class; else empty."""
+    match made:
+        case Made(maker=Name(qualname="ZoneInfo._unpickle"), args=(str() as key, *_)):
+            return key
+        case Made(maker=Made(args=(Name(qualname="ZoneInfo"), "_unpickle")), args=(str() as key, *_)):
+            return key
+    return ""
+
+
 def _moment(kind: Callable[..., Any], size: int) -> Callable[[Made], Any]:
     """A date or a time. Its pickle has the bytes of its fields; a zone of a time zone database is told by its key."""
 
@@ -592,8 +602,8 @@ def _moment(kind: Callable[..., Any], size: int) -> Callable[[Made], Any]:
         fields, *zone = made.args
         if type(fields) is not bytes or len(fields) != size or len(zone) > 1:
             raise TypeError(made.name)
-        if zone and isinstance(zone[0], Made) and zone[0].name == ("zoneinfo", "ZoneInfo._unpickle"):
-            return f"{kind(fields).isoformat()} ({str(zone[0].args[0])[:100]})"
+        if zone and (key := _zone_key(zone[0])):
+            return f"{kind(fields).isoformat()} ({key[:100]})"
         return kind(fields, *map(_zone, zone))
 
     return moment
