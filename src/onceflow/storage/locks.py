@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from onceflow.storage import bells, failures, forks, sockets
+from onceflow.storage import bells, failures, forks, names, sockets
 from onceflow.storage.places import EngineRow, Introduction
 
 
@@ -79,17 +79,21 @@ class Engines:
 
     def _ids(self) -> list[str]:
         with failures.told(self._folder):
-            return sorted([name for name in os.listdir(self._folder) if "." not in name])
+            return sorted([name for name in os.listdir(self._folder) if "." not in name and names.is_plain(name)])
 
     def _introduction(self, id: str) -> Introduction:
         try:
-            return msgspec.json.decode((self._folder / id).read_bytes(), type=Introduction)
+            return msgspec.json.decode(self._path(id).read_bytes(), type=Introduction)
         except (OSError, msgspec.DecodeError):  # it has ended, or is about to say who it is
             return Introduction()
 
     def has(self, id: str) -> bool:
         """Whether there is a lock of this engine, held or not."""
-        return (self._folder / id).exists()
+        return self._path(id).exists()
+
+    def _path(self, id: str) -> Path:
+        """Raises `StorageDamaged` if it can be no engine."""
+        return self._folder / names.check_engine(id)
 
     def remove_dead(self) -> list[str]:
         """Removes the files of engines that ended without doing so. Returns their ids."""
@@ -97,6 +101,8 @@ class Engines:
         with failures.told(self._folder):
             for name in os.listdir(self._folder):
                 id, beside, _ = name.partition(".")
+                if not names.is_plain(id):  # not ours
+                    continue
                 if beside:  # its bell, or its socket
                     if not (self._folder / id).exists():
                         (self._folder / name).unlink(missing_ok=True)
@@ -115,7 +121,7 @@ class Engines:
     def _open_if_dead(self, id: str) -> int | None:
         """The opened file of a dead engine, under a shared lock. None if the engine lives or has left nothing."""
         try:
-            descriptor = os.open(self._folder / id, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self._path(id), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:

@@ -194,7 +194,7 @@ class Inspecting:
         wanted = lines.wanted(task, attempt, stream, level, since)
         if tail is not None and tail < 0:
             raise InvalidOption("tail", f"it is a number of lines, not {tail!r}", kind="setting")
-        reader = stored_logs.Reader(stored_logs.of_runs(self._home.path) / id)
+        reader = stored_logs.Reader(stored_logs.of_run(self._home.path, id))
         return lines.select(reader, wanted, tail, (lambda: self._is_left(id)) if follow else None)
 
     def _look(
