@@ -230,8 +230,8 @@ def test_looking_runs_nothing_that_is_stored(
         ["stats"],
         ["doctor"],
         ["deploy-check", "shop_of_horrors"],
-        ["schedule", "ls"],
-        ["queue", "ls"],
+        ["schedule", "list"],
+        ["queue", "list"],
     ):
         look(onceflow, *verbs)
 
