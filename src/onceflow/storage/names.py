@@ -12,7 +12,10 @@ import re
 
 from onceflow.errors import StorageDamaged
 
-_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+LONGEST = 128
+"""Characters of an id."""
+
+_PLAIN = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
 _FILE = r"~?[0-9]{1,19}\.[A-Za-z0-9_-]+\.[0-9]{1,19}\.[A-Za-z0-9._%-]*"
 _REFERENCE = re.compile(rf"{_PLAIN.pattern}/{_FILE}")
 """`<run>/<epoch>.<engine>.<size>.<name>`, as `blobs` makes them."""
@@ -25,6 +28,8 @@ def is_plain(name: str) -> bool:
 
 def check_run(id: str) -> str:
     """The same. Raises `StorageDamaged` if it can be no id of a run."""
+    if id.isalnum() and id.isascii() and len(id) <= LONGEST:  # the usual ones, quickly: it is asked for every row
+        return id
     if _PLAIN.fullmatch(id) is None:
         raise StorageDamaged(f"run {id!r}", "the journal has a run whose id is no plain name")
     return id
@@ -32,6 +37,8 @@ def check_run(id: str) -> str:
 
 def check_engine(id: str, run: str = "") -> str:
     """The same. Raises `StorageDamaged` if it can be no id of an engine. `run` is the one that names it, if any."""
+    if id.isalnum() and id.isascii() and len(id) <= LONGEST:  # as above
+        return id
     if _PLAIN.fullmatch(id) is None:
         whose = f"run {run} belongs to" if run else "the journal names"
         raise StorageDamaged(f"engine {id!r}", f"{whose} an engine whose id is no plain name")
