@@ -111,9 +111,9 @@ def test_what_tasks_print_is_shown_on_stderr_unless_somebody_minds(fresh, option
 
 def test_a_deleted_run_has_no_log(fresh):
     fresh.run("trip", "--arg", "user=ann", "--name", "t")
-    (id,) = logs.names(logs.of_runs(fresh.home))
+    (id,) = logs.listed(logs.of_runs(fresh.home))
     assert fresh.json("prune", "--keep", "0", "--yes")["runs"][0]["id"] == id
-    assert logs.names(logs.of_runs(fresh.home)) == []
+    assert logs.listed(logs.of_runs(fresh.home)) == []
 
 
 # -- of engines --------------------------------------------------------------------------------------------------------
@@ -143,10 +143,10 @@ def test_what_an_engine_did_is_shown(fresh, tmp_path):
 
 def test_to_look_leaves_no_trace(fresh):
     fresh.run("nothing", "--name", "n")
-    before = logs.names(logs.of_engines(fresh.home))
+    before = logs.listed(logs.of_engines(fresh.home))
     for verb in (("ls",), ("show", "n"), ("logs", "n"), ("logs", "--engine"), ("doctor",)):
         fresh(*verb)
-    assert logs.names(logs.of_engines(fresh.home)) == before
+    assert logs.listed(logs.of_engines(fresh.home)) == before
     assert len(before) == 1
 
 

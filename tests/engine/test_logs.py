@@ -427,7 +427,7 @@ print(run(greet.bind("ann"), name="a"))
 )
 def test_a_script_prints_what_its_tasks_print(tmp_path: Path, output: str, printed: str, is_stored: bool) -> None:
     assert run_script(tmp_path, SCRIPT, ONCEFLOW_OUTPUT=output) == printed
-    assert bool(logs.names(logs.of_runs(tmp_path / "home"))) == is_stored
+    assert bool(logs.listed(logs.of_runs(tmp_path / "home"))) == is_stored
 
 
 def line(text: str, **others: Any) -> LogLine:

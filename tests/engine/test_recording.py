@@ -160,7 +160,7 @@ def test_the_logs_of_the_last_engines_are_kept(tmp_path: Path) -> None:
         one.tell("something")
         one.close()
         os.utime(tmp_path / str(number) / "0.jsonl", (number, number))
-    left = set(logs.names(tmp_path))
+    left = set(logs.listed(tmp_path))
     assert {str(number) for number in range(2 * MOST_ENGINES, 3 * MOST_ENGINES)} <= left
     assert living in left
     assert len(left) <= MOST_ENGINES + 2
@@ -174,7 +174,7 @@ def test_old_logs_that_are_too_long_together_go(tmp_path: Path) -> None:
             one.turn()
         one.close()
         os.utime(logs.segment(tmp_path / str(number), logs.starts(tmp_path / str(number))[-1]), (number, number))
-    sizes = Counter({engine: logs.size(tmp_path / engine) for engine in logs.names(tmp_path)})
+    sizes = Counter({engine: logs.size(tmp_path / engine) for engine in logs.listed(tmp_path)})
     assert "9" in sizes
     assert "0" not in sizes
     assert sizes.total() < 8_000

@@ -116,7 +116,7 @@ def test_few_files_are_kept_open(folder: Path) -> None:
     assert 0 < sum(path.startswith(str(folder)) for path in open_files()) <= MOST_OPEN
     writer.close_all()
     assert not any(path.startswith(str(folder)) for path in open_files())
-    assert len(logs.names(folder)) == 5 * MOST_OPEN
+    assert len(logs.listed(folder)) == 5 * MOST_OPEN
 
 
 def test_a_full_disk_is_told_and_what_comes_later_is_stored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,4 +160,4 @@ def test_only_old_logs_of_runs_that_are_gone_are_orphans(tmp_path: Path) -> None
         for run in ("known", "old"):
             os.utime(folder / run / "0.jsonl", (0, 0))
         assert home.collect_orphans() == orphans.Collected(1, len(LINE))
-        assert logs.names(folder) == ["known", "young"]
+        assert logs.listed(folder) == ["known", "young"]

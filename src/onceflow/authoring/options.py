@@ -66,6 +66,9 @@ class CatchOptions(BindOptions, total=False):
     catch: bool
 
 
+MOST_RETURNS = 1_000_000
+"""Parts of an output. A graph that says more is damaged."""
+
 MOST_PRIORITY = 100
 
 PURE: TaskOptions = {"checkpoint": False, "deterministic": True, "can_rollback": True}
@@ -226,6 +229,8 @@ def _writes(value: Any, task: str) -> tuple[str, ...]:
 def _num_returns(value: Any, task: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidOption(task, f"num_returns must be an int of at least 1, not {value!r}")
+    if value > MOST_RETURNS:
+        raise InvalidOption(task, f"num_returns must be at most {MOST_RETURNS:,}, not {value:,}")
     return value
 
 

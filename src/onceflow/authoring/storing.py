@@ -21,12 +21,13 @@ import pickle
 import reprlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from onceflow.authoring.building import WorkflowGraph
 from onceflow.authoring.calls import Call
+from onceflow.authoring.options import MOST_RETURNS
 from onceflow.authoring.tasks import AnyTask, _with_options
 from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.effects import Options
@@ -98,7 +99,7 @@ class _Home(msgspec.Struct, array_like=True, gc=False):
 class _Task(msgspec.Struct, array_like=True, gc=False):
     home: int
     name: str
-    parts: int
+    parts: Annotated[int, msgspec.Meta(ge=1, le=MOST_RETURNS)]
     options: Options
     given: list[tuple[str, bytes]]
     """What `.options(...)` gave, pickled."""
@@ -402,11 +403,16 @@ def _restore(workflow: _Workflow) -> BoundWorkflow:
 def _find(home: _Home, definition: _Definition) -> AnyTask[..., Any]:
     if not home.payload:
         return _import(home)
-    present = _in_script(home.module, home.qualname, definition)
-    if isinstance(present, AnyTask) and present._base.name == home.name:
-        return present._base
+    present = _task_of_script(home, definition)
+    if present is not None:
+        return present
     found: AnyTask[..., Any] = _load(home.payload, "its code", home.name, home.module, definition)
     return found
+
+
+def _task_of_script(home: _Home, definition: _Definition) -> AnyTask[..., Any] | None:
+    present = _in_script(home.module, home.qualname, definition)
+    return present._base if isinstance(present, AnyTask) and present._base.name == home.name else None
 
 
 def decode_structure(stored: bytes) -> Graph:
@@ -420,32 +426,49 @@ def decode_structure(stored: bytes) -> Graph:
     return Graph([_node(node, definition, calls[node.task]) for node in definition.nodes], definition.sink)
 
 
-def present_versions(stored: bytes) -> dict[str, str | None]:
+ProblemIn = Callable[[bytes], str]
+"""Says why a task that is stored by value could not be loaded, without loading it; empty if it could."""
+
+
+def present_versions(stored: bytes, problem_in: ProblemIn) -> dict[str, str | None]:
     """For each task in these bytes the version that its code has now; None if the code is not there any more. Imports
-    the modules of the tasks."""
+    the modules of the tasks. What is stored by value is what it was."""
     definition = _open(stored)
-    homes = [_present_version(home, definition) for home in definition.homes]
+    homes = [_present_version(home, definition, problem_in) for home in definition.homes]
     return {node.id: homes[definition.tasks[node.task].home] for node in definition.nodes}
 
 
-def missing_tasks(stored: bytes, concerned: Callable[[str], bool]) -> list[TaskNotFound]:
+def missing_tasks(stored: bytes, concerned: Callable[[str], bool], problem_in: ProblemIn) -> list[TaskNotFound]:
     """Tasks in these bytes that are not there any more, of modules that are concerned; these are imported."""
     definition = _open(stored)
     missing: list[TaskNotFound] = []
     for home in definition.homes:
         if concerned(home.module):
             try:
-                _find(home, definition)
+                _look_up(home, definition, problem_in)
             except TaskNotFound as error:
                 missing.append(error)
     return missing
 
 
-def _present_version(home: _Home, definition: _Definition) -> str | None:
+def _present_version(home: _Home, definition: _Definition, problem_in: ProblemIn) -> str | None:
     try:
-        return versions.code_version(_find(home, definition).function)
+        found = _look_up(home, definition, problem_in)
     except TaskNotFound:
         return None
+    return home.version if found is None else versions.code_version(found.function)
+
+
+def _look_up(home: _Home, definition: _Definition, problem_in: ProblemIn) -> AnyTask[..., Any] | None:
+    """As `_find`, but None for a task that is stored by value and would have to be unpickled."""
+    if not home.payload:
+        return _import(home)
+    present = _task_of_script(home, definition)
+    if present is None:
+        _refuse_foreign(home.payload, "its code", home.name, home.module, definition)
+        if problem := problem_in(home.payload):
+            raise _cannot_be_loaded("its code", home.name, home.module, f"would fail: {problem}")
+    return present
 
 
 def _node(node: _Node, definition: _Definition, call: Call | Outline) -> Node:
@@ -500,6 +523,24 @@ def _module(task: str, module: str) -> Any:
 
 def _load(payload: bytes, what: str, task: str, module: str, definition: _Definition) -> Any:
     """What was pickled by value."""
+    _refuse_foreign(payload, what, task, module, definition)
+    try:
+        return importing.loads(payload)
+    except TaskNotFound:
+        raise
+    except Exception as error:
+        if module != "__main__":
+            _module(task, module)  # which may be what has failed: that of a fiber, say
+        raise _cannot_be_loaded(what, task, module, f"raised {type(error).__name__}: {error}") from error
+
+
+def _cannot_be_loaded(what: str, task: str, module: str, how: str) -> TaskNotFound:
+    reason = f"loading {what}, which was stored by value, {how}"
+    return TaskNotFound(task, module, reason, "Make what it refers to importable again, then resume.")
+
+
+def _refuse_foreign(payload: bytes, what: str, task: str, module: str, definition: _Definition) -> None:
+    """Raises `TaskNotFound` for what another interpreter has stored by value."""
     if definition.interpreter != versions.TAG and b"CodeType" in payload:  # foreign instructions: undefined behaviour
         raise TaskNotFound(
             task,
@@ -508,19 +549,6 @@ def _load(payload: bytes, what: str, task: str, module: str, definition: _Defini
             "Resume with the interpreter that started the run"
             + (f", or by running {definition.main} again." if definition.main else "."),
         )
-    try:
-        return importing.loads(payload)
-    except TaskNotFound:
-        raise
-    except Exception as error:
-        if module != "__main__":
-            _module(task, module)  # which may be what has failed: that of a fiber, say
-        raise TaskNotFound(
-            task,
-            module,
-            f"loading {what}, which was stored by value, raised {type(error).__name__}: {error}",
-            "Make what it refers to importable again, then resume.",
-        ) from error
 
 
 def _in_script(module: str, qualname: str, definition: _Definition) -> Any:

@@ -10,8 +10,9 @@ import click
 from onceflow.cli import exits, selecting
 from onceflow.cli.kinds import AGE, SIZE, STATUS
 from onceflow.cli.selecting import Selection
-from onceflow.cli.session import Session, as_size, as_time, common, run_as_json, title
+from onceflow.cli.session import Session, as_time, common, run_as_json, title
 from onceflow.engine.statuses import ENDED
+from onceflow.values.texts import as_size
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine

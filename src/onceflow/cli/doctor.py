@@ -22,7 +22,7 @@ import click
 
 from onceflow.backends.local import locks
 from onceflow.cli import exits
-from onceflow.cli.session import Session, as_size, common
+from onceflow.cli.session import Session, common
 from onceflow.engine import deaths, settings
 from onceflow.engine.statuses import ACTIVE
 from onceflow.errors import OnceflowError
@@ -32,8 +32,10 @@ from onceflow.storage.home import ENGINES, JOURNAL, Home
 from onceflow.storage.journal import RunRow
 from onceflow.storage.lock_waits import connect_to_read
 from onceflow.storage.locks import Engines
+from onceflow.storage.names import is_plain
 from onceflow.storage.postgres.connecting import redacted
 from onceflow.values.sealing import KEY_FILE
+from onceflow.values.texts import as_size
 from onceflow.version import VERSION
 
 LOW = 500_000_000
@@ -172,7 +174,7 @@ def _space(path: Path) -> Finding:
 
 def _logs(path: Path) -> Finding:
     runs, engines = logs.of_runs(path), logs.of_engines(path)
-    of_runs, of_engines = logs.names(runs), logs.names(engines)
+    of_runs, of_engines = logs.listed(runs), logs.listed(engines)
     held = sum([logs.size(runs / run) for run in of_runs]) + sum([logs.size(engines / engine) for engine in of_engines])
     return Finding("logs", "ok", f"{as_size(held)}, of {len(of_runs)} runs and {len(of_engines)} engines")
 
@@ -188,7 +190,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _engines(path: Path) -> Iterator[Finding]:
     engines = Engines(path / ENGINES)
-    ids = [entry.name for entry in _listed(path / ENGINES) if "." not in entry.name]
+    ids = [entry.name for entry in _listed(path / ENGINES) if "." not in entry.name and is_plain(entry.name)]
     alive = [id for id in ids if engines.is_alive(id)]
     yield Finding("engines", "ok", f"{len(alive)} alive, {len(ids) - len(alive)} dead that left their locks")
 
@@ -198,7 +200,7 @@ def _workers(path: Path) -> Iterator[Finding]:
     left = [
         entry.name
         for entry in _listed(path / deaths.WORKERS)
-        if not engines.is_alive(entry.name) and not locks.all_gone(entry)
+        if is_plain(entry.name) and not engines.is_alive(entry.name) and not locks.all_gone(entry)
     ]
     if left:
         text = f"processes of {len(left)} dead engines still run; resume kills them when it needs to"

@@ -19,6 +19,7 @@ from onceflow.values.texts import one_line
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
     from onceflow.engine.looking.describing import TaskInfo
+    from onceflow.engine.looking.fibers import FiberInfo
     from onceflow.engine.looking.listing import RunInfo
 
 MOST_OBSTACLES = 20
@@ -84,7 +85,8 @@ def show(session: Session, run: str, code: bool, every: bool) -> None:
         tasks, problem = tasks_of(engine, info)
         past = details.of_run(engine, info, details.changed_code(session, engine, info) if code else None)
         variables = engine.shown_variables(info.id)
-        fibers = engine.list_fibers(info.id)
+        fibers, obstacle = _fibers_of(engine, info)
+        problem = problem or obstacle
         if is_unheard(engine, info, tasks):
             session.note(UNHEARD)
     if session.json:
@@ -109,7 +111,8 @@ def show(session: Session, run: str, code: bool, every: bool) -> None:
     for name, value in variables.items():
         session.say(f"{'variable':<10}{one_line(f'{name}={as_json(value)}')}")
     if problem is not None:
-        session.note(f"its tasks cannot be shown: {problem}")
+        session.note(f"not everything can be shown: {problem}")
+    if not tasks:
         standing.say(session, fibers, most)
         return
     session.say("")
@@ -181,6 +184,18 @@ def tasks_of(engine: Engine, info: RunInfo) -> tuple[list[TaskInfo], str | None]
 
     try:
         return engine.list_tasks(info.id), None
+    except (NoSuchRun, StorageError):
+        raise
+    except OnceflowError as error:
+        return [], str(error)
+
+
+def _fibers_of(engine: Engine, info: RunInfo) -> tuple[list[FiberInfo], str | None]:
+    """The fibers of a run, or why they cannot be told: what is stored of them may be damaged."""
+    from onceflow.errors import NoSuchRun, OnceflowError, StorageError
+
+    try:
+        return engine.list_fibers(info.id), None
     except (NoSuchRun, StorageError):
         raise
     except OnceflowError as error:

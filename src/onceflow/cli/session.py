@@ -288,14 +288,6 @@ def as_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def as_size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
 def as_duration(seconds: float) -> str:
     for limit, unit, factor in ((0.001, "µs", 1e6), (1, "ms", 1e3), (100, "s", 1)):
         if seconds < limit:

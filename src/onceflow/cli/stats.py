@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from onceflow.cli.kinds import TEXT
-from onceflow.cli.session import Session, as_duration, as_size, common
+from onceflow.cli.session import Session, as_duration, common
+from onceflow.values.texts import as_size
 
 if TYPE_CHECKING:
     from onceflow.planning.tasks import TaskStatistics

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from onceflow.backends.local import leash, locks
+from onceflow.storage import names
 from onceflow.storage.home import create_folder
 from onceflow.storage.places import Living
 
@@ -41,33 +42,33 @@ logger = logging.getLogger(__name__)
 def prepare(home: Path, engine: str) -> Path:
     """The folder of an engine's workers."""
     create_folder(home / WORKERS)
-    folder = home / WORKERS / engine
+    folder = _folder(home, engine)
     create_folder(folder)
     return folder
 
 
 def forget(home: Path, engine: str) -> None:
     """The engine has closed its pool: nobody needs a proof any more."""
-    shutil.rmtree(home / WORKERS / engine, ignore_errors=True)
+    shutil.rmtree(_folder(home, engine), ignore_errors=True)
 
 
 def remove_dead(home: Path, engines: Living) -> None:
     """Remove the folders of engines that are dead together with all their workers."""
     with contextlib.suppress(FileNotFoundError):
-        for engine in os.listdir(home / WORKERS):
+        for engine in filter(names.is_plain, os.listdir(home / WORKERS)):
             if not engines.is_alive(engine) and are_workers_gone(home, engine):
                 forget(home, engine)
 
 
 def are_workers_gone(home: Path, engine: str) -> bool:
     """Whether no worker of this dead engine is left."""
-    folder = home / WORKERS / engine
+    folder = _folder(home, engine)
     return locks.all_gone(folder) and not _away(folder)
 
 
 def wait_for_workers(home: Path, engine: str) -> None:
     """Returns when no worker of this dead engine is left."""
-    folder = home / WORKERS / engine
+    folder = _folder(home, engine)
     deadline = time.monotonic() + GRACE
     while not locks.all_gone(folder):
         if time.monotonic() > deadline:
@@ -75,6 +76,11 @@ def wait_for_workers(home: Path, engine: str) -> None:
             deadline = time.monotonic() + GRACE
         time.sleep(PAUSE)
     time.sleep(_away(folder))
+
+
+def _folder(home: Path, engine: str) -> Path:
+    """Raises `StorageDamaged` if it can be no engine."""
+    return home / WORKERS / names.check_engine(engine)
 
 
 def _away(folder: Path) -> float:

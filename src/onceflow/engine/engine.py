@@ -478,7 +478,7 @@ class Engine(Inspecting, Scheduling, Queueing):
             case Fenced():
                 raise RunActive(row.id, "somebody has just resumed it")
         self._home.blobs.delete_run(row.id)
-        log = stored_logs.of_runs(self._home.path) / row.id
+        log = stored_logs.of_run(self._home.path, row.id)
         with failures.told(log):
             stored_logs.delete(log)
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from onceflow.storage import failures, forks
+from onceflow.storage import failures, forks, names
 
 SUFFIX = ".bell"
 
@@ -39,8 +39,9 @@ class Bell(forks.OwnFile):
 
 def ring(folder: Path, engine: str) -> None:
     """Ring another engine's bell. If it is dead or has been rung already, nothing happens."""
+    bell = folder / (names.check_engine(engine) + SUFFIX)
     with contextlib.suppress(OSError):
-        descriptor = os.open(folder / (engine + SUFFIX), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(bell, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             os.write(descriptor, b"!")
         finally:

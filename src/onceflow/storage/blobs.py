@@ -17,12 +17,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 
 from onceflow.errors import StorageDamaged
-from onceflow.storage import direct, failures
+from onceflow.storage import direct, failures, names
 from onceflow.values.buffers import Buffer, flat, write_all
 
 TEMPORARY = "~"
@@ -171,16 +171,16 @@ class Blobs:
     def folders(self) -> list[str]:
         """The runs that have files here."""
         with failures.told(self._folder):
-            return [run_of(name) for name in os.listdir(self._folder)]
+            return [name for name in os.listdir(self._folder) if names.is_plain(name)]
 
     def files(self, run: str) -> Iterator[File]:
         folder = self._folder_of(run)
         with failures.told(folder):
             try:
-                names = os.listdir(folder)
+                found = os.listdir(folder)
             except (FileNotFoundError, NotADirectoryError):
                 return
-        for name in names:
+        for name in found:
             file = parse(f"{self._prefix}{folder.name}/{name}")
             if file is not None:
                 yield file
@@ -205,10 +205,10 @@ class Blobs:
         self._counts.wrote(size)
 
     def _path(self, reference: str) -> Path:
-        return self._folder / reference.removeprefix(self._prefix)
+        return self._folder / names.in_folder(reference, self._prefix)
 
     def _folder_of(self, run: str) -> Path:
-        return self._folder / folder_name(run)
+        return self._folder / names.check_run(run)
 
     def _create(self, path: Path) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -241,14 +241,6 @@ def as_bytes(buffer: Buffer) -> bytes:
     return bytes(flat(buffer))
 
 
-def folder_name(run: str) -> str:
-    return _quoted(run)
-
-
-def run_of(folder: str) -> str:
-    return unquote(folder)
-
-
 def file_name(author: Author, size: int, name: str) -> str:
     return f"{author.epoch}.{author.engine}.{size}.{_shortened(_quoted(name))}"
 
@@ -269,7 +261,8 @@ def _shortened(name: str) -> str:
 
 def parse(reference: str) -> File | None:
     """None for a file that is not ours."""
-    parts = reference.rpartition("/")[2].removeprefix(TEMPORARY).split(".", 3)
-    if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()):
+    above, _, name = reference.rpartition("/")
+    if not names.is_reference(f"{above.rpartition('/')[2]}/{name}"):
         return None
-    return File(reference, int(parts[0]), parts[1], int(parts[2]))
+    epoch, engine, size, _ = name.removeprefix(TEMPORARY).split(".", 3)
+    return File(reference, int(epoch), engine, int(size))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from onceflow.errors import StorageError
-from onceflow.storage import bells, failures, leases, logs, orphans
+from onceflow.storage import bells, failures, leases, logs, names, orphans
 from onceflow.storage.bells import Bell
 from onceflow.storage.journal import Durability, Journal
 from onceflow.storage.lock_waits import LOCK_TIMEOUT
@@ -94,7 +94,9 @@ class Home:
                 self.engines, self.journal, self.attendance = fleet, fleet.journal, fleet.journal.attendance
                 self.attendance.heard = lambda: bells.ring(path / ENGINES, self.lock.id)
             opened.callback(self.journal.close)
-            self.blobs = Stores(path / BLOBS, blobs, self.journal.identity() if blobs else "", self._appear)
+            self.blobs = Stores(
+                path / BLOBS, blobs, names.check_identity(self.journal.identity()) if blobs else "", self._appear
+            )
             opened.callback(self.blobs.close)
             self._opened = opened.pop_all()
 

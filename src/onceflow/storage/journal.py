@@ -21,11 +21,12 @@ import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
 from onceflow.errors import OnceflowError, StorageError
+from onceflow.storage import names
 
 NEVER = 1e15
 """A moment that does not come."""
@@ -55,6 +56,12 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     """When a run goes on that waits without being in anybody's memory, unless an event comes first; `NEVER` if only an
     event can help. None for all others."""
 
+    def __post_init__(self) -> None:
+        """Raises `StorageDamaged` for ids that are no names of files."""
+        names.check_run(self.id)
+        if self.owner is not None:
+            names.check_engine(self.owner, self.id)
+
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One record of a run. A small value stands beside it, a large one is a blob of that reference."""
@@ -64,6 +71,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     body: bytes
     value: bytes | None = None
     blob: str | None = None
+
+
+def read_entry(run: str, columns: Sequence[Any]) -> Entry:
+    """An entry of this run, as it is stored. Raises `StorageDamaged` if what it refers to can be no blob."""
+    entry = Entry(*columns)
+    if entry.blob is not None:
+        names.check_reference(entry.blob, run)
+    return entry
 
 
 class CreateRun(msgspec.Struct, frozen=True, gc=False):

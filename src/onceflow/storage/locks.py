@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from onceflow.storage import bells, failures, forks, holders, sockets
+from onceflow.storage import bells, failures, forks, holders, names, sockets
 from onceflow.storage.holders import Holder
 from onceflow.storage.places import EngineRow, Introduction
 
@@ -81,17 +81,17 @@ class Engines:
 
     def _ids(self) -> list[str]:
         with failures.told(self._folder):
-            return sorted([name for name in os.listdir(self._folder) if "." not in name])
+            return sorted([name for name in os.listdir(self._folder) if "." not in name and names.is_plain(name)])
 
     def _introduction(self, id: str) -> Introduction:
         try:
-            return msgspec.json.decode((self._folder / id).read_bytes(), type=Introduction)
+            return msgspec.json.decode(self.path(id).read_bytes(), type=Introduction)
         except (OSError, msgspec.DecodeError):  # it has ended, or is about to say who it is
             return Introduction()
 
     def path(self, id: str) -> Path:
-        """Where the lock of an engine is."""
-        return self._folder / id
+        """Where the lock of an engine is. Raises `StorageDamaged` if it can be no engine."""
+        return self._folder / names.check_engine(id)
 
     def process(self, id: str) -> Holder | None:
         """The process of an engine; None if it is on another host, or not known."""
@@ -108,6 +108,8 @@ class Engines:
         with failures.told(self._folder):
             for name in os.listdir(self._folder):
                 id, beside, _ = name.partition(".")
+                if not names.is_plain(id):  # not ours
+                    continue
                 if beside:  # its bell, or its socket
                     if not (self._folder / id).exists():
                         (self._folder / name).unlink(missing_ok=True)
@@ -126,7 +128,7 @@ class Engines:
     def _open_if_dead(self, id: str) -> int | None:
         """The opened file of a dead engine, under a shared lock. None if the engine lives or has left nothing."""
         try:
-            descriptor = os.open(self._folder / id, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self.path(id), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:

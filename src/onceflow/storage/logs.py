@@ -25,6 +25,8 @@ from typing import TypeVar
 
 import msgspec
 
+from onceflow.storage import names
+
 Record = TypeVar("Record")
 
 LOGS = "logs"
@@ -48,6 +50,11 @@ def of_runs(home: Path) -> Path:
     return home / LOGS / "runs"
 
 
+def of_run(home: Path, run: str) -> Path:
+    """The log of a run. Raises `StorageDamaged` if it can be no run."""
+    return of_runs(home) / names.check_run(run)
+
+
 def of_engines(home: Path) -> Path:
     """The folder with the logs of engines."""
     return home / LOGS / "engines"
@@ -69,7 +76,7 @@ class Writer:
                 folder.mkdir(mode=0o700, exist_ok=True)
             if len(self._open) >= MOST_OPEN:
                 self.close_all()
-            tail = self._open[log] = _Tail(self._folder / log)
+            tail = self._open[log] = _Tail(self._folder / names.check_run(log))
         try:
             tail.write(lines, self._limit)
         except OSError:
@@ -179,11 +186,12 @@ def segment(folder: Path, start: int) -> Path:
     return folder / f"{start}{SUFFIX}"
 
 
-def names(folder: Path) -> list[str]:
+def listed(folder: Path) -> list[str]:
     """The logs in a folder."""
     try:
         with os.scandir(folder) as entries:
-            return sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
+            found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return sorted(filter(names.is_plain, found))
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -27,8 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from onceflow.errors import StorageDamaged, StorageError
+from onceflow.storage import names
 from onceflow.storage import obstore_errors as errors
-from onceflow.storage.blobs import Author, Counts, File, Statistics, file_name, folder_name, parse, run_of
+from onceflow.storage.blobs import Author, Counts, File, Statistics, file_name, parse
 from onceflow.values.buffers import Buffer, flat
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class ObjectStoreBlobs:
         """Writes the buffers one after the other. Returns the reference once the blob is durable."""
         views = [view for buffer in buffers if (view := flat(buffer)).nbytes]
         size = sum(view.nbytes for view in views)
-        path = f"{folder_name(author.run)}/{file_name(author, size, name)}"
+        path = f"{names.check_run(author.run)}/{file_name(author, size, name)}"
         what = f"{name} of run {author.run} cannot be saved"
         if size >= LARGE:
             self._put_in_parts(path, what, views, size)
@@ -134,12 +135,12 @@ class ObjectStoreBlobs:
         def look() -> list[str]:
             return list(obstore.list_with_delimiter(self._store)["common_prefixes"])
 
-        return [run_of(folder) for folder in self._try("its runs cannot be listed", self.url, look)]
+        return [folder for folder in self._try("its runs cannot be listed", self.url, look) if names.is_plain(folder)]
 
     def files(self, run: str) -> Iterator[File]:
         import obstore
 
-        folder = folder_name(run)
+        folder = names.check_run(run)
 
         def look() -> list[str]:
             return [found["path"] for chunk in obstore.list(self._store, folder) for found in chunk]
@@ -158,7 +159,8 @@ class ObjectStoreBlobs:
             paths = (found["path"] for chunk in obstore.list(self._store) for found in chunk)
             for folder, group in itertools.groupby(paths, lambda path: path.partition("/")[0]):
                 files = [parse(f"{self.url}/{path}") for path in group]
-                yield run_of(folder), [file for file in files if file is not None]
+                if names.is_plain(folder):
+                    yield folder, [file for file in files if file is not None]
         except obstore.exceptions.BaseError as error:
             raise errors.storage_error(error, self.url, "its objects cannot be listed") from error
 
@@ -300,7 +302,7 @@ class ObjectStoreBlobs:
         return errors.retry(action, url, what, self._patience)
 
     def _path(self, reference: str) -> str:
-        return reference.removeprefix(self.url + "/")
+        return names.in_folder(reference, self.url + "/")
 
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:

@@ -65,7 +65,7 @@ def collect_logs(folder: Path, journal: Journal, is_over: Callable[[], bool] = l
     """Deletes the logs of runs that the journal does not know, if nobody has written to them for some time."""
     total = Collected(0, 0)
     with failures.told(folder):
-        for run in logs.names(folder):
+        for run in logs.listed(folder):
             if is_over():
                 return total + Collected(0, 0, complete=False)
             log = folder / run

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from onceflow.storage import failures, forks
+from onceflow.storage import failures, forks, names
 
 SUFFIX = ".socket"
 
@@ -81,7 +81,7 @@ def connect(folder: Path, engine: str, seconds: float) -> socket.socket:
 def _address(folder: Path, engine: str) -> Iterator[str]:
     opened = os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{opened}/{engine}{SUFFIX}"
+        yield f"/proc/self/fd/{opened}/{names.check_engine(engine)}{SUFFIX}"
     finally:
         os.close(opened)
 

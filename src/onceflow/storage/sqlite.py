@@ -46,6 +46,7 @@ from onceflow.storage.journal import (
     StandingRow,
     Statistics,
     Table,
+    read_entry,
 )
 from onceflow.storage.lock_waits import LOCK_TIMEOUT, LockWait, connect_to_read
 from onceflow.storage.short import found_runs, short_runs
@@ -189,7 +190,7 @@ class SqliteJournal:
                 number, graph, settings, *columns = row
                 entries = connection.execute(schema.LOAD_ENTRIES, schema.keys_of(number))
             try:
-                yield Loaded(RunRow(*columns), graph, settings, self._entries(entries))
+                yield Loaded(RunRow(*columns), graph, settings, self._entries(run, entries))
             finally:
                 entries.close()
                 connection.execute(schema.COMMIT)
@@ -237,7 +238,7 @@ class SqliteJournal:
             wanted = (max(first, (last or 0) - among + 1), last, json.dumps(list(kinds)))
             rows = [] if last is None else connection.execute(schema.LAST_ENTRIES, wanted).fetchall()
             connection.execute(schema.COMMIT)
-        return [Entry(*row) for row in rows]
+        return [read_entry(run, row) for row in rows]
 
     def commands(self, owner: str) -> list[Command]:
         with self._reading() as connection, failures.told(self._path):
@@ -260,14 +261,14 @@ class SqliteJournal:
         with self._reading() as connection, failures.told(self._path):
             return dict(connection.execute(schema.RUNS_WITH_MAIL, (after, owner)).fetchall())
 
-    def _entries(self, cursor: sqlite3.Cursor) -> Iterator[Entry]:
+    def _entries(self, run: str, cursor: sqlite3.Cursor) -> Iterator[Entry]:
         while True:
             with failures.told(self._path):
                 chunk = cursor.fetchmany(CHUNK)
             if not chunk:
                 return
             for row in chunk:
-                yield Entry(*row)
+                yield read_entry(run, row)
 
     def _one(self, statement: str, wanted: tuple[str, ...]) -> RunRow | None:
         with self._reading() as connection, failures.told(self._path):

@@ -1,97 +1,663 @@
-"""Pickles that are looked at without running anything of their makers' code.
+"""Pickles that are read without running anything.
 
-Each function or class that a pickle refers to becomes a subclass of `Made` that knows its name, and what it would have
-made becomes an instance of that. Nothing is imported for it. Only what the reader trusts is what it is.
+`Reader` is a pickle machine of its own. It imports nothing, and the only things that it calls are the makers it is
+given, each for an exact (module, name). Every other name in a pickle becomes a `Name`, and what would have been made by
+calling it becomes a `Made`, which notes the call. Extensions of `copyreg` are not looked up, nor persistent ids, so
+there is no second way to get at a function. Memory and time grow with the length of the pickle and with nothing else:
+no opcode makes more than a few objects, and nothing is hashed before its size is known.
+
+`shown` makes a preview of a packed value: data of at most so many elements and levels. What has a class that is not in
+`_FORMS` is named with its size: `<orders.Order, 1.2 kB, not loaded>`.
 """
 
 from __future__ import annotations
 
-import io
+import datetime
 import pickle
-import sys
-from collections.abc import Callable
-from typing import Any, ClassVar
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Any
+
+from onceflow.values.packing import pickled_in
+from onceflow.values.texts import as_size
+
+MOST_ELEMENTS = 1000
+"""Values in a preview, at all levels together."""
+
+MOST_CHARACTERS = 65_536
+"""Of the texts in a preview, together."""
+
+DEEPEST = 20
+"""Levels of a preview."""
+
+LONGEST = 10_000
+"""Characters of one text in a preview."""
+
+MOST_DIGITS = 1000
+"""Of a number in a preview."""
+
+LARGEST_KEY = 1000
+"""Values in a key of a dict or an element of a set. Tuples share members, so hashing a small one may take for ever."""
+
+MORE = "…"
+"""Stands in a preview for what is left out."""
+
+
+class Name:
+    """A function or class that a pickle refers to."""
+
+    __slots__ = ("module", "qualname", "start")
+
+    def __init__(self, module: str, qualname: str, start: int = 0) -> None:
+        self.module = module
+        self.qualname = qualname
+        self.start = start
+        """Where the pickle refers to it."""
+
+    def __repr__(self) -> str:
+        return self.qualname if self.module in ("builtins", "") else f"{self.module}.{self.qualname}"
 
 
 class Made:
     """Stands for an object that was not made."""
 
-    module: ClassVar[str] = ""
-    qualname: ClassVar[str] = ""
-    """Of what would have made it."""
-    all: ClassVar[list[Made]] = []
-    """Everything that the same would have made."""
-    args: tuple[Any, ...]
-    state: Any = None
+    __slots__ = ("args", "items", "maker", "size", "start", "state")
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Made:
-        made = object.__new__(cls)
-        made.args = args
-        if cls is not Made:
-            cls.all.append(made)
-        return made
+    def __init__(self, maker: Any, args: tuple[Any, ...], start: int = 0, end: int = 0) -> None:
+        self.maker = maker
+        """A `Name`, mostly."""
+        self.args = args
+        self.state: Any = None
+        self.items: list[Any] = []
+        """What would have been appended, added or set; for the latter, keys and values."""
+        self.start = start
+        self.size = end - start
+        """Bytes of what it is made of in the pickle."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    @property
+    def name(self) -> tuple[str, str]:
+        """Module and qualified name of what would have made it; empty if that has none."""
+        return (self.maker.module, self.maker.qualname) if isinstance(self.maker, Name) else ("", "")
 
     def __repr__(self) -> str:
-        return f"<{self.qualname}>"
+        return f"<{self._kind()}, {as_size(self.size)}, not loaded>"
 
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-    def __call__(self, *args: Any) -> Made:
-        return Made(self, *args)
-
-    def append(self, item: Any) -> None: ...
-
-    def extend(self, items: Any) -> None: ...
-
-    def add(self, item: Any) -> None: ...
-
-    def __setitem__(self, key: Any, value: Any) -> None: ...
+    def _kind(self) -> Name | str:
+        if self.name in _REBUILDERS and self.args and isinstance(self.args[0], Name):
+            return self.args[0]
+        return self.maker if isinstance(self.maker, Name) else "object"
 
 
-class Reader(pickle.Unpickler):
-    """Reads one pickle, or several that follow each other."""
+Makers = Mapping[tuple[str, str], Callable[..., Any] | None]
+"""What is made for which module and name. None: a `Made`, but the name is an expected one."""
 
-    def __init__(self, data: bytes, is_trusted: Callable[[str], bool] = lambda module: False) -> None:
-        """`is_trusted` says whether what is in a module may be what it is."""
-        self._file = io.BytesIO(data)
-        super().__init__(self._file)
-        self._is_trusted = is_trusted
-        self._size = len(data)
-        self.names: dict[tuple[str, str], type[Made]] = {}
-        """Module and qualified name of everything else that it refers to."""
+PERSISTENT = Name("", "persistent id")
+"""Makes, in the pickle of a snapshot, what was set aside. The argument is the persistent id."""
+
+BUFFER = Name("", "buffer")
+"""Makes what was set aside as a buffer, and was not given to the reader."""
+
+_REBUILDERS = {
+    ("copyreg", "_reconstructor"),
+    ("copyreg", "__newobj_ex__"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+}
+"""Functions whose first argument is the class of what they make."""
+
+
+class Reader:
+    """Reads one pickle, or several that follow each other. `makers` must be harmless with any arguments. `buffers` are
+    those that stand outside the pickle."""
+
+    def __init__(self, data: bytes, makers: Makers | None = None, buffers: Sequence[Any] = ()) -> None:
+        self._data = data
+        self._at = 0
+        self._makers = makers or {}
+        self._buffers = iter(buffers)
+        self._memo: dict[int, Any] = {}
+        self._stack: list[Any] = []
+        self._below: list[list[Any]] = []
+        """Stacks below the marks."""
+        self._made: list[Made] = []
+        self.names: dict[tuple[str, str], None] = {}
+        """Module and qualified name of everything that it refers to, except what `makers` has."""
 
     def made_by(self, module: str, name: str) -> list[Made]:
         """What this would have made."""
-        found = self.names.get((module, name))
-        return [] if found is None else found.all
+        return [made for made in self._made if made.name == (module, name)]
 
     @property
     def is_at_end(self) -> bool:
-        return self._file.tell() == self._size
+        return self._at == len(self._data)
 
-    def find_class(self, module: str, name: str) -> Any:
-        if self._is_trusted(module):
-            return super().find_class(module, name)
-        found = self.names.get((module, name))
-        if found is None:
-            found = self.names[module, name] = type(name, (Made,), {"module": module, "qualname": name, "all": []})
-        return found
+    def load(self) -> Any:
+        """The next value. Raises `pickle.UnpicklingError` for what is no pickle."""
+        self._stack, self._below = [], []
+        operations, data = _OPERATIONS, self._data
+        try:
+            while (code := data[self._at]) != _STOP:
+                self._at += 1
+                operations[code](self)
+            self._at += 1
+            return self._stack.pop()
+        except pickle.UnpicklingError:
+            raise
+        except (IndexError, KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
+            raise pickle.UnpicklingError(f"damaged at byte {self._at}: {type(error).__name__}: {error}") from error
 
-    def persistent_load(self, pid: Any) -> Any:
-        return Made(pid)
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _take(self, size: int) -> bytes:
+        start, self._at = self._at, self._at + size
+        if self._at > len(self._data):
+            raise pickle.UnpicklingError("it ends too early")
+        return self._data[start : self._at]
+
+    def _line(self) -> str:
+        end = self._data.index(b"\n", self._at)
+        line = self._data[self._at : end]
+        self._at = end + 1
+        return line.decode()
+
+    def _number(self, form: struct.Struct) -> int:
+        (number,) = form.unpack(self._take(form.size))
+        return int(number)
+
+    def _sized(self, form: struct.Struct) -> bytes:
+        return self._take(self._number(form))
+
+    def _since_mark(self) -> list[Any]:
+        items, self._stack = self._stack, self._below.pop()
+        return items
+
+    # -- names and what they make ----------------------------------------------------------------------------------
+
+    def _push_name(self, module: Any, qualname: Any) -> None:
+        if type(module) is not str or type(qualname) is not str:
+            raise pickle.UnpicklingError("a name is no text")
+        if (module, qualname) not in self._makers:
+            self.names[module, qualname] = None
+        self._stack.append(Name(module, qualname, self._at))
+
+    def _call(self, maker: Any, args: Any) -> None:
+        if type(args) is not tuple:
+            raise pickle.UnpicklingError("arguments are no tuple")
+        make = self._makers.get((maker.module, maker.qualname)) if type(maker) is Name else None
+        self._stack.append(self._note(maker, args) if make is None else make(*args))
+
+    def _note(self, maker: Any, args: tuple[Any, ...]) -> Made:
+        made = Made(maker, args, getattr(maker, "start", self._at), self._at)
+        self._made.append(made)
+        return made
+
+    def _fetch(self, number: int) -> None:
+        found = self._memo[number]
+        self._stack.append(Name(found.module, found.qualname, self._at) if type(found) is Name else found)
+
+    # -- opcodes ---------------------------------------------------------------------------------------------------
+
+    def _mark(self) -> None:
+        self._below.append(self._stack)
+        self._stack = []
+
+    def _pop(self) -> None:
+        if self._stack:
+            self._stack.pop()
+        else:
+            self._since_mark()
+
+    def _append(self) -> None:
+        self._extend([self._stack.pop()])
+
+    def _extend(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if type(target) is list:
+            target += items
+        elif type(target) is set:
+            target.update(map(_key, items))
+        elif type(target) is Made:
+            target.items += items
+            target.size = self._at - target.start
+        else:
+            raise pickle.UnpicklingError(f"elements for a {type(target).__name__}")
+
+    def _set_items(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if type(target) is dict:
+            for key, value in zip(items[::2], items[1::2], strict=True):
+                target[_key(key)] = value
+        else:
+            self._extend(items)
+
+    def _set_item(self) -> None:
+        value, key = self._stack.pop(), self._stack.pop()
+        self._set_items([key, value])
+
+    def _build(self) -> None:
+        state, target = self._stack.pop(), self._stack[-1]
+        if type(target) is not Made:
+            raise pickle.UnpicklingError(f"state for a {type(target).__name__}")
+        target.state = state
+        target.size = self._at - target.start
+
+    def _reduce(self) -> None:
+        args, maker = self._stack.pop(), self._stack.pop()
+        self._call(maker, args)
+
+    def _new_with_keywords(self) -> None:
+        keywords, args, maker = self._stack.pop(), self._stack.pop(), self._stack.pop()
+        if keywords:
+            self._stack.append(self._note(maker, (*args, keywords)))
+        else:
+            self._call(maker, args)
+
+    def _object(self) -> None:
+        maker, *args = self._since_mark()
+        self._call(maker, tuple(args))
+
+    def _instance(self) -> None:
+        self._push_name(self._line(), self._line())
+        maker = self._stack.pop()
+        self._call(maker, tuple(self._since_mark()))
+
+    def _stack_global(self) -> None:
+        qualname, module = self._stack.pop(), self._stack.pop()
+        self._push_name(module, qualname)
+
+    def _extension(self, form: struct.Struct) -> None:
+        """Whatever the program has registered under that number: here it is only a number."""
+        self._stack.append(Name("", f"extension {self._number(form)}", self._at))
+
+    def _buffer(self) -> None:
+        given = next(self._buffers, None)
+        self._stack.append(self._note(BUFFER, ()) if given is None else given)
+
+    def _tuple(self, count: int) -> None:
+        items = self._stack[-count:]
+        if len(items) != count:
+            raise pickle.UnpicklingError("too little for a tuple")
+        self._stack[-count:] = [tuple(items)]
+
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _push_since_mark(self, kind: Callable[[list[Any]], Any]) -> None:
+        items = self._since_mark()
+        self._stack.append(kind(items))
+
+    def _dict(self) -> None:
+        items = self._since_mark()
+        self._stack.append({})
+        self._set_items(items)
+
+    def _drop_since_mark(self) -> None:
+        self._since_mark()
 
 
-def shown(pickled: bytes) -> Any:
-    """The value, with what is not Python's own told by the name of its class; a text if that cannot be done."""
-    try:
-        return Reader(pickled, lambda module: module.partition(".")[0] in sys.stdlib_module_names).load()
-    except Exception as error:  # its class may have wanted to be made in another way
-        return f"cannot be shown: {type(error).__name__}: {error}"
+def _key(value: Any) -> Any:
+    """The same, if it can be hashed in little time."""
+    if type(value) in _ATOMS:
+        return value
+    left, waiting = LARGEST_KEY, [value]
+    while waiting:
+        one = waiting.pop()
+        left -= 1
+        if type(one) in (tuple, frozenset) and len(one) <= left:
+            waiting += one
+        elif type(one) not in _ATOMS:
+            left = -1
+        if left < 0:
+            raise pickle.UnpicklingError("a key or element of a set is too large, or cannot be one")
+    return value
+
+
+_ATOMS = frozenset({str, bytes, int, float, bool, NoneType, Name, Made})
+
+_U1, _U2, _U4, _U8 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
+_I4, _F8 = struct.Struct("<i"), struct.Struct(">d")
+_STOP = pickle.STOP[0]
+
+_Operation = Callable[[Reader], None]
+
+
+def _constant(value: Any) -> _Operation:
+    return lambda reader: reader._stack.append(value)
+
+
+def _integer(form: struct.Struct) -> _Operation:
+    return lambda reader: reader._stack.append(reader._number(form))
+
+
+def _long(form: struct.Struct) -> _Operation:
+    return lambda reader: reader._stack.append(int.from_bytes(reader._sized(form), "little", signed=True))
+
+
+def _bytes(form: struct.Struct) -> _Operation:
+    return lambda reader: reader._stack.append(reader._sized(form))
+
+
+def _text(form: struct.Struct) -> _Operation:
+    return lambda reader: reader._stack.append(reader._sized(form).decode("utf-8", "surrogatepass"))
+
+
+def _old_text(form: struct.Struct) -> _Operation:
+    return lambda reader: reader._stack.append(reader._sized(form).decode("latin-1"))
+
+
+def _skip(form: struct.Struct) -> _Operation:
+    def skip(reader: Reader) -> None:
+        reader._number(form)
+
+    return skip
+
+
+def _get(form: struct.Struct) -> _Operation:
+    return lambda reader: reader._fetch(reader._number(form))
+
+
+def _put(form: struct.Struct) -> _Operation:
+    def put(reader: Reader) -> None:
+        number = reader._number(form)
+        reader._memo[number] = reader._stack[-1]
+
+    return put
+
+
+def _memoize(reader: Reader) -> None:
+    reader._memo[len(reader._memo)] = reader._stack[-1]
+
+
+def _put_line(reader: Reader) -> None:
+    reader._memo[int(reader._line())] = reader._stack[-1]
+
+
+def _integer_line(reader: Reader) -> None:
+    line = reader._line()
+    reader._stack.append(line == "01" if line in ("00", "01") else int(line.removesuffix("L")))
+
+
+_OPERATIONS: dict[int, _Operation] = {
+    code[0]: operation
+    for code, operation in {
+        pickle.PROTO: _skip(_U1),
+        pickle.FRAME: _skip(_U8),
+        pickle.MARK: Reader._mark,
+        pickle.POP: Reader._pop,
+        pickle.POP_MARK: Reader._drop_since_mark,
+        pickle.DUP: lambda reader: reader._stack.append(reader._stack[-1]),
+        pickle.NONE: _constant(None),
+        pickle.NEWTRUE: _constant(True),
+        pickle.NEWFALSE: _constant(False),
+        pickle.INT: _integer_line,
+        pickle.LONG: _integer_line,
+        pickle.FLOAT: lambda reader: reader._push(float(reader._line())),
+        pickle.BININT: _integer(_I4),
+        pickle.BININT1: _integer(_U1),
+        pickle.BININT2: _integer(_U2),
+        pickle.LONG1: _long(_U1),
+        pickle.LONG4: _long(_U4),
+        pickle.BINFLOAT: lambda reader: reader._push(_F8.unpack(reader._take(8))[0]),
+        pickle.UNICODE: lambda reader: reader._push(reader._line()),
+        pickle.SHORT_BINUNICODE: _text(_U1),
+        pickle.BINUNICODE: _text(_U4),
+        pickle.BINUNICODE8: _text(_U8),
+        pickle.STRING: lambda reader: reader._push(reader._line()[1:-1]),
+        pickle.SHORT_BINSTRING: _old_text(_U1),
+        pickle.BINSTRING: _old_text(_U4),
+        pickle.SHORT_BINBYTES: _bytes(_U1),
+        pickle.BINBYTES: _bytes(_U4),
+        pickle.BINBYTES8: _bytes(_U8),
+        pickle.BYTEARRAY8: _bytes(_U8),
+        pickle.NEXT_BUFFER: Reader._buffer,
+        pickle.READONLY_BUFFER: lambda reader: None,
+        pickle.EMPTY_TUPLE: _constant(()),
+        pickle.TUPLE1: lambda reader: reader._tuple(1),
+        pickle.TUPLE2: lambda reader: reader._tuple(2),
+        pickle.TUPLE3: lambda reader: reader._tuple(3),
+        pickle.TUPLE: lambda reader: reader._push_since_mark(tuple),
+        pickle.EMPTY_LIST: lambda reader: reader._push([]),
+        pickle.LIST: lambda reader: reader._push_since_mark(list),
+        pickle.APPEND: Reader._append,
+        pickle.APPENDS: lambda reader: reader._extend(reader._since_mark()),
+        pickle.EMPTY_DICT: lambda reader: reader._push({}),
+        pickle.DICT: Reader._dict,
+        pickle.SETITEM: Reader._set_item,
+        pickle.SETITEMS: lambda reader: reader._set_items(reader._since_mark()),
+        pickle.EMPTY_SET: lambda reader: reader._push(set()),
+        pickle.ADDITEMS: lambda reader: reader._extend(reader._since_mark()),
+        pickle.FROZENSET: lambda reader: reader._push_since_mark(lambda items: frozenset(map(_key, items))),
+        pickle.GLOBAL: lambda reader: reader._push_name(reader._line(), reader._line()),
+        pickle.STACK_GLOBAL: Reader._stack_global,
+        pickle.EXT1: lambda reader: reader._extension(_U1),
+        pickle.EXT2: lambda reader: reader._extension(_U2),
+        pickle.EXT4: lambda reader: reader._extension(_U4),
+        pickle.REDUCE: Reader._reduce,
+        pickle.NEWOBJ: Reader._reduce,
+        pickle.NEWOBJ_EX: Reader._new_with_keywords,
+        pickle.OBJ: Reader._object,
+        pickle.INST: Reader._instance,
+        pickle.BUILD: Reader._build,
+        pickle.PERSID: lambda reader: reader._push(reader._note(PERSISTENT, (reader._line(),))),
+        pickle.BINPERSID: lambda reader: reader._push(reader._note(PERSISTENT, (reader._stack.pop(),))),
+        pickle.GET: lambda reader: reader._fetch(int(reader._line())),
+        pickle.BINGET: _get(_U1),
+        pickle.LONG_BINGET: _get(_U4),
+        pickle.PUT: _put_line,
+        pickle.BINPUT: _put(_U1),
+        pickle.LONG_BINPUT: _put(_U4),
+        pickle.MEMOIZE: _memoize,
+    }.items()
+}
 
 
 def name_of(value: Any) -> tuple[str, str] | None:
     """Module and name of what a pickle refers to by name; None for anything else."""
-    return (value.module, value.qualname) if isinstance(value, type) and issubclass(value, Made) else None
+    return (value.module, value.qualname) if isinstance(value, Name) else None
+
+
+# -- previews ------------------------------------------------------------------------------------------------------
+
+
+def shown(packed: bytes) -> Any:
+    """A preview of a packed value, made of plain data. Nothing is imported or called for it."""
+    try:
+        value = Reader(pickled_in(packed)).load()
+    except (pickle.UnpicklingError, struct.error, IndexError) as error:
+        return f"<{as_size(len(packed))}, not loaded: {error}>"
+    if isinstance(value, Made):
+        value.size = len(packed)
+    return _Preview().of(value)
+
+
+class _Preview:
+    def __init__(self) -> None:
+        self._elements = MOST_ELEMENTS
+        self._characters = MOST_CHARACTERS
+
+    def of(self, value: Any, depth: int = 0) -> Any:
+        self._elements -= 1
+        if self._elements < 0:
+            return MORE
+        match value:
+            case None | bool() | float():
+                return value
+            case int():
+                few = value.bit_length() < 3 * MOST_DIGITS
+                return value if few else f"<int of {value.bit_length()} bits, not shown>"
+            case str():
+                return self._text(value)
+            case bytes():
+                return value if self._has_room(value) else f"<bytes, {as_size(len(value))}, not shown>"
+            case Name():
+                return self._text(f"<{value!r}>")
+            case Made():
+                return self._made(value, depth)
+            case list() | tuple() | set() | frozenset() | dict() if depth >= DEEPEST:
+                return MORE
+            case list() | tuple() | set() | frozenset():
+                return list(self._some(value, depth))
+            case dict():
+                return self._pairs(value, depth)
+            case _:
+                return self._text(f"<{type(value).__name__}, not shown>")
+
+    def _has_room(self, text: str | bytes) -> bool:
+        if len(text) > min(LONGEST, self._characters):
+            return False
+        self._characters -= len(text)
+        return True
+
+    def _text(self, text: str) -> str:
+        if self._has_room(text):
+            return text
+        kept = text[: min(LONGEST, self._characters)]
+        self._characters -= len(kept)
+        return kept + MORE
+
+    def _some(self, values: Any, depth: int) -> Iterator[Any]:
+        for value in values:
+            if self._elements <= 0:
+                yield MORE
+                return
+            yield self.of(value, depth + 1)
+
+    def _pairs(self, pairs: dict[Any, Any], depth: int) -> dict[Any, Any]:
+        kept: dict[Any, Any] = {}
+        for key, value in pairs.items():
+            if self._elements <= 0:
+                kept[MORE] = MORE
+                break
+            name = self.of(key, depth + 1)
+            if type(name) not in (str, int, float, bool, NoneType):
+                name = str(name)
+            if name in kept:  # shortened, or not loaded: others look alike
+                name = f"{name} ({len(kept)})"
+            kept[name] = self.of(value, depth + 1)
+        return kept
+
+    def _made(self, made: Made, depth: int) -> Any:
+        form = _FORMS.get(made.name)
+        try:
+            found = made if form is None else form(made)
+        except (ValueError, TypeError, OverflowError, ArithmeticError, LookupError):
+            found = made
+        if isinstance(found, str) or found is made:
+            return self._text(str(found))
+        return self.of(found, depth) if isinstance(found, (list, dict)) else found
+
+
+def _plain(made: Made, *kinds: type) -> list[Any]:
+    """The arguments, if they are of these types. Raises TypeError."""
+    if len(made.args) != len(kinds) or any(map(_differs, made.args, kinds)) or made.items or made.state is not None:
+        raise TypeError(made.name)
+    return list(made.args)
+
+
+def _differs(value: Any, kind: type) -> bool:
+    return type(value) is not kind
+
+
+def _numbers(made: Made, most: int) -> list[int]:
+    """The arguments, if they are at most so many small whole numbers."""
+    if len(made.args) > most or any(type(value) is not int or abs(value) >= 1 << 63 for value in made.args):
+        raise TypeError(made.name)
+    return list(made.args)
+
+
+def _elements(made: Made) -> list[Any]:
+    (first,) = made.args[:1] or ([],)
+    if type(first) is not list:
+        raise TypeError(made.name)
+    return [*first, *made.items]
+
+
+def _mapping(made: Made) -> dict[Any, Any]:
+    given = made.args[-1] if made.args and type(made.args[-1]) is dict else {}
+    return {**given, **{_key(key): value for key, value in zip(made.items[::2], made.items[1::2], strict=True)}}
+
+
+def _zone(made: Any) -> datetime.timezone:
+    if not isinstance(made, Made) or made.name != ("datetime", "timezone"):
+        raise TypeError("not a zone that is known")
+    (offset, *_) = made.args
+    return datetime.timezone(datetime.timedelta(*_numbers(offset, 3)))
+
+
+def _zone_key(made: Any) -> str:
+    """That of a zone of a time zone database, which is made by a method of its class; else empty."""
+    match made:
+        case Made(maker=Name(qualname="ZoneInfo._unpickle"), args=(str() as key, *_)):
+            return key
+        case Made(maker=Made(args=(Name(qualname="ZoneInfo"), "_unpickle")), args=(str() as key, *_)):
+            return key
+    return ""
+
+
+def _moment(kind: Callable[..., Any], size: int) -> Callable[[Made], Any]:
+    """A date or a time. Its pickle has the bytes of its fields; a zone of a time zone database is told by its key."""
+
+    def moment(made: Made) -> Any:
+        fields, *zone = made.args
+        if type(fields) is not bytes or len(fields) != size or len(zone) > 1:
+            raise TypeError(made.name)
+        if zone and (key := _zone_key(zone[0])):
+            return f"{kind(fields).isoformat()} ({key[:100]})"
+        return kind(fields, *map(_zone, zone))
+
+    return moment
+
+
+def _decimal(made: Made) -> Any:
+    from decimal import Decimal  # slow to import, seldom needed
+
+    (text,) = _plain(made, str)
+    if len(text) > MOST_DIGITS:
+        raise ValueError(made.name)
+    return Decimal(text)
+
+
+def _fraction(made: Made) -> str:
+    return "/".join(str(part)[:MOST_DIGITS] for part in made.args if type(part) in (int, str))
+
+
+def _uuid(made: Made) -> Any:
+    from uuid import UUID  # slow to import, seldom needed
+
+    return UUID(int=made.state["int"] if type(made.state["int"]) is int else -1)
+
+
+def _path(made: Made) -> str:
+    if any(type(part) is not str for part in made.args):
+        raise TypeError(made.name)
+    return f"{made.name[1]}({'/'.join(made.args).replace('//', '/')!r})"
+
+
+def _range(made: Made) -> str:
+    return f"range({', '.join(map(str, _numbers(made, 3)))})"
+
+
+_FORMS: dict[tuple[str, str], Callable[[Made], Any]] = {
+    ("builtins", "set"): _elements,
+    ("builtins", "frozenset"): _elements,
+    ("builtins", "range"): _range,
+    ("builtins", "complex"): lambda made: str(complex(*_plain(made, float, float))),
+    ("collections", "deque"): _elements,
+    ("collections", "OrderedDict"): _mapping,
+    ("collections", "Counter"): _mapping,
+    ("collections", "defaultdict"): _mapping,
+    ("datetime", "datetime"): _moment(datetime.datetime, 10),
+    ("datetime", "date"): _moment(datetime.date, 4),
+    ("datetime", "time"): _moment(datetime.time, 6),
+    ("datetime", "timedelta"): lambda made: datetime.timedelta(*_numbers(made, 3)),
+    ("decimal", "Decimal"): _decimal,
+    ("fractions", "Fraction"): _fraction,
+    ("uuid", "UUID"): _uuid,
+    **{
+        (module, name): _path
+        for module in ("pathlib", "pathlib._local")
+        for name in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath")
+    },
+}
+"""How values of classes of the standard library are shown, by what their pickles say."""

@@ -10,3 +10,12 @@ def one_line(text: str) -> str:
 
 def visible(text: str) -> str:
     return text if text.isprintable() else "".join([c if c.isprintable() else ascii(c)[1:-1] for c in text])
+
+
+def as_size(count: float) -> str:
+    """A number of bytes."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

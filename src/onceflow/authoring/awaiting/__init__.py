@@ -19,8 +19,8 @@ segment that was not saved is run again; a chain of any length is forgotten as i
     live           paused fibers that stay in the worker which has them
 
 **Where continuations are found.** What a fiber waits for and the segment that follows stand in one graph. The node of
-that segment has the task `segments.resume` (`segments.is_segment(node)` tells), and `segments.continuation_in(node)`
-gives the `Continuation` that it was given, without unpickling or importing anything of the user's. Its `snapshot` is
+that segment has the task `segments.resume` (`segments.is_segment(node)` tells). In a graph that `outside` has read,
+`outside.continuation_in(node)` gives the `Continuation` that the node was given. Its `snapshot` is
 for `describe_snapshot` and `header_of`, where `op` tells what the fiber waits for; its `versions` are those of the
 functions in it, with source text and points. A fiber that waits has such a node, not yet done, among the rows of its
 run (`core.Run.rows`); where nobody drives the run, the node is in the graph that the segment before it returned, which

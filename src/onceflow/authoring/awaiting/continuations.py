@@ -18,8 +18,12 @@ from onceflow.authoring.fibers import definitions, describing
 from onceflow.authoring.fibers.pickling import Aside
 from onceflow.authoring.fibers.points import Version
 from onceflow.authoring.fibers.running import Fiber
+from onceflow.errors import BadSnapshot
 from onceflow.values import masking
 from onceflow.values.refs import Ref
+
+LONGEST_SOURCES = 64 * 1024 * 1024
+"""Bytes. A few that are compressed could become any number."""
 
 
 def _masked(value: str | bytes) -> str | bytes:
@@ -39,8 +43,16 @@ class Continuation(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def versions(self) -> list[Version]:
-        """Of the functions in it, as they were."""
-        return [Version.from_plain(plain) for plain in json.loads(zlib.decompress(self.sources))]
+        """Of the functions in it, as they were. Raises `BadSnapshot`."""
+        try:
+            machine = zlib.decompressobj()
+            plain = machine.decompress(self.sources, LONGEST_SOURCES)
+            if not machine.eof:
+                raise ValueError(f"they are not whole, or longer than {LONGEST_SOURCES:,} bytes")
+            return [Version.from_plain(each) for each in json.loads(plain)]
+        except (zlib.error, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            problem = f"the sources of its functions cannot be read: {type(error).__name__}: {error}"
+            raise BadSnapshot(problem) from error
 
 
 def of_fiber(fiber: Fiber) -> tuple[Continuation, list[Any]]:

@@ -26,7 +26,7 @@ from onceflow.authoring.options import TaskOptions
 from onceflow.authoring.tasks import AnyTask, Task, _with_options, catching
 from onceflow.core.graph import Node
 from onceflow.errors import Cancelled, FunctionNotLoaded, InvalidOption, NotPersistable, TaskNotFound, WrongArguments
-from onceflow.values import masking, packing, scripts, snapshot
+from onceflow.values import masking, packing, scripts
 from onceflow.values.context import current, running
 
 NAME = "segment"
@@ -397,12 +397,3 @@ def is_segment(node: Node) -> bool:
     """Whether this node of a graph goes on with a fiber that waits."""
     task = getattr(node.call, "task", None)
     return task is not None and task._base is resume
-
-
-def continuation_in(node: Node) -> Continuation:
-    """Where the fiber stands that this segment goes on with. Nothing of the user's is unpickled or imported."""
-    template = node.call.template
-    args = template.args
-    if template.payload is not None:
-        args = snapshot.load(template.payload, [None] * len(template.slots), template.buffers)[0]
-    return Continuation(args[0], args[1])

@@ -132,9 +132,9 @@ def header_of(data: bytes) -> dict[str, Any]:
     content = _content(data)
     try:
         header: dict[str, Any] = json.loads(content[5 : 5 + int.from_bytes(content[1:5], "big")])
-    except ValueError as error:
+        return {"abi": content[0], **header}
+    except (ValueError, TypeError, RecursionError) as error:
         raise BadSnapshot("the header of the snapshot cannot be read") from error
-    return {"abi": content[0], **header}
 
 
 def body_of(data: bytes) -> bytes:

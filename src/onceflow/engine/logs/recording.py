@@ -172,7 +172,7 @@ class Recording:
 
 def forget_old(folder: Path, most_bytes: int, is_alive: Callable[[str], bool]) -> None:
     """Removes the logs of engines that are dead, the oldest first, as far as they are too many or too long."""
-    found = [(logs.changed(folder / engine), engine) for engine in logs.names(folder)]
+    found = [(logs.changed(folder / engine), engine) for engine in logs.listed(folder)]
     size = 0
     for number, (_, engine) in enumerate(sorted(found, reverse=True)):
         size += logs.size(folder / engine)
@@ -182,7 +182,7 @@ def forget_old(folder: Path, most_bytes: int, is_alive: Callable[[str], bool]) -
 
 def read(folder: Path, readers: dict[str, Reader]) -> list[EngineEvent]:
     """What all engines did, in the order of time, as far as it has not been read with these readers."""
-    for engine in logs.names(folder):
+    for engine in logs.listed(folder):
         readers.setdefault(engine, Reader(folder / engine))
     events = [event for engine, reader in readers.items() for event in _events(engine, reader)]
     return sorted(events, key=lambda event: event.time)

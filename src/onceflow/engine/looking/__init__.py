@@ -11,4 +11,5 @@ overviews   how a run gets on, at a glance
 past        what measurements tell: attempts, tasks, how long a run will go on
 statistics  what this engine has done
 changes     what has become of a run's code
+names       whether the code on disk has what stored names stand for
 """

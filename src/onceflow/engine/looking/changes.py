@@ -1,10 +1,14 @@
-"""What has become of the code of a run since it was recorded. Imports the modules of its tasks, as resuming would."""
+"""What has become of the code of a run since it was recorded. Imports the modules of its tasks, as resuming would; what
+is stored by value is not unpickled."""
 
 from __future__ import annotations
 
 from onceflow.authoring import storing
+from onceflow.authoring.awaiting import outside
+from onceflow.authoring.tasks import AnyTask
 from onceflow.core.run import Run
 from onceflow.driver.history import History
+from onceflow.engine.looking import names
 from onceflow.storage.places import Place
 from onceflow.values import versions
 
@@ -13,15 +17,27 @@ def changed_code(home: Place, run: str) -> dict[str, str | None]:
     """Tasks whose code is known to be another one now → its version; None if the code is gone. Of graphs that tasks
     returned, those that are saved."""
     with home.journal.load(run) as loaded:
-        graph, present = storing.decode_structure(loaded.graph), storing.present_versions(loaded.graph)
-        past = History.read(loaded.entries, home.blobs.read)
-    storing.renew(loaded.graph, past.graphs())
+        graph = storing.decode_structure(loaded.graph)
+        present = storing.present_versions(loaded.graph, names.problem_in)
+        past = History.read(loaded.entries, home.blobs.read, outside.load_graph)
     changed: dict[str, str | None] = {}
     for node in graph.nodes:
         now = present[node.id]
         if now is None or versions.changed(node.call.version, now):
             changed[node.id] = now
+    found: dict[tuple[str, str], str | None] = {}
     for row in Run.load(graph, past.records, epoch=loaded.run.epoch + 1).rows.values():
-        if row.expander is not None and row.node.call.has_changed:
-            changed[row.id] = versions.code_version(row.node.call.function)
+        name = None if row.expander is None else outside.named_task(row.node.call.task)
+        if name is not None and name[0] != "__main__":
+            now = found[name] = found[name] if name in found else _present_version(*name)
+            if now is None or versions.changed(row.node.call.version, now):
+                changed[row.id] = now
     return changed
+
+
+def _present_version(module: str, name: str) -> str | None:
+    try:
+        task = names.find(module, name)
+    except Exception:  # whatever the module raises while it is imported: resuming would not find the task, either
+        return None
+    return versions.code_version(task.function) if isinstance(task, AnyTask) else None

@@ -8,24 +8,22 @@ that is judged by names and versions. Modules are imported for it, as going on w
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from onceflow.authoring import storing
 from onceflow.authoring.awaiting import outside
 from onceflow.authoring.awaiting.continuations import Continuation
-from onceflow.authoring.fibers import changes, definitions, sources
-from onceflow.authoring.targets import as_target
+from onceflow.authoring.fibers import changes, definitions
 from onceflow.core.graph import Graph
 from onceflow.engine.looking.fibers import FiberInfo, Standing, standing_in
 from onceflow.engine.looking.listing import RunInfo
+from onceflow.engine.looking.names import problem_in, problems
 from onceflow.engine.statuses import Status
-from onceflow.errors import CodeChanged, InvalidOption
+from onceflow.errors import BadSnapshot, CodeChanged, InvalidOption
 from onceflow.storage.places import Place
 
 Verdict = Literal["same", "pin", "move", "lost"]
@@ -115,22 +113,23 @@ def _of_run(home: Place, run: RunInfo, scope: _Scope) -> list[FiberOutlook]:
     names: outside.Names = {}
 
     def load(node: str, value: bytes) -> Graph:
-        reader = outside.graph_reader(value)
-        graph: Graph = reader.load()
+        graph, reader = outside.read_graph(node, value)
         names.update(outside.names_in(reader, graph))
         return graph
 
     stored, standings = standing_in(home, run.id, load)
     for standing in standings:
         scope.learn(standing)
-    concerned = any(scope.covers(module) for module, _ in names) or bool(storing.missing_tasks(stored, scope.covers))
+    concerned = any(scope.covers(module) for module, _ in names)
+    concerned = concerned or bool(storing.missing_tasks(stored, scope.covers, problem_in))
     reported = [standing for standing in standings if concerned or _touches(standing, scope)]
     if not reported:
         return []
     problems: list[tuple[Verdict, str]] = [
-        ("lost", f"task {error.task} is gone: {error.reason}") for error in storing.missing_tasks(stored, _anything)
+        ("lost", f"task {error.task} is gone: {error.reason}")
+        for error in storing.missing_tasks(stored, _anything, problem_in)
     ]
-    problems += _gone(names)
+    problems += _lost(names)
     return [_outlook(run, standing, [*problems, *_judge(standing)]) for standing in reported]
 
 
@@ -149,7 +148,10 @@ def _touches(standing: Standing, scope: _Scope) -> bool:
     """Whether a fiber has to do with these modules."""
     if standing.continuation is None:
         return scope.covers(_module_of(standing.info.function))
-    contents = outside.contents_of(standing.continuation)
+    try:
+        contents = outside.contents_of(standing.continuation)
+    except BadSnapshot:
+        return True
     refs = [*(frame.ref for frame in contents.frames), *(ref for ref, _ in contents.inner)]
     return any(map(scope.covers, [*map(_module_of, refs), *(module for module, _ in contents.names)]))
 
@@ -158,10 +160,13 @@ def _judge(standing: Standing) -> list[tuple[Verdict, str]]:
     """What there is to say of a fiber, of all functions that it is in."""
     if standing.continuation is None:  # it begins in the new code
         module, _, name = standing.info.function.partition(":")
-        return _gone({(module, name): "fiber"})
-    contents = outside.contents_of(standing.continuation)
-    _register(standing.continuation)
-    found = _gone(contents.names)
+        return _lost({(module, name): "fiber"})
+    try:
+        contents = outside.contents_of(standing.continuation)
+        _register(standing.continuation)
+    except BadSnapshot as error:
+        return [("lost", str(error))]
+    found = _lost(contents.names)
     found += [_of_frame(frame) for frame in contents.frames]
     found += [_of_inner(ref, version) for ref, version in contents.inner]
     return found
@@ -201,31 +206,8 @@ def _of_inner(ref: str, version: str) -> tuple[Verdict, str]:
     return "same", ""
 
 
-def _gone(names: outside.Names) -> list[tuple[Verdict, str]]:
-    """Those of these names that are not there any more, or stand for something else. What is in a script goes by value,
-    but for what has the script's own name."""
-    problems = [_problem(module, name, kind) for (module, name), kind in sorted(names.items()) if module != "__main__"]
-    return [("lost", problem) for problem in problems if problem]
-
-
-def _problem(module: str, name: str, kind: outside.Kind) -> str:
-    try:
-        place: Any = sources.import_named(module)
-    except Exception as error:
-        return f"{module} cannot be imported: {type(error).__name__}: {error}"
-    if definitions.known(f"{module}:{name}") is not None:
-        return ""
-    for step in name.split("."):
-        try:
-            found_in = getattr if isinstance(place, ModuleType) else inspect.getattr_static  # as unpickling finds it
-            place = found_in(place, step)
-        except AttributeError:
-            return f"there is no {name} in {module} any more"
-    if isinstance(place, (staticmethod, classmethod)):
-        place = place.__func__
-    if kind == "fiber" or (kind == "task" and as_target(place) is None):
-        return f"{name} in {module} is not a {kind} any more"
-    return ""
+def _lost(names: outside.Names) -> list[tuple[Verdict, str]]:
+    return [("lost", problem) for problem in problems(names)]
 
 
 def _module_of(ref: str) -> str:

@@ -6,8 +6,9 @@ run; and it is read without the run's code. What the journal does not know is ho
 
 from __future__ import annotations
 
+import pickle
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -22,6 +23,7 @@ from onceflow.driver.entries import LoadGraph
 from onceflow.driver.history import History
 from onceflow.engine.looking import reasons
 from onceflow.engine.looking.reading import wake
+from onceflow.errors import BadSnapshot
 from onceflow.storage.journal import NEVER
 from onceflow.storage.places import Place
 from onceflow.values.inert import Reader
@@ -68,6 +70,24 @@ class FiberInfo(msgspec.Struct, frozen=True):
     """The functions that it is in, outermost first."""
 
 
+class _Frame(msgspec.Struct, frozen=True):
+    """What the header of a snapshot has of a function."""
+
+    ref: str
+    version: str
+    file: str
+    line: int
+    label: str | None
+    locals: dict[str, str]
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """What a snapshot tells of itself."""
+
+    frames: Annotated[list[_Frame], msgspec.Meta(min_length=1)]
+    op: str
+
+
 class Standing(msgspec.Struct, frozen=True):
     """A fiber as the journal has it."""
 
@@ -106,7 +126,10 @@ def _standing(row: Row, past: History) -> Standing | None:
     if continuation is None:
         ref = outside.fiber_in(_task_of(row.node.call))
         return None if ref is None else Standing(FiberInfo(row.id, ref, "new"), None)
-    header = header_of(continuation.snapshot)
+    try:
+        header = msgspec.convert(header_of(continuation.snapshot), _Header)
+    except msgspec.ValidationError as error:
+        raise BadSnapshot(f"the header of the snapshot in {row.id} cannot be read: {error}") from error
     frames = _frames(header, continuation)
     if not outside.is_segment(row.node):
         return Standing(FiberInfo(row.id, frames[0].function, "new", frames=frames), continuation)
@@ -116,7 +139,7 @@ def _standing(row: Row, past: History) -> Standing | None:
         id=_fiber_of(row.id),
         function=frames[0].function,
         state="waiting" if missing else "ready",
-        waits_for=header["op"],
+        waits_for=header.op,
         tasks=missing,
         until=max(ends, default=None),
         frames=frames,
@@ -126,7 +149,10 @@ def _standing(row: Row, past: History) -> Standing | None:
 
 def _task_of(call: Any) -> Any:
     if isinstance(call, storing.Outline):
-        return Reader(call.stored).load() if call.stored else None
+        try:
+            return Reader(call.stored).load() if call.stored else None
+        except pickle.UnpicklingError as error:
+            raise BadSnapshot(f"a task that is stored by value cannot be read: {error}") from error
     return call.task
 
 
@@ -139,16 +165,12 @@ def _fiber_of(segment: str) -> str:
     return outer if slash and base == SEGMENT else f"{outer}{slash}{base}"
 
 
-def _frames(header: dict[str, Any], continuation: Continuation) -> tuple[FiberFrame, ...]:
+def _frames(header: _Header, continuation: Continuation) -> tuple[FiberFrame, ...]:
     texts = {(known.ref, known.version): (known.first_line, known.source) for known in continuation.versions}
     frames = []
-    for told in header["frames"]:
-        first, source = texts.get((told["ref"], told["version"]), (told["line"], ""))
-        lines = source.splitlines()[told["line"] - first :]
+    for told in header.frames:
+        first, source = texts.get((told.ref, told.version), (told.line, ""))
+        lines = source.splitlines()[max(0, told.line - first) :]
         text = lines[0].strip() if lines else ""
-        frames.append(
-            FiberFrame(
-                told["ref"], told["version"], told["file"], told["line"], text, told["label"], dict(told["locals"])
-            )
-        )
+        frames.append(FiberFrame(told.ref, told.version, told.file, told.line, text, told.label, told.locals))
     return tuple(frames)

@@ -15,7 +15,6 @@ from onceflow.engine.driving.hub import Hub
 from onceflow.engine.logs import lines
 from onceflow.engine.logs.lines import Level, LogLine, LogStream
 from onceflow.engine.looking import overviews
-from onceflow.engine.looking.changes import changed_code
 from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.listing import Listing, RunInfo
 from onceflow.engine.looking.overviews import Overview
@@ -62,11 +61,11 @@ class Inspecting:
         return {name: packing.unpack(value) for name, value in packed.items()}
 
     def shown_variables(self, run: str) -> dict[str, Any]:
-        """The same for people, without importing anything: values of classes that are not Python's own are told by the
-        names of these."""
+        """A preview of the same for people, without importing or calling anything: values of classes that are not
+        Python's own are told by the names of these, and what is too large or too deep is left out."""
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)
-        return {name: inert.shown(packing.pickled_in(value)) for name, value in packed.items()}
+        return {name: inert.shown(value) for name, value in packed.items()}
 
     def status(self, run: str) -> Status:
         """How a run stands, by id or name. Raises `NoSuchRun`."""
@@ -132,6 +131,8 @@ class Inspecting:
     def changed_code(self, run: str) -> dict[str, str | None]:
         """The tasks of a run whose code is known to be another one now than when it was recorded, each with the version
         that it has now, or None if it is gone. Imports the modules of the tasks, as resuming the run would."""
+        from onceflow.engine.looking.changes import changed_code  # as above
+
         self._check_open()
         return changed_code(self._home, self._listing.row(run).id)
 
@@ -193,7 +194,7 @@ class Inspecting:
         wanted = lines.wanted(task, attempt, stream, level, since)
         if tail is not None and tail < 0:
             raise InvalidOption("tail", f"it is a number of lines, not {tail!r}", kind="setting")
-        reader = stored_logs.Reader(stored_logs.of_runs(self._home.path) / id)
+        reader = stored_logs.Reader(stored_logs.of_run(self._home.path, id))
         return lines.select(reader, wanted, tail, (lambda: self._is_left(id)) if follow else None)
 
     def _look(

@@ -137,7 +137,7 @@ class Listing:
     def size(self, run: str) -> int:
         """Bytes of its definition, entries, blobs and log, without what database and file system add."""
         blobs = sum([file.size for file in self._home.blobs.files(run)])
-        return self._home.journal.size(run) + blobs + logs.size(logs.of_runs(self._home.path) / run)
+        return self._home.journal.size(run) + blobs + logs.size(logs.of_run(self._home.path, run))
 
 
 def _info(row: RunRow, status: Status) -> RunInfo:

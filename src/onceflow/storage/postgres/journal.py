@@ -32,6 +32,7 @@ from onceflow.storage.journal import (
     StandingRow,
     Statistics,
     Table,
+    read_entry,
 )
 from onceflow.storage.postgres import connecting, schema
 from onceflow.storage.postgres.attendance import Attendance, Member
@@ -204,7 +205,7 @@ class PostgresJournal:
         return RunRow(*columns), set(named)
 
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
-        return [Entry(*row) for row in self._rows(schema.LAST_ENTRIES, (run, among, list(kinds)))]
+        return [read_entry(run, row) for row in self._rows(schema.LAST_ENTRIES, (run, among, list(kinds)))]
 
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         return [MailboxEvent(*row) for row in self._rows(schema.MAILBOX, (run, key))]
@@ -223,9 +224,9 @@ class PostgresJournal:
     def list_standing(self, table: Table) -> list[StandingRow]:
         return [StandingRow(*row) for row in self._rows(schema.LIST_STANDING[table], ())]
 
-    def read_entries(self, number: int, first: int, end: int) -> list[Entry]:
+    def read_entries(self, run: str, number: int, first: int, end: int) -> list[Entry]:
         """Of a run that was loaded."""
-        return [Entry(*row) for row in self._rows(schema.LOAD_ENTRIES, (number, first, end), binary=True)]
+        return [read_entry(run, row) for row in self._rows(schema.LOAD_ENTRIES, (number, first, end), binary=True)]
 
     def ask(self, question: str, wanted: Any = (), *, patience: float = connecting.PATIENCE) -> list[tuple[Any, ...]]:
         """For `fleet`. All rows that a statement of `schema` gives."""
@@ -298,7 +299,7 @@ class _Entries:
         if self._fetched == self._count:
             raise StopIteration
         end = min(self._fetched + CHUNK, self._count)
-        chunk = self._journal.read_entries(self._number, self._fetched, end)
+        chunk = self._journal.read_entries(self._run, self._number, self._fetched, end)
         if len(chunk) < end - self._fetched:  # it was deleted meanwhile
             raise NoSuchRun(self._run)
         self._fetched, self._chunk = end, iter(chunk)
