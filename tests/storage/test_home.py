@@ -61,7 +61,7 @@ def test_opening_removes_the_locks_of_dead_engines(tmp_path: Path) -> None:
     (tmp_path / "engines" / "dead").touch()
     for suffix in (".bell", ".socket"):
         (tmp_path / "engines" / f"dead{suffix}").touch()
-        (tmp_path / "engines" / f"long dead{suffix}").touch()
+        (tmp_path / "engines" / f"long-dead{suffix}").touch()
 
     with Home(tmp_path) as home:
         left = {file.name for file in (tmp_path / "engines").iterdir()}
@@ -123,7 +123,7 @@ def test_ringing_the_bell_of_a_dead_engine_does_nothing(tmp_path: Path) -> None:
 
     with Home(tmp_path) as home:
         home.ring(engine)
-        home.ring("never was")
+        home.ring("never-was")
 
 
 def test_a_bell_that_nobody_answers_can_be_rung_for_ever(tmp_path: Path) -> None:
