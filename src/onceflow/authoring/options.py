@@ -43,6 +43,7 @@ class PureOptions(TypedDict, total=False):
     queue_key: str | Callable[..., Any] | None
     retry: int | Retry
     threads: bool
+    worker_deaths: int | None
 
 
 class TaskOptions(PureOptions, total=False):
@@ -95,6 +96,8 @@ class Settings:
     """Seconds that one attempt may run."""
     total_timeout: float | None = None
     """Seconds from the start of the first attempt until the task must be done, with retries and delays."""
+    worker_deaths: int | None = None
+    """Workers that may die in a row while they run it, the last of which fails it; None for what the engine says."""
     until: float | None = None
     """The moment at which it must be done, with the graph that it returns, in seconds since 1970."""
     metadata: str | None = None
@@ -193,6 +196,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         placement=_placement(given.get("placement", ""), name),
         timeout=_seconds(given.get("timeout"), "timeout", name),
         total_timeout=_seconds(given.get("total_timeout"), "total_timeout", name),
+        worker_deaths=_worker_deaths(given.get("worker_deaths"), name),
         until=given.get("until"),
         metadata=metadata.encode(given["metadata"], name, kind="task") if "metadata" in given else None,
         writes=writes,
@@ -226,6 +230,12 @@ def _writes(value: Any, task: str) -> tuple[str, ...]:
 def _num_returns(value: Any, task: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidOption(task, f"num_returns must be an int of at least 1, not {value!r}")
+    return value
+
+
+def _worker_deaths(value: Any, task: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise InvalidOption(task, f"worker_deaths must be an int of at least 1, not {value!r}")
     return value
 
 

@@ -300,6 +300,8 @@ class TaskDecorator:
       the nodes, or on the one with this id.
     - `timeout=30`: seconds that one attempt may run; then it is stopped and counts as failed. `total_timeout=300`: the
       same for the whole task, with its retries and the delays between them; then it is not tried again.
+    - `worker_deaths=3`: it fails with `WorkerDied` when so many workers have died in a row while they ran it (10, or
+      what the engine was told). A death is no failure that `retry` counts.
     - `handlers=[...]`: what shall become of it when it raises and is not tried again (`handler`). They are in force for
       everything in a graph that it returns, too.
     - `metadata={"team": "sales"}`: what people who look at a run want to know about it (`TaskInfo.metadata`).

@@ -76,6 +76,7 @@ def configure(
     lease: float | None = None,
     schedules: bool | None = None,
     backend: str | None = None,
+    worker_deaths: int | None = None,
     max_running: int | None = None,
     max_pending: int | None = None,
 ) -> None:
@@ -105,6 +106,7 @@ def configure(
         "lease": lease,
         "schedules": schedules,
         "backend": backend,
+        "worker_deaths": worker_deaths,
         "max_running": max_running,
         "max_pending": max_pending,
     }

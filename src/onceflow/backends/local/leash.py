@@ -1,7 +1,7 @@
 """Until when workers may run (design 2.6), if their engine holds a lease on which others on other hosts rely.
 
-The engine renews its lease and writes the moment at which everything has to stop if no renewal follows. The moment is in
-a file beside the lock of the workers, as a number of 8 bytes, in seconds of the clock that goes on while the machine
+The engine renews its lease and writes the moment at which everything has to stop if no renewal follows. The moment is
+in a file beside the lock of the workers, as a number of 8 bytes, in seconds of the clock that goes on while the machine
 sleeps. 0 means: not known yet, and no other host relies on it.
 
 The fork server reads the file about once a second and sets a timer of the kernel to that moment (`Deadline`). The timer
