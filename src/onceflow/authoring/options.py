@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
 from onceflow.authoring.retries import Retry
-from onceflow.authoring.signatures import Shape
+from onceflow.authoring.signatures import STARS, Shape
 from onceflow.core.effects import Effect, Options
 from onceflow.errors import InvalidOption
 from onceflow.values import metadata
@@ -308,16 +308,16 @@ def _memory(value: Any, task: str) -> int:
 
 
 def _check_rollback(rollback: Any, task: str, shape: Shape) -> None:
-    """A rollback function is called by keyword with what it declares, so it may declare only what there is."""
+    """A rollback function is called with what it declares, so it may declare by name only what there is."""
     try:
         parameters = inspect.signature(rollback).parameters.values()
     except (TypeError, ValueError):
         raise InvalidOption(task, f"rollback must be a function with a signature, not {rollback!r}") from None
     shown = f"{getattr(rollback, '__qualname__', repr(rollback))}{inspect.signature(rollback)}"
     for parameter in parameters:
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            problem = "cannot be given by keyword"
-        elif parameter.name in ("output", "key"):
+        if parameter.kind in STARS:
+            continue
+        if parameter.name in ("output", "key"):
             if parameter.name not in shape.named:
                 continue
             problem = f"would mean both the task's parameter and its {parameter.name}; rename the task's parameter"
