@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import onceflow
 from onceflow import InvalidOption, Retry, task
+from onceflow.authoring.building import build_graph
 from onceflow.core.effects import Options
 
 
@@ -204,7 +204,7 @@ class TestRollbackParameters:
         @task(rollback=lambda rows, named: None)
         def write(*rows: int, **named: int) -> None: ...
 
-        node = onceflow.authoring.building.build_graph(write.bind(1, 2, a=3)).nodes[0]
+        node = build_graph(write.bind(1, 2, a=3)).nodes[0]
         given = node.call.task.rollback_arguments((1, 2), {"a": 3}, output=None, key="k")
         assert given == ([(1, 2), {"a": 3}], {})
 

@@ -168,7 +168,7 @@ class _Worker:
                 mark[0] = place
                 channel.lane = job.token
                 if job.is_async:
-                    self._shared.run_alone(job)
+                    self._shared.run_alone(job, self._main_thread.has_told)
                     channel.lane = 0
                     continue
                 outcome = run(job)

@@ -54,12 +54,14 @@ class Shared:
             self._threads.expect(job.token)
             threading.Thread(target=self._run_in_thread, args=(job,), name=f"onceflow-{job.token}", daemon=True).start()
 
-    def run_alone(self, job: Job) -> None:
+    def run_alone(self, job: Job, is_told: Callable[[int], bool]) -> None:
         """Runs an async job for the lane, where all others run: user code may depend on which event loop it is in.
-        Returns when its outcome was sent."""
+        Returns when its outcome was sent. `is_told` says whether a job of the lane has been told to stop."""
         sent = threading.Event()
         self._alone = job.token, sent
         self.start(job)
+        if is_told(job.token):  # before it was there to be cancelled
+            self.cancel(job.token)
         sent.wait()
         self._alone = None
 
