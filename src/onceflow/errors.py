@@ -781,19 +781,23 @@ class NoOutput(OnceflowError, LookupError):
 
 
 class WorkerDied(OnceflowError):
-    """Raised for a task whose worker died again and again while it ran. `task` is its id, `status` the last exit status
-    of the worker process, negative for a signal."""
+    """Raised for a task whose workers died one after the other while they ran it. `task` is its id, `status` the exit
+    status of the last worker process, negative for a signal, and `deaths` how many have died (`worker_deaths`)."""
 
-    def __init__(self, task: str, status: int | None) -> None:
+    def __init__(self, task: str, status: int | None, deaths: int) -> None:
         self.task = task
         self.status = status
+        self.deaths = deaths
         if status is None:
             how = "for an unknown reason"
         elif status < 0:
             how = f"by signal {-status}" + (" (SIGKILL: often the system is out of memory)" if status == -9 else "")
         else:
             how = f"with exit status {status}"
-        super().__init__(f"the worker that ran {task} died {how}, more often than chance explains")
+        times = "once" if deaths == 1 else f"{deaths} times in a row"
+        super().__init__(
+            f"the worker that ran {task} died {how}, {times}: mend the task, or give it more tries with worker_deaths="
+        )
 
 
 class EngineClosed(OnceflowError):

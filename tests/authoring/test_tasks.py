@@ -6,11 +6,13 @@ import asyncio
 import functools
 import inspect
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-import onceflow
 from onceflow import InvalidOption, Retry, task
+from onceflow.authoring.building import build_graph
 from onceflow.core.effects import Options
 
 
@@ -202,20 +204,18 @@ class TestRollbackParameters:
         @task(rollback=lambda rows, named: None)
         def write(*rows: int, **named: int) -> None: ...
 
-        node = onceflow.authoring.building.build_graph(write.bind(1, 2, a=3)).nodes[0]
-        assert node.call.task.rollback_arguments((1, 2), {"a": 3}, output=None, key="k") == {
-            "rows": (1, 2),
-            "named": {"a": 3},
-        }
+        node = build_graph(write.bind(1, 2, a=3)).nodes[0]
+        given = node.call.task.rollback_arguments((1, 2), {"a": 3}, output=None, key="k")
+        assert given == ([(1, 2), {"a": 3}], {})
 
     @pytest.mark.parametrize(
         ("function", "says"),
         [
             (lambda city: None, "'city' of its rollback .* is neither a parameter of the task nor"),
             (lambda city="Rome": None, "'city' of its rollback .* is neither a parameter of the task nor"),
-            (lambda *rest: None, "'rest' .* cannot be given by keyword"),
-            (lambda **rest: None, "'rest' .* cannot be given by keyword"),
-            (lambda number, /: None, "'number' .* cannot be given by keyword"),
+            (lambda city, *rest: None, "'city' of its rollback .* is neither a parameter of the task nor"),
+            (lambda city, /: None, "'city' of its rollback .* is neither a parameter of the task nor"),
+            (lambda *, city, **rest: None, "'city' of its rollback .* is neither a parameter of the task nor"),
         ],
     )
     def test_anything_else_is_a_type_error_that_names_it(self, function: object, says: str) -> None:
@@ -231,11 +231,52 @@ class TestRollbackParameters:
     def test_the_rollback_receives_what_it_declares(self) -> None:
         undoable = double.options(rollback=undo)
         given = undoable.rollback_arguments((4,), {}, output=8, key="run/double/0")
-        assert given == {"number": 4, "output": 8, "key": "run/double/0"}
+        assert given == ([4], {"output": 8, "key": "run/double/0"})
 
     def test_defaults_count_as_given(self) -> None:
         undoable = double.options(rollback=lambda times: None)
-        assert undoable.rollback_arguments((4,), {}, output=None, key="") == {"times": 2}
+        assert undoable.rollback_arguments((4,), {}, output=None, key="") == ([2], {})
+
+    @pytest.mark.parametrize(
+        ("function", "args", "kwargs", "given"),
+        [
+            (lambda *xs: None, (4,), {"times": 3}, ([4], {})),
+            (lambda *xs: None, (), {"number": 4}, ([], {})),
+            (lambda **rest: None, (4,), {"times": 3}, ([], {"times": 3})),
+            (lambda *xs, **rest: None, (4, 3), {}, ([4, 3], {})),
+            (lambda *xs, **rest: None, (), {"number": 4, "times": 3}, ([], {"number": 4, "times": 3})),
+            (lambda *xs, output, key, **rest: None, (4,), {"times": 3}, ([4], {"output": 8, "key": "k", "times": 3})),
+            (lambda key, *xs: None, (4,), {"times": 3}, (["k", 4], {})),
+            (lambda times, *xs: None, (4, 3), {}, ([3, 4], {})),
+            (lambda times, *xs, **rest: None, (4,), {"times": 3}, ([3, 4], {})),
+            (lambda number, /: None, (), {"number": 4}, ([4], {})),
+        ],
+    )
+    def test_stars_get_the_arguments_as_they_were_bound_that_it_does_not_declare(
+        self,
+        function: Callable[..., None],
+        args: tuple[int, ...],
+        kwargs: dict[str, int],
+        given: tuple[list[Any], dict[str, Any]],
+    ) -> None:
+        @task(rollback=function)
+        def scale(number: int, times: int = 2) -> int:
+            return number * times
+
+        assert scale.rollback_arguments(args, kwargs, output=8, key="k") == given
+        function(*given[0], **given[1])
+
+    def test_stars_get_what_the_tasks_own_stars_were_given(self) -> None:
+        @task
+        def write(name: str, *rows: int, **named: int) -> None: ...
+
+        def given(rollback: Callable[..., None]) -> tuple[list[Any], dict[str, Any]]:
+            return write.options(rollback=rollback).rollback_arguments(("x", 1, 2), {"a": 3}, output=None, key="k")
+
+        assert given(lambda *xs, **rest: None) == (["x", 1, 2], {"a": 3})
+        assert given(lambda name, *rows, **named: None) == (["x", 1, 2], {"a": 3})
+        assert given(lambda rows, *xs, **rest: None) == ([(1, 2), "x"], {"a": 3})
+        assert given(lambda named, *xs, **rest: None) == ([{"a": 3}, "x", 1, 2], {})
 
 
 class TestRetry:

@@ -27,6 +27,52 @@ def test_a_worker_that_is_killed_is_reported_with_what_it_ran(loop: Loop, door: 
     assert loop.pool.statistics().deaths == 1
 
 
+def test_of_jobs_that_shared_a_worker_none_is_certain_to_have_killed_it(tmp_path: Path, door: Gate) -> None:
+    with running_pool(tmp_path, workers=1) as loop:
+        tokens = [loop.start(pass_gate, door.path, threads=True) for _ in range(2)]
+        pid, _ = [door.wait(loop) for _ in tokens]
+
+        kill(pid)
+
+        assert [loop.report(token) for token in tokens] == [Died(tuple(tokens), pid, -9, "possible")] * 2
+
+
+def test_jobs_that_run_alone_share_no_worker_at_the_same_time(tmp_path: Path, door: Gate) -> None:
+    with running_pool(tmp_path, workers=1) as loop:
+        first = loop.start(_pass_gate_later, door.path, is_async=True, alone=True)
+        second = loop.start(pass_gate, door.path, threads=True, alone=True)
+        pid = door.wait(loop)
+
+        kill(pid)
+
+        assert loop.report(first) == Died((first,), pid, -9, "certain")
+        door.wait(loop)
+        door.let_through()
+        assert loop.result(second) == "through"
+
+
+async def _pass_gate_later(path: str) -> str:
+    return pass_gate(path)
+
+
+def test_a_job_that_had_ended_did_not_kill_its_worker(tmp_path: Path, door: Gate) -> None:
+    """Its outcome was lost with the worker, because another job came after it at once."""
+    with running_pool(tmp_path, workers=1) as loop:
+        loop.learn_that_it_is_short(_die_if, False)
+        tokens = [loop.start(_die_if, False), loop.start(_die_if, True)]
+
+        ended, killer = [loop.report(token) for token in tokens]
+
+        assert isinstance(killer, Died)
+        assert killer.blame == "certain"
+        assert isinstance(ended, Finished) or (isinstance(ended, Died) and ended.blame == "none")
+
+
+def _die_if(is_last: bool) -> None:
+    if is_last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_worker_that_exits_is_reported_with_its_status(loop: Loop) -> None:
     token = loop.start(os._exit, 7)
 

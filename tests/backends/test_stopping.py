@@ -168,6 +168,15 @@ def test_an_async_job_is_cancelled_and_others_of_the_worker_go_on(alone: Loop, t
     assert report.worker == pid
 
 
+def test_an_async_job_that_runs_alone_is_cancelled(alone: Loop, door: Gate) -> None:
+    waiting = alone.start(_wait_for_ever, door.path, is_async=True, alone=True)
+    door.wait(alone)
+
+    alone.pool.stop(waiting)
+
+    assert alone.report(waiting) == Ended(waiting, started=True)
+
+
 def test_an_async_job_that_is_cancelled_before_its_first_step_is_reported(alone: Loop) -> None:
     alone.warm_up()
     token = alone.start(_return_at_once, is_async=True)

@@ -17,6 +17,7 @@ from onceflow.driver.outcomes import Outcome
 from onceflow.driver.work import Ahead, Work
 from onceflow.errors import OnceflowError
 from onceflow.storage.journal import AppendEntries, Entry, MailboxEvent, Request, SetStatus
+from onceflow.values.failures import Blame
 
 
 class FakeHost:
@@ -68,6 +69,8 @@ class FakeHost:
 
     def later(self, driver: Driver, seconds: float, then: Callable[[], None]) -> None:
         self.timers.append((seconds, then))
+
+    worker_deaths = 3
 
     def chance(self) -> float:
         return 0.5
@@ -160,8 +163,8 @@ class Drive:
         self.driver.raised(self.host.running(node), failure, permanent)
         self.host.flush()
 
-    def die(self, node: str) -> None:
-        self.driver.died(self.host.running(node), b"died")
+    def die(self, node: str, blame: Blame = "certain") -> None:
+        self.driver.died(self.host.running(node), -9, blame)
         self.host.flush()
 
     def end(self, node: str) -> None:

@@ -6,8 +6,9 @@ import pickle
 
 from onceflow.core import events
 from onceflow.driver.outputs import Blob
-from onceflow.errors import RunInterrupted
+from onceflow.errors import RunInterrupted, WorkerDied
 from onceflow.storage.journal import Claim
+from onceflow.values import failures
 from onceflow.values.packing import SMALL
 from tests.driver.common import Drive, effect, loose, pair, pure, undoable
 
@@ -176,7 +177,27 @@ def test_a_task_whose_workers_die_is_started_again_but_not_for_ever():
     drive.die("pure")
     drive.commit()
     assert drive.driver.ending.status == "failed"
-    assert drive.driver.ending.failure == b"died"
+    assert drive.driver.ending.failure is not None
+    error = failures.load(drive.driver.ending.failure)
+    assert isinstance(error, WorkerDied)
+    assert (error.status, error.deaths) == (-9, 3)
+
+
+def test_an_attempt_that_had_ended_when_its_worker_died_is_not_to_blame():
+    drive = Drive(pure.bind(1))
+    for _ in range(5):
+        drive.die("pure")
+        drive.die("pure", "none")
+    assert drive.driver.ending is None
+
+
+def test_an_attempt_that_died_with_others_is_not_counted_and_runs_alone_from_then_on():
+    drive = Drive(pure.bind(1))
+    assert not drive.host.running("pure").alone
+    for _ in range(5):
+        drive.die("pure", "possible")
+        assert drive.host.running("pure").alone
+    assert drive.driver.ending is None
 
 
 def test_deaths_are_counted_anew_when_a_task_has_come_to_an_end():

@@ -294,7 +294,7 @@ def test_a_worker_that_dies_is_not_a_failure_of_its_task(engine: Engine, tmp_pat
 
 
 def test_a_task_that_kills_every_worker_fails_at_last(engine: Engine, tmp_path: Path) -> None:
-    cause = cause_of(engine, die.bind(str(tmp_path / "trace")))
+    cause = cause_of(engine, die.options(worker_deaths=3).bind(str(tmp_path / "trace")))
     assert type(cause) is WorkerDied
     assert cause.status == -9
     assert len(set(traces(tmp_path / "trace"))) == len(traces(tmp_path / "trace")) == 3

@@ -141,7 +141,7 @@ def test_a_worker_that_dies_in_a_chain_is_made_up_for(engine: Engine, tmp_path: 
 def test_the_task_that_kills_workers_is_the_one_that_is_blamed(engine: Engine) -> None:
     make_short(engine, increase, die)
     with pytest.raises(TaskFailed, match="die") as caught:
-        engine.run(increase.bind(die.bind(increase.bind(0))))
+        engine.run(increase.bind(die.options(worker_deaths=2).bind(increase.bind(0))))
     assert isinstance(caught.value.__cause__, WorkerDied)
 
 

@@ -298,7 +298,7 @@ def die() -> None:
 
 
 def test_a_task_that_kills_every_worker_is_handled(engine: Engine) -> None:
-    _, error = engine.run(die.options(catch=True).bind())
+    _, error = engine.run(die.options(catch=True, worker_deaths=2).bind())
     assert isinstance(error, WorkerDied)
 
 

@@ -100,6 +100,21 @@ def test_a_rollback_gets_the_arguments_it_declares_and_output_and_key(engine: En
     assert cancelled == ["cancelled", "Rome", 2, "room in Rome", booked[2]]
 
 
+def clean_all(path: str, *args: Any, key: str, **kwargs: Any) -> None:
+    note(path, json.dumps(["cleaned", args, kwargs, bool(key)]))
+
+
+@task(rollback=clean_all)
+def write_all(path: str, *rows: int, at: str = "noon", **named: int) -> str:
+    return path
+
+
+def test_the_stars_of_a_rollback_get_the_other_arguments_as_they_were_bound(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    failure_of(engine, refuse.bind(write_all.bind(str(path), 1, 2, more=3)), on_failure="undo")
+    assert lines(path) == [["cleaned", [1, 2], {"more": 3}, True]]
+
+
 def test_a_run_all_of_which_was_taken_back_is_undone(engine: Engine, tmp_path: Path) -> None:
     failure = failure_of(engine, refuse.bind(book.bind("Rome", str(tmp_path / "trace"))), on_failure="undo")
     assert failure.undone

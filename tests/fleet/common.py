@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,15 @@ def wait_at(door: str, path: str, line: object) -> object:
     note(path, f"begin {line}")
     knock(door)
     note(path, f"end {line}")
+    return line
+
+
+@task
+def wait_with_the_interpreter_lock(door: str, path: str, line: object) -> object:
+    """No other thread of the worker runs any more when the test knows of it."""
+    with open(door + ".here", "wb", buffering=0) as here:
+        here.write(b"%8d" % os.getpid())
+    ctypes.PyDLL(None).pause()
     return line
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from onceflow import Engine, RunActive, RunInterrupted, StorageError, StorageMoved
+from onceflow.testing.chaos.kills import children
 from tests.engine.common import Door, traces, until
-from tests.fleet.common import LEASE, host, leave_trace, wait_at
+from tests.fleet.common import LEASE, host, leave_trace, wait_at, wait_with_the_interpreter_lock
 from tests.storage.common import PROJECT
 
 
@@ -76,17 +79,17 @@ def test_a_run_is_cancelled_from_another_host(here: Engine, there: Engine, tmp_p
 SCRIPT = """
 import sys
 from pathlib import Path
-from tests.fleet.common import host, wait_at
-_, home, journal, door, path = sys.argv
-engine = host(Path(home), journal)
-print(engine.run_async(wait_at.bind(door, path, 1), name="one").id, flush=True)
+from tests.fleet import common
+_, home, journal, door, path, task = sys.argv
+engine = common.host(Path(home), journal)
+print(engine.run_async(getattr(common, task).bind(door, path, 1), name="one").id, flush=True)
 sys.stdin.read()
 """
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
+def start(*arguments: object, task: str = "wait_at") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *map(str, arguments)],
+        [sys.executable, "-c", SCRIPT, *map(str, arguments), task],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -153,6 +156,36 @@ def test_an_engine_whose_home_is_moved_away_stops_though_its_journal_is_elsewher
     door.open(4)
     with host(tmp_path / "anew", postgres_url) as anew:
         assert [anew.resume(name) for name in ("one", "two", "three")] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("task", [wait_at, wait_with_the_interpreter_lock])
+def test_workers_end_before_the_lease_although_their_engine_and_fork_server_are_stopped(
+    tmp_path: Path, postgres_url: str, here: Engine, door: Door, task: Any
+) -> None:
+    """Given an engine and a fork server that can do nothing, and a task that may let no other thread of its worker run,
+    when others see that the lease has ended, then the kernel has ended the worker."""
+    name = task.function.__name__
+    with start(tmp_path / "other", postgres_url, door.path, tmp_path / "traces", task=name) as process:
+        worker = door.wait()
+        (reaper,) = children(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            for pid in (reaper, *children(reaper)):
+                os.kill(pid, signal.SIGSTOP)
+            until(lambda: here.status("one") == "interrupted")
+
+            assert not is_running(worker)
+        finally:
+            os.kill(reaper, signal.SIGCONT)
+            process.kill()
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is not a zombie: its reaper was stopped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
 
 
 def test_an_engine_that_loses_its_lease_stops_and_says_so(

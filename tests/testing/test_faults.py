@@ -127,7 +127,7 @@ def test_a_lost_worker_is_no_failure_of_the_task(onceflow_engine: MemoryEngine) 
 
 
 def test_a_task_that_loses_every_worker_fails_at_last(onceflow_engine: MemoryEngine) -> None:
-    onceflow_engine.lose_worker(quote, "before", times=3)
+    onceflow_engine.lose_worker(quote, "before", times=10)
     with pytest.raises(TaskFailed) as caught:
         onceflow_engine.run(trip.bind("Rome"))
     assert isinstance(caught.value.__cause__, WorkerDied)

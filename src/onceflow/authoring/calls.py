@@ -30,7 +30,8 @@ class Undo:
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: object, key: str) -> Any:
         rollback = self._task.settings.rollback
         assert rollback is not None
-        return rollback(**self._task.rollback_arguments(tuple(args), kwargs, output=output, key=key))
+        by_position, by_keyword = self._task.rollback_arguments(tuple(args), kwargs, output=output, key=key)
+        return rollback(*by_position, **by_keyword)
 
 
 def not_a_task(found: Any) -> TaskNotFound:

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
 from onceflow.authoring.retries import Retry
-from onceflow.authoring.signatures import Shape
+from onceflow.authoring.signatures import STARS, Shape
 from onceflow.core.effects import Effect, Options
 from onceflow.errors import InvalidOption
 from onceflow.values import metadata
@@ -43,6 +43,7 @@ class PureOptions(TypedDict, total=False):
     queue_key: str | Callable[..., Any] | None
     retry: int | Retry
     threads: bool
+    worker_deaths: int | None
 
 
 class TaskOptions(PureOptions, total=False):
@@ -98,6 +99,8 @@ class Settings:
     """Seconds that one attempt may run."""
     total_timeout: float | None = None
     """Seconds from the start of the first attempt until the task must be done, with retries and delays."""
+    worker_deaths: int | None = None
+    """Workers that may die in a row while they run it, the last of which fails it; None for what the engine says."""
     until: float | None = None
     """The moment at which it must be done, with the graph that it returns, in seconds since 1970."""
     metadata: str | None = None
@@ -196,6 +199,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         placement=_placement(given.get("placement", ""), name),
         timeout=_seconds(given.get("timeout"), "timeout", name),
         total_timeout=_seconds(given.get("total_timeout"), "total_timeout", name),
+        worker_deaths=_worker_deaths(given.get("worker_deaths"), name),
         until=given.get("until"),
         metadata=metadata.encode(given["metadata"], name, kind="task") if "metadata" in given else None,
         writes=writes,
@@ -231,6 +235,12 @@ def _num_returns(value: Any, task: str) -> int:
         raise InvalidOption(task, f"num_returns must be an int of at least 1, not {value!r}")
     if value > MOST_RETURNS:
         raise InvalidOption(task, f"num_returns must be at most {MOST_RETURNS:,}, not {value:,}")
+    return value
+
+
+def _worker_deaths(value: Any, task: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise InvalidOption(task, f"worker_deaths must be an int of at least 1, not {value!r}")
     return value
 
 
@@ -303,16 +313,16 @@ def _memory(value: Any, task: str) -> int:
 
 
 def _check_rollback(rollback: Any, task: str, shape: Shape) -> None:
-    """A rollback function is called by keyword with what it declares, so it may declare only what there is."""
+    """A rollback function is called with what it declares, so it may declare by name only what there is."""
     try:
         parameters = inspect.signature(rollback).parameters.values()
     except (TypeError, ValueError):
         raise InvalidOption(task, f"rollback must be a function with a signature, not {rollback!r}") from None
     shown = f"{getattr(rollback, '__qualname__', repr(rollback))}{inspect.signature(rollback)}"
     for parameter in parameters:
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            problem = "cannot be given by keyword"
-        elif parameter.name in ("output", "key"):
+        if parameter.kind in STARS:
+            continue
+        if parameter.name in ("output", "key"):
             if parameter.name not in shape.named:
                 continue
             problem = f"would mean both the task's parameter and its {parameter.name}; rename the task's parameter"

@@ -11,7 +11,7 @@ from typing import Any
 
 from onceflow.authoring.actors import is_exclusive
 
-_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -53,7 +53,7 @@ class Shape:
         """Positional arguments that are enough if there are no keywords."""
         self.most: float = float("inf") if self.any_position else len(self.positional)
         self.named = frozenset(p.name for p in parameters)
-        self.takes = frozenset(_STARS.get(p.kind, p.name) for p in parameters if is_exclusive(p.annotation))
+        self.takes = frozenset(STARS.get(p.kind, p.name) for p in parameters if is_exclusive(p.annotation))
         """Parameters whose actors are for the function alone, by the names that `items` gives them; `*` and `**` for
         further positions and keywords."""
 
@@ -99,6 +99,18 @@ class Shape:
         if kwargs and self.any_keyword:
             for name in sorted(kwargs.keys() - self.by_keyword.keys()):
                 yield f"**{name}", kwargs[name]
+
+    def positions(self, args: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+        """The positional arguments of a call that fits, each with the name of the parameter that takes it."""
+        names = [*self.positional, *self._names_of(inspect.Parameter.VAR_POSITIONAL) * len(args)]
+        yield from zip(names, args, strict=False)
+
+    def parameter_of(self, keyword: str) -> str:
+        """The name of the parameter that takes a keyword of a call that fits."""
+        return keyword if keyword in self.by_keyword else self._names_of(inspect.Parameter.VAR_KEYWORD)[0]
+
+    def _names_of(self, kind: Any) -> list[str]:
+        return [p.name for p in self.signature.parameters.values() if p.kind is kind]
 
     def complete(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter of a call that fits, with its value or default."""

@@ -24,7 +24,7 @@ from onceflow.authoring.options import (
     check_known,
     settle,
 )
-from onceflow.authoring.signatures import Shape
+from onceflow.authoring.signatures import STARS, Shape
 from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption, WrongArguments
 
@@ -154,13 +154,29 @@ class AnyTask(Wrapper, Generic[P, R]):
 
     def rollback_arguments(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, output: object, key: str
-    ) -> dict[str, Any]:
-        """The keywords with which the rollback function takes back a call with these arguments."""
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with which the rollback function takes back a call with these: what it declares by name, and
+        as `*args` and `**kwargs` what else was given by position and by keyword."""
         rollback = self.settings.rollback
         if rollback is None:
             raise InvalidOption(self.name, "it has no rollback function")
         known = {**self._shape.complete(args, kwargs), "output": output, "key": key}
-        return {name: known[name] for name in inspect.signature(rollback).parameters}
+        parameters = inspect.signature(rollback).parameters.values()
+        declared = {parameter.name for parameter in parameters if parameter.kind not in STARS}
+        by_position: list[Any] = []
+        by_keyword: dict[str, Any] = {}
+        for parameter in parameters:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                rest = self._shape.positions(args)
+                by_position += [value for name, value in rest if name not in declared]
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                taken = {name for name in kwargs if self._shape.parameter_of(name) in declared} | declared
+                by_keyword |= {name: value for name, value in kwargs.items() if name not in taken}
+            elif parameter.kind is parameter.KEYWORD_ONLY:
+                by_keyword[parameter.name] = known[parameter.name]
+            else:
+                by_position.append(known[parameter.name])
+        return by_position, by_keyword
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """By name if a worker can import it; else by value, which needs cloudpickle for the function."""
@@ -287,7 +303,8 @@ class TaskDecorator:
     - `deterministic=True`: equal inputs give equal outputs.
     - `can_rollback=True`: nobody outside can see what it does; it may be run again or dropped at will.
     - `rollback=fn`: what it does outside is taken back by `fn`, which is called with those of the task's parameters
-      that it declares, and with `output` (None if the task did not finish) and `key` if it declares them.
+      that it declares, and with `output` (None if the task did not finish) and `key` if it declares them. Its `*args`
+      and `**kwargs` get the other arguments, as they were given to `bind`.
     - `retry=3` or `retry=Retry(...)`: how often and how late it is repeated when it raises (never, by default).
     - `num_returns=2`: it returns a tuple of two, whose parts can be passed on apart: `a, b = split.bind(text)`.
     - `name="..."`: how people see it. By default the function's name.
@@ -300,6 +317,8 @@ class TaskDecorator:
       the nodes, or on the one with this id.
     - `timeout=30`: seconds that one attempt may run; then it is stopped and counts as failed. `total_timeout=300`: the
       same for the whole task, with its retries and the delays between them; then it is not tried again.
+    - `worker_deaths=3`: it fails with `WorkerDied` when so many workers have died in a row while they ran it (10, or
+      what the engine was told). A death is no failure that `retry` counts.
     - `handlers=[...]`: what shall become of it when it raises and is not tried again (`handler`). They are in force for
       everything in a graph that it returns, too.
     - `metadata={"team": "sales"}`: what people who look at a run want to know about it (`TaskInfo.metadata`).

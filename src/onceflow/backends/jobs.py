@@ -77,6 +77,8 @@ def make_job(
     )
     if not work.undo and (settings.resources or settings.placement):
         job.resources, job.placement = dict(settings.resources), settings.placement
+    if work.alone:
+        job.alone = True
     if driver.finished_attempts < YOUNG:
         job.young = True
     if guard:

@@ -25,17 +25,17 @@ from onceflow.driver.outcomes import Outcome
 from onceflow.driver.outputs import Part, can_be_carried, is_small
 from onceflow.driver.saving import Save
 from onceflow.driver.work import Work
-from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted
+from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted, WorkerDied
 from onceflow.values import packing
 from onceflow.values.answers import THE_TASK, Answer
-from onceflow.values.failures import dump, tell
+from onceflow.values.failures import Blame, dump, tell
 from onceflow.values.variables import Step
 
 NO_ERROR = packing.dump(None)
 """The second part of an outcome of which errors are caught."""
 
-MOST_DEATHS = 3
-"""Workers that may die while they run one task before that counts as a failure of the task."""
+MOST_MISSES = 3
+"""Attempts in a row that may miss what their refs refer to before that counts as a failure of the task."""
 
 
 class Driver(Obeying):
@@ -96,7 +96,7 @@ class Driver(Obeying):
             return
         self.finished_attempts += 1
         node, attempt = work.node, work.attempt
-        self._deaths.pop((node, work.undo), None)
+        self._forget_losses(work)
         if work.undo:
             self.tell(events.Undone(node, attempt))
             return
@@ -165,7 +165,7 @@ class Driver(Obeying):
             self.rare.cancelling.end()
             self.ended(work)
         elif self._take(work):
-            self._deaths.pop((work.node, work.undo), None)
+            self._forget_losses(work)
             if answer is None:
                 self._note_raised(work, failure, permanent)
             else:
@@ -182,17 +182,30 @@ class Driver(Obeying):
         if self._take(work):
             self._raise_here(work, failure, permanent=False)
 
-    def died(self, work: Work, failure: bytes) -> None:
-        """Its worker died. `failure` is what counts as raised if that happens too often."""
+    def died(self, work: Work, status: int | None, blame: Blame = "certain") -> None:
+        """Its worker died, with this exit status (None if that is not known). If that happens too often in a row, it is
+        a failure of the task. A death counts if it is certain that the attempt is to blame; if that is possible, the
+        next one is started alone (`Work.alone`)."""
         if not self._take(work):
             return
+        if blame == "none":
+            self._forget_losses(work)
+            self.tell(events.Ended(work.node, work.attempt))
+            return
         what = (work.node, work.undo)
-        deaths = self._deaths[what] = self._deaths.get(what, 0) + 1
-        if deaths < MOST_DEATHS:
+        deaths = self._deaths[what] = self._deaths.get(what, 0) + (blame == "certain")
+        if deaths < (work.call.settings.worker_deaths or self._host.worker_deaths):
             self.tell(events.Ended(work.node, work.attempt))
         else:
             del self._deaths[what]
-            self._raise_here(work, failure, permanent=False)
+            self._raise_here(work, dump(WorkerDied(work.node, status, deaths), "the engine"), permanent=False)
+
+    def _forget_losses(self, work: Work) -> None:
+        """It has come to an end."""
+        if self._deaths:
+            self._deaths.pop((work.node, work.undo), None)
+        if self._misses:
+            self._misses.pop((work.node, work.undo), None)
 
     def met_lost(self, work: Work, refs: Sequence[int]) -> None:
         """It asked for what these of its refs refer to, and that is gone: the attempt does not count. If that happens
@@ -200,9 +213,9 @@ class Driver(Obeying):
         if not self._take(work):
             return
         what = (work.node, work.undo)
-        met = self._deaths[what] = self._deaths.get(what, 0) + 1
-        if met >= MOST_DEATHS:
-            del self._deaths[what]
+        misses = self._misses[what] = self._misses.get(what, 0) + 1
+        if misses >= MOST_MISSES:
+            del self._misses[what]
             named = [] if work.refs is None else work.refs.ids
             ids = ", ".join([named[place] if place >= 0 else "an actor that it made" for place in refs])
             self._raise_here(work, dump(LostForGood(work.node, ids), "the engine"), permanent=False)

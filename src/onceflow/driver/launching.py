@@ -91,6 +91,8 @@ class Launching(Batching):
                 self.raised_last[work.node] = failure
                 self._events.append(events.Raised(work.node, work.attempt, permanent=True))
                 return
+        if self._deaths and (work.node, work.undo) in self._deaths:
+            work = msgspec.structs.replace(work, alone=True)
         self._in_flight[work.attempt] = work
         self._admitted.pop(work.attempt, None)
         self._host.start(self._whole, work)

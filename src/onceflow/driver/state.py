@@ -74,6 +74,7 @@ class DriverState:
         "_in_flight",
         "_inputs",
         "_latest",
+        "_misses",
         "_opening",
         "_outputs",
         "_parked",
@@ -148,7 +149,9 @@ class DriverState:
         """Of the run (`values.metadata`), for those who carry out its attempts."""
         self._deaths: dict[tuple[str, bool], int] = {}
         """(node, whether it is about its undo) → workers that died while they ran that, since it last came to an
-        end."""
+        end, and for which it is the only suspect."""
+        self._misses: dict[tuple[str, bool], int] = {}
+        """Likewise, how often it has missed what its refs refer to."""
         self._written: tuple[str, float | None] = (status, None)
         """The status that the journal has, and when the run is due."""
 

@@ -76,6 +76,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """For the first segment of a fiber: when the time of what is around it is over, in seconds since 1970."""
     failure: bytes | None = None
     """What it counts as having raised, though not where it runs: only the guard is asked."""
+    alone: bool = False
+    """A worker died while it ran there: it does not share a worker's time with others, so that one is to blame."""
 
 
 class Ahead(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +90,11 @@ class Ahead(msgspec.Struct, frozen=True, gc=False):
 
 class Host(Protocol):
     """What surrounds the drivers of one process. All its answers come later, never from inside these calls."""
+
+    @property
+    def worker_deaths(self) -> int:
+        """Workers that may die in a row while they run one task, if the task does not say: the last of them fails
+        it."""
 
     def start(self, driver: Driver, work: Work) -> None:
         """Answered by `Driver.finished`, `raised`, `died` or `ended`."""

@@ -81,6 +81,8 @@ class Engine(Inspecting, Scheduling, Queueing):
     log of what the engine does. `object_memory` is how many bytes of memory large values may take while they wait to be
     read, and `object_patience` how many seconds they may wait there before they are moved to disk.
     With `schedules=False` it fires no schedules, and leaves that to others that share the home directory.
+    A task fails when `worker_deaths` workers have died in a row while they ran it (10), unless it has that option
+    itself.
     It drives at most `max_running` runs at a time; others wait, the highest priority first. When `max_pending` of them
     wait, one more is refused with `QueueFull`.
     When other programs keep the journal locked (one that was stopped with Ctrl-Z in the middle of a commit), runs wait
@@ -126,6 +128,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         lease: float | None = None,
         schedules: bool | None = None,
         backend: str | None = None,
+        worker_deaths: int | None = None,
         max_running: int | None = None,
         max_pending: int | None = None,
         lock_timeout: float | None = None,
@@ -148,6 +151,7 @@ class Engine(Inspecting, Scheduling, Queueing):
             lease=lease,
             schedules=schedules,
             backend=backend,
+            worker_deaths=worker_deaths,
             max_running=max_running,
             max_pending=max_pending,
             lock_timeout=lock_timeout,

@@ -25,6 +25,9 @@ POSTGRES = ("postgresql", "postgres")
 SHORTEST_LEASE = 1.0
 """Seconds."""
 
+WORKER_DEATHS = 10
+"""Where one attempt in four loses its worker by chance, one task in a million fails with it."""
+
 Output = Literal["show", "store", "inherit"]
 """What becomes of what tasks print and log: stored and shown, stored only, or left to the workers themselves."""
 
@@ -65,6 +68,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Fire schedules that are due."""
     backend: str = "local"
     """Where attempts run: on this host, or on a Ray cluster (`backends.ray.cluster`)."""
+    worker_deaths: int = WORKER_DEATHS
+    """Workers that may die in a row while they run one task: the last of them fails the task."""
     max_running: int | None = None
     """Runs that are driven at a time; None for any number. Others wait."""
     lock_timeout: float = lock_waits.LOCK_TIMEOUT
@@ -269,6 +274,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "lease": _lease,
     "schedules": _flag,
     "backend": _backend,
+    "worker_deaths": _count,
     "max_running": _count,
     "max_pending": _count,
     "lock_timeout": _seconds,

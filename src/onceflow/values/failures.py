@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +21,11 @@ _LONGEST = 50
 
 _LONGEST_LINE = 1000
 """Characters of a text that is told in one line."""
+
+
+Blame = Literal["certain", "possible", "none"]
+"""Whether an attempt is the cause of its worker's death: it was the only one that ran there; others ran beside it; or
+it had ended before, and its outcome was lost with the worker."""
 
 
 class _Link(msgspec.Struct, array_like=True):

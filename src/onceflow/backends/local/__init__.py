@@ -17,7 +17,7 @@ inputs are, `publishing` has the others' inputs written.
 
 Fork server and workers share one open file description that holds an flock (`workers.lock`). It is released when
 the last of them is gone, which proves to whoever takes over a run that nothing of it runs any more (design 2.6). Where
-engines on other hosts may take over, the fork server ends the workers before they do (`leash`).
+engines on other hosts may take over, the kernel kills fork server and workers before they do (`leash`).
 
 A worker has three Unix sockets, all `SOCK_SEQPACKET`: one packet is one batch of messages, and it is received whole or
 not at all, by one receiver.

@@ -377,6 +377,10 @@ class _Alone:
     def later(self, driver: Driver, seconds: float, then: Callable[[], None]) -> None:
         """It is parked until then, or handed back."""
 
+    @property
+    def worker_deaths(self) -> int:
+        _elsewhere()
+
     def chance(self) -> float:
         _elsewhere()
 

@@ -12,6 +12,9 @@ nearest living ancestor that is one. So while a worker lives, everything that it
 when it has ended, whatever becomes a child of the server without having been forked by it is left over. As long as the
 server has not waited for a child, the child's id cannot be given to anybody else. The pool is told of a worker's end
 when everything of it is gone.
+
+Where workers may run no longer than a lease (`leash`), the kernel kills the server at the end of it, and the workers
+with it. Then a second process is left to kill what they had started: the server's parent, the *reaper*.
 """
 
 from __future__ import annotations
@@ -43,20 +46,29 @@ PATIENCE = 5.0
 """Seconds. What is killed and still there after this time hangs in the kernel (a dead network file system), and nobody
 waits for it any longer."""
 
+PAUSE = 0.002
+"""Seconds between two looks at what was killed."""
+
 LOOK = 1.0
-"""Seconds between two looks at the leash, at most: waiting does not count the time in which the machine sleeps."""
+"""Seconds between two looks at the leash, at most."""
+
+LOOKS = 4
+"""Looks at the leash in the time that is left of it, at least, so that one that comes late does no harm."""
+
+SHORTEST_LOOK = 0.01
+"""Seconds."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 
-WORKER, PORTER, ACTOR = "onceflow-worker", "onceflow-porter", "onceflow-actor"
+WORKER, PORTER, ACTOR, REAPER = "onceflow-worker", "onceflow-porter", "onceflow-actor", "onceflow-reaper"
 """What the processes call themselves, for those who look at a list of them."""
 
 
 def main(control: int, lock: int, held: int, engine: int, preload: list[str]) -> None:
     """Runs until the engine closes the other end of `control` or is gone, or the leash ends (`held`; -1 if there is
-    none). `lock` is only kept open."""
+    none). `lock` is only kept open: by each process that can be left."""
     connection = socket.socket(fileno=control)
     for descriptor in (control, lock, *([held] if held >= 0 else [])):
         os.set_inheritable(descriptor, False)
@@ -67,11 +79,55 @@ def main(control: int, lock: int, held: int, engine: int, preload: list[str]) ->
     if os.getppid() != engine:  # it died before it could be watched, and its id may belong to somebody else
         return
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    if held >= 0:
+        _fork_from_reaper(connection, watched, held)
     missing = _preload([*preload, "cloudpickle"])  # what scripts ship needs it
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, the pages that it shares with its siblings
     with connection:
         _Server(connection, watched, lock, held if held >= 0 else None).serve(missing)
+
+
+def _fork_from_reaper(connection: socket.socket, engine: int, held: int) -> None:
+    """Forks, and returns in the child, which is the server. The parent is the reaper: it waits for the server's end,
+    kills what is left of its workers, and exits with the server's status."""
+    parent = os.getpid()
+    server = os.fork()
+    if server == 0:
+        library = ctypes.CDLL(None)
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        library.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        if os.getppid() != parent:
+            os._exit(0)
+        return
+    _call_oneself(REAPER)
+    connection.close()  # the pool notices the end of the server, not of the reaper
+    for descriptor in (engine, held):
+        os.close(descriptor)
+    try:
+        status = os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])
+        _kill_children()
+        os._exit(status if status >= 0 else 128 - status)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(70)
+
+
+def _kill_children() -> None:
+    """Returns when this process has no children any more, apart from the porter and from what hangs in the kernel."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ChildProcessError):  # there are none
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        left = [pid for pid, name in _named_children() if name != PORTER]
+        if not left:
+            return
+        for pid in left:  # none of them has been reaped, so the ids are theirs
+            with contextlib.suppress(PermissionError):  # it became another user: nothing can be done about it
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(PAUSE)
 
 
 def _preload(modules: list[str]) -> list[tuple[str, str]]:
@@ -89,6 +145,9 @@ class _Server:
         self._connection = connection
         self._lock = lock
         self._leash = held
+        self._deadline = None if held is None else leash.Deadline()
+        self._end = 0.0
+        """What the deadline is set to."""
         self._requests: Receiver[Spawn | Start] = Receiver(connection, Spawn | Start)
         self._engine = engine
         self._workers: dict[int, int] = {}
@@ -107,6 +166,7 @@ class _Server:
 
     def serve(self, missing: list[tuple[str, str]]) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the engine is gone
+            self._look_at_leash()
             send(self._connection, Ready(missing))
             while self._turn():
                 for pid, status in self._reap():
@@ -115,7 +175,6 @@ class _Server:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         for descriptor in (self._connection.fileno(), self._engine):
             self._poll.unregister(descriptor)
-        self._leash = None
         while self._workers or self._ended:
             self._turn()
             self._reap()
@@ -123,11 +182,8 @@ class _Server:
     def _turn(self) -> bool:
         """Whether to go on."""
         patience = 0.1 if self._ended else None
-        if self._leash is not None:
-            left = leash.left(self._leash)
-            if left is not None and left <= 0:
-                return False
-            soon = LOOK if left is None else min(left, LOOK)
+        soon = self._look_at_leash()
+        if soon is not None:
             patience = soon if patience is None else min(soon, patience)
         for descriptor, _ in self._poll.poll(None if patience is None else patience * 1000):
             if descriptor in self._workers:
@@ -147,6 +203,20 @@ class _Server:
             else:
                 self._fork(received[0], received[1])
         return True
+
+    def _look_at_leash(self) -> float | None:
+        """Sets the deadline to what the engine has written. Returns the seconds until the next look, if there is a
+        leash. (The deadline needs no look to be met, also if the machine sleeps meanwhile.)"""
+        if self._leash is None or self._deadline is None:
+            return None
+        end = leash.moment(self._leash)
+        if end != self._end:
+            self._deadline.set(end)
+            self._end = end
+        if end == 0:
+            return LOOK
+        left = end - time.clock_gettime(time.CLOCK_BOOTTIME)
+        return max(SHORTEST_LOOK, min(LOOK, left / LOOKS))
 
     def _fork_porter(self, start: Start, descriptors: tuple[int, ...]) -> None:
         connection = socket.socket(fileno=descriptors[0])
@@ -263,15 +333,21 @@ def _call_oneself(name: str) -> None:
 
 def _children() -> list[int]:
     """The ids of this process's children, zombies included."""
-    parent = str(os.getpid())
+    return [pid for pid, _ in _named_children()]
+
+
+def _named_children() -> list[tuple[int, str]]:
+    """Also what they call themselves."""
+    parent = str(os.getpid()).encode()
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb") as file:
+                with open(f"/proc/{entry}/stat", "rb") as file:
                     stat = file.read()
             except (FileNotFoundError, ProcessLookupError):  # it has ended
                 continue
-            if stat[stat.rindex(b")") :].split(None, 3)[2] == parent.encode():  # ") state parent …"
-                found.append(int(name))
+            before, _, after = stat.rpartition(b")")  # "pid (name) state parent …"
+            if after.split(None, 2)[1] == parent:
+                found.append((int(entry), before.partition(b"(")[2].decode(errors="replace")))
     return found

@@ -140,13 +140,15 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     """As in `Settings.catch`."""
     priority: int = 0
     """How much more often than others it is served (`lines`)."""
+    alone: bool = False
+    """It does not share a worker, although it could: `driver.work.Work.alone`."""
     young: bool = False
     """It belongs to a run that has just begun, for which others that can be split may make room (`Worker.hurry`)."""
 
     @property
     def shares(self) -> bool:
         """Whether it runs beside others in its worker. The others run in a lane, one at a time."""
-        return self.is_async or self.threads
+        return (self.is_async or self.threads) and not self.alone
 
     @property
     def needy(self) -> bool:

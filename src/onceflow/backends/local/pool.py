@@ -24,6 +24,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -73,6 +74,7 @@ from onceflow.data.places import Live, Place
 from onceflow.data.porter.starting import Start
 from onceflow.errors import InputNotSent, WorkersUnavailable
 from onceflow.values import culprits, failures, functions
+from onceflow.values.failures import Blame
 from onceflow.values.functions import Shipped
 
 log = logging.getLogger(__name__)
@@ -640,6 +642,7 @@ class Pool:
         for token in [token for token, given in worker.queue.items() if given.place > mark]:
             self._give_back(worker, token)
         started = [*worker.queue, *worker.shared]
+        running = worker.running
         for token in started:
             del self._dispatcher.holders[token]
             self._homes.forget(token)
@@ -650,9 +653,11 @@ class Pool:
         for token in started:
             if token in worker.stopping:
                 self._report(Ended(token, started=True))
-        died = tuple([token for token in started if token not in worker.stopping])
-        if died:
-            self._report(Died(died, worker.pid, status))
+        died = [token for token in started if token not in worker.stopping]
+        for blame in get_args(Blame):
+            tokens = tuple([token for token in died if _blame(worker, token, running) == blame])
+            if tokens:
+                self._report(Died(tokens, worker.pid, status, blame))
         self._spawn_missing()
         self._close_old_servers()
 
@@ -764,3 +769,11 @@ class Pool:
     def _unwatch(self, descriptor: int | HasFileno) -> None:
         with contextlib.suppress(KeyError, ValueError):  # it is not watched, or is closed already
             self._selector.unregister(descriptor)
+
+
+def _blame(worker: Worker, token: int, running: list[int]) -> Blame:
+    """`running` are the tokens of the jobs that the worker ran when it died. Of the lane's it is certain, although
+    others may have shared the worker: those are given to a lane from now on (`Job.alone`)."""
+    if token not in running:
+        return "none"
+    return "certain" if token in worker.queue or len(running) == 1 else "possible"

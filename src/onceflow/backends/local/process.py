@@ -168,6 +168,10 @@ class _Worker:
                 mark[2] = time.time_ns()
                 mark[0] = place
                 channel.lane = job.token
+                if job.is_async:
+                    self._shared.run_alone(job, self._main_thread.has_told)
+                    channel.lane = 0
+                    continue
                 outcome = run(job)
                 if self._is_copy:
                     os._exit(0)
@@ -291,6 +295,7 @@ class _Worker:
                     self._shared.cancel(token)
                 case Interrupt(token):
                     self._main_thread.stop(token)
+                    self._shared.cancel(token)  # if it is there: an async job that runs in the lane
                 case Unused():
                     self._objects.learn(message, descriptors)
                 case Publish(number):

@@ -104,7 +104,7 @@ class Queues:
     def _line(self, job: Job) -> Line | None:
         if job.cpus is not None or job.memory:
             return self._lines[job.shares].get(_kind(job))
-        if job.is_async or job.threads:
+        if (job.is_async or job.threads) and not job.alone:
             return self.sharing[job.threads]
         return self.lane
 

@@ -10,6 +10,7 @@ import msgspec
 
 from onceflow.data.objects import HeldRef, Object
 from onceflow.values.answers import Answer
+from onceflow.values.failures import Blame
 from onceflow.values.variables import Step
 
 Stream = Literal["stdout", "stderr", "log"]
@@ -68,6 +69,7 @@ class Died(msgspec.Struct, frozen=True, gc=False):
     tokens: tuple[int, ...]
     worker: int
     status: int | None
+    blame: Blame = "certain"
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):

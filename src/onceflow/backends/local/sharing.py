@@ -44,6 +44,8 @@ class Shared:
         self._ended: list[Outcome] = []
         """Outcomes of this turn of the loop, to be sent together."""
         self._threads = OtherThreads(known, objects)
+        self._alone: tuple[int, threading.Event] | None = None
+        """The token of the job that the lane waits for, and what tells it that the outcome was sent."""
 
     def start(self, job: Job) -> None:
         if job.is_async:
@@ -51,6 +53,17 @@ class Shared:
         else:
             self._threads.expect(job.token)
             threading.Thread(target=self._run_in_thread, args=(job,), name=f"onceflow-{job.token}", daemon=True).start()
+
+    def run_alone(self, job: Job, is_told: Callable[[int], bool]) -> None:
+        """Runs an async job for the lane, where all others run: user code may depend on which event loop it is in.
+        Returns when its outcome was sent. `is_told` says whether a job of the lane has been told to stop."""
+        sent = threading.Event()
+        self._alone = job.token, sent
+        self.start(job)
+        if is_told(job.token):  # before it was there to be cancelled
+            self.cancel(job.token)
+        sent.wait()
+        self._alone = None
 
     def cancel(self, token: int) -> None:
         """A job that has ended already is left in peace: its outcome is on its way."""
@@ -121,3 +134,5 @@ class Shared:
     def _send_ended(self) -> None:
         ended, self._ended = self._ended, []
         self._tell(ended)
+        if self._alone is not None and any(outcome.token == self._alone[0] for outcome in ended):
+            self._alone[1].set()

@@ -483,7 +483,7 @@ class RayPool:
                     if died is not None:
                         for token in died.tokens:
                             self._take(token)
-                            self._report(Died((token,), died.worker, died.status))
+                            self._report(Died((token,), died.worker, died.status, died.blame))
                     else:
                         report = raised or lost or ended
                         assert report is not None

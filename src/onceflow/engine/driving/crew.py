@@ -10,8 +10,6 @@ from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.driving.insight import Look
-from onceflow.errors import WorkerDied
-from onceflow.values import failures
 
 
 class Crew(Protocol):
@@ -66,9 +64,9 @@ def deliver(driver: Driver, work: Work, report: Report) -> None:
                 driver.raised_here(work, failure)
             else:
                 driver.raised(work, failure, permanent, answer)
-        case Died(_, worker, status):
+        case Died(_, worker, status, blame):
             driver.measurements.add(work, measuring.LOST, 0.0, 0.0, worker, 0)
-            driver.died(work, failures.dump(WorkerDied(work.node, status), "the engine"))
+            driver.died(work, status, blame)
         case Ended():
             driver.measurements.add(work, measuring.STOPPED, 0.0, 0.0, 0, 0)
             driver.ended(work)

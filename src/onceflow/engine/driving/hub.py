@@ -44,6 +44,7 @@ from onceflow.engine.looking.statistics import Counts, ObjectStatistics
 from onceflow.engine.pausing import PAUSE
 from onceflow.engine.queues.doorman import Doorman
 from onceflow.engine.queues.gate import Gate
+from onceflow.engine.settings import WORKER_DEATHS
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import journal
@@ -91,9 +92,10 @@ class Adopted(NamedTuple):
 class Hub(ABC):
     """Implements `driver.work.Host`. Subclasses say where everything happens: in which loop and by which workers."""
 
-    def __init__(self, home: Place, max_running: int | None = None) -> None:
+    def __init__(self, home: Place, max_running: int | None = None, worker_deaths: int = WORKER_DEATHS) -> None:
         self._home = home
         self._max_running = max_running
+        self.worker_deaths = worker_deaths
         self._random = random.Random()
         self._forget()
         self._waiting_for_room: list[Latch] = []

@@ -94,7 +94,7 @@ class LocalHub(Hub):
             from onceflow.backends.ray import cluster  # nobody else needs Ray
 
             cluster.prepare(settings.backend)
-        super().__init__(home, settings.max_running)
+        super().__init__(home, settings.max_running, settings.worker_deaths)
         if home.attendance is not None:
             home.attendance.lost = lambda: self._threaded.post(self._lose_lease)
         self._threaded.start()

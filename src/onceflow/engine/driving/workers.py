@@ -349,7 +349,7 @@ class Workers:
             self._pass_on_asked(report)
             return
         match report:
-            case Died(tokens, worker, status):
+            case Died(tokens, worker, status, blame):
                 for token in tokens:
                     if self._actors.is_host(token):
                         self._actors.host_ended(token)
@@ -357,7 +357,7 @@ class Workers:
                         self.errands.came_back(token, report)
                     elif token in self._jobs:
                         driver, work = self._take(token)
-                        self._pass_on(driver, work, Died((token,), worker, status))
+                        self._pass_on(driver, work, Died((token,), worker, status, blame))
                         self._actors.job_ended(token)
                     else:
                         self._ended_unasked(token)

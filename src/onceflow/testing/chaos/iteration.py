@@ -30,7 +30,7 @@ PATIENCE = 60.0
 MOST_LIVES = 30
 """Engines after which a run that has not ended never will."""
 MILD = 2
-"""Workers and fork servers that are killed in one iteration: one more could count as the fault of a task."""
+"""Workers and fork servers that are killed in one iteration, at most."""
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from onceflow.backends.local.forkserver import ACTOR, PORTER, WORKER
+from onceflow.backends.local.forkserver import ACTOR, PORTER, REAPER, WORKER
 from onceflow.testing.chaos.ledger import Ledger
 
 Target = Literal["worker", "actor", "porter", "server", "engine", "all"]
@@ -66,9 +66,9 @@ def explode(ledger: Ledger, node: str, stage: Stage) -> None:
             _kill_named(PORTER if target == "porter" else ACTOR, server, lambda: os.getppid() == server)
             return
         if target in ("engine", "all"):
-            engine = _parent(server)
+            engine = _engine_of(server)
             if engine is not None:
-                _kill(engine, lambda: os.getppid() == server and _parent(server) == engine)
+                _kill(engine, lambda: os.getppid() == server and _engine_of(server) == engine)
         if target in ("server", "all"):
             _kill(server, lambda: os.getppid() == server)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -140,18 +140,18 @@ def _burn_when_saved(hub: Any, burn: Callable[[], None]) -> None:
 
 def assassinate(engine: int, target: Target, is_engine: Callable[[], bool]) -> None:
     """Kills `target` of the engine with this process id. `is_engine` says whether that is still its id."""
-    servers = children(engine)
+    servers = _servers_of(engine)
     if target in ("server", "all"):
         for server in servers:
-            _kill(server, lambda: is_engine() and server in children(engine))  # noqa: B023
+            _kill(server, lambda: is_engine() and server in _servers_of(engine))  # noqa: B023
     if target in ("porter", "actor"):
         name = PORTER if target == "porter" else ACTOR
         for server in servers:
-            _kill_named(name, server, lambda: is_engine() and server in children(engine))  # noqa: B023
+            _kill_named(name, server, lambda: is_engine() and server in _servers_of(engine))  # noqa: B023
     if target == "worker":
         workers = [(server, worker) for server in servers for worker in children(server) if name_of(worker) == WORKER]
         for parent, worker in workers[:1]:
-            _kill(worker, lambda: is_engine() and parent in children(engine) and worker in children(parent))  # noqa: B023
+            _kill(worker, lambda: is_engine() and parent in _servers_of(engine) and worker in children(parent))  # noqa: B023
     if target in ("engine", "all"):
         _kill(engine, is_engine)
 
@@ -194,6 +194,19 @@ def name_of(pid: int) -> str:
             return file.read().strip()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def _servers_of(engine: int) -> list[int]:
+    """Its fork servers: its children, or the children of their reapers."""
+    found: list[int] = []
+    for child in children(engine):
+        found += children(child) if name_of(child) == REAPER else [child]
+    return found
+
+
+def _engine_of(server: int) -> int | None:
+    parent = _parent(server)
+    return _parent(parent) if parent is not None and name_of(parent) == REAPER else parent
 
 
 def _parent(pid: int) -> int | None:
