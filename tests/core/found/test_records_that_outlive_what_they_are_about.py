@@ -139,8 +139,8 @@ def test_an_effect_whose_graph_a_crash_took_writes_no_done_record_any_more():
 
 
 def test_who_only_waits_for_an_effect_that_others_read_does_not_count_as_a_reader():
-    """Refuse(node='d/a/child0', error=UnsafeGraph(...)), but the law allows that graph: `d/a/b` takes what is in `d/a/a`,
-    which `d/a/child0` only waits for."""
+    """Refuse(node='d/a/child0', error=UnsafeGraph(...)), but the law allows that graph: `d/a/b` takes what is in
+    `d/a/a`, which `d/a/child0` only waits for."""
     forking = graph(
         "a undoable,unsaved; b kept takes:a; c kept b; child0 kept after:a b; fork0 kept,aside child0; "
         "child1 default b; fork1 kept,aside child1",
