@@ -386,8 +386,9 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
 def _as_read(parent: Row, mask: int) -> int:
     """What of its values is read. An effectful task that was done, and of which the journal has nothing although others
     only wait for it, has returned a graph that a crash took: that was read, and no *done* record will come."""
-    is_unknown = parent.effect != "none" and parent.state == "done" and parent.nested is None and not parent.saved
-    return mask & parent.node.every_part or int(is_unknown and not parent.checkpoint)
+    if mask or parent.effect == "none" or parent.checkpoint or parent.saved or parent.state != "done":
+        return mask & parent.node.every_part
+    return int(parent.nested is None and not any(read for _, read, _ in parent.consumers))
 
 
 def _result_of(aside: Row) -> Row:

@@ -136,3 +136,16 @@ def test_an_effect_whose_graph_a_crash_took_writes_no_done_record_any_more():
         crash
         """,
     )
+
+
+def test_who_only_waits_for_an_effect_that_others_read_does_not_count_as_a_reader():
+    """Refuse(node='d/a/child0', error=UnsafeGraph(...)), but the law allows that graph: `d/a/b` takes what is in
+    `d/a/a`, which `d/a/child0` only waits for."""
+    forking = graph(
+        "a undoable,unsaved; b kept takes:a; c kept b; child0 kept after:a b; fork0 kept,aside child0; "
+        "child1 default b; fork1 kept,aside child1",
+        sink="c",
+        returning={"child0": [graph("b kept")]},
+    )
+    around = graph("a kept; e kept a", returning={"a": [forking]})
+    play_script(graph("d kept; h kept d", returning={"d": [around]}), "")
