@@ -78,6 +78,7 @@ def configure(
     backend: str | None = None,
     max_running: int | None = None,
     max_pending: int | None = None,
+    trusted_owners: Sequence[int | str] | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -107,6 +108,7 @@ def configure(
         "backend": backend,
         "max_running": max_running,
         "max_pending": max_pending,
+        "trusted_owners": trusted_owners,
     }
     settings.check(**given)
     with _lock:

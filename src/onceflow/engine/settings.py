@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 import msgspec
 
@@ -14,6 +14,7 @@ from onceflow.engine.logs.lines import level_number
 from onceflow.errors import InvalidOption
 from onceflow.storage import leases
 from onceflow.storage.journal import Durability
+from onceflow.values import trust
 from onceflow.values.sizes import read_size
 
 HOME = ".onceflow"
@@ -24,6 +25,9 @@ POSTGRES = ("postgresql", "postgres")
 
 SHORTEST_LEASE = 1.0
 """Seconds."""
+
+OWN_PROJECT = "put a pyproject.toml of your own into the current directory"
+"""What the user can do instead of mending one that is not trusted."""
 
 Output = Literal["show", "store", "inherit"]
 """What becomes of what tasks print and log: stored and shown, stored only, or left to the workers themselves."""
@@ -69,6 +73,8 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Runs that are driven at a time; None for any number. Others wait."""
     max_pending: int | None = None
     """Runs that may wait; None for any number. One more is refused."""
+    trusted_owners: tuple[int, ...] = ()
+    """Ids of users beside this one and root whose folders may hold the home directory (`values.trust`)."""
 
 
 def find(**given: Any) -> EngineSettings:
@@ -77,8 +83,8 @@ def find(**given: Any) -> EngineSettings:
     for name, value, source, base in _given(given):
         setting = _checked(name, value, source)
         found[name] = base / setting if name == "home" else setting
-    home = found.pop("home", Path(HOME))
-    return EngineSettings(home=home.absolute(), **found)
+    home = found.pop("home", Path(HOME)).absolute()
+    return EngineSettings(home=trust.own_folder(home, found.get("trusted_owners", ())), **found)
 
 
 def sources(**given: Any) -> dict[str, str]:
@@ -91,7 +97,7 @@ def sources(**given: Any) -> dict[str, str]:
 def _given(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, Path]]:
     """The settings that somebody has given: name, value, where it comes from, and the folder that a path is relative
     to."""
-    table, folder = _project(Path.cwd())
+    table, folder = _project(Path.cwd(), _trusted_without_project(arguments))
     for name in table:
         if name not in _READ:
             problem = f"[tool.onceflow] in {folder / 'pyproject.toml'} has only {', '.join(_READ)}"
@@ -120,12 +126,25 @@ def _checked(name: str, value: Any, source: str) -> Any:
         raise InvalidOption(name, f"{error} (from {source})", kind="setting") from None
 
 
-def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
-    """`[tool.onceflow]` of the nearest pyproject.toml above, and its folder."""
+def _trusted_without_project(arguments: Mapping[str, Any]) -> tuple[int, ...]:
+    """The owners that are trusted whatever a pyproject.toml says: whether that is trusted is yet to be decided."""
+    value, source = arguments.get("trusted_owners"), "argument"
+    if value is None:
+        value, source = os.environ.get(trust.VARIABLE, ""), trust.VARIABLE
+    owners: tuple[int, ...] = _checked("trusted_owners", value, source)
+    return owners
+
+
+def _project(start: Path, owners: Collection[int]) -> tuple[Mapping[str, Any], Path]:
+    """`[tool.onceflow]` of the nearest pyproject.toml above, and its folder. Raises `StorageNotTrusted` if another user
+    could have written that table: it says where pickles are read from."""
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
-        text = _read_if_possible(file)
-        if text is not None:
+        opened = _open_if_possible(file)
+        if opened is None:
+            continue
+        with opened:
+            text = opened.read() or b""
             if b"onceflow" not in text:
                 return {}, folder
             import tomllib  # slow to import, seldom needed
@@ -137,14 +156,17 @@ def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
             table = tools.get("onceflow", {}) if isinstance(tools, dict) else None
             if not isinstance(table, dict):
                 raise InvalidOption(str(file), "[tool.onceflow] is not a table in it", kind="setting")
+            if table:
+                trust.check_opened(opened.fileno(), file, owners, OWN_PROJECT)
+                trust.check_path(file, owners, OWN_PROJECT)
             return table, folder
     return {}, start
 
 
-def _read_if_possible(file: Path) -> bytes | None:
-    """None if there is no such file, or it is not for us."""
+def _open_if_possible(file: Path) -> BinaryIO | None:
+    """None if there is no such file, or this user may not read it. A pipe is not waited for: it has nothing to say."""
     try:
-        return file.read_bytes()
+        return open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
     except OSError:
         return None
 
@@ -269,4 +291,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "backend": _backend,
     "max_running": _count,
     "max_pending": _count,
+    "trusted_owners": trust.read_owners,
 }

@@ -15,12 +15,13 @@ environment, where `obstore` looks for them (`AWS_ACCESS_KEY_ID`, `GOOGLE_SERVIC
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from onceflow.errors import InvalidOption, MissingPackage
-from onceflow.storage import failures
+from onceflow.storage import failures, private_files
 from onceflow.storage.blobs import Blobs
 from onceflow.storage.object_store import PATIENCE, ObjectStoreBlobs
 
@@ -76,12 +77,18 @@ def without_options(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query="", fragment="")).rstrip("/")
 
 
-def open_folder(url: str) -> Blobs:
+def folder_of(url: str | None) -> Path | None:
+    """The folder of a `file:` URL; None for any other."""
+    return Path(unquote(urlsplit(url).path)) if url is not None and url.startswith("file:") else None
+
+
+def open_folder(url: str, trusted_owners: Collection[int] = ()) -> Blobs:
     """The blobs of a `file:` URL."""
-    folder = Path(unquote(urlsplit(url).path))
+    folder = folder_of(url)
+    assert folder is not None
     with failures.told(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Blobs(folder, without_options(url) + "/")
+        private_files.make_folders(folder)
+    return Blobs(folder, without_options(url) + "/", trusted_owners)
 
 
 def open_object_store(url: str) -> ObjectStoreBlobs:

@@ -25,6 +25,8 @@ from typing import TypeVar
 
 import msgspec
 
+from onceflow.storage import private_files
+
 Record = TypeVar("Record")
 
 LOGS = "logs"
@@ -89,7 +91,7 @@ class _Tail:
     """The last segment of a log, open."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_folders(folder)
         self._folder = folder
         self._starts = deque(starts(folder))
         if not self._starts:
@@ -118,7 +120,7 @@ class _Tail:
 
     def _open(self) -> None:
         path = segment(self._folder, self._starts[-1])
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._descriptor = private_files.open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._size = os.fstat(self._descriptor).st_size
         if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
             self._size += os.write(self._descriptor, b"\n")

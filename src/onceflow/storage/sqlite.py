@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
-from onceflow.storage import failures, forks, schema
+from onceflow.storage import failures, forks, private_files, schema
 from onceflow.storage.journal import (
     Answer,
     Command,
@@ -64,6 +64,7 @@ class SqliteJournal:
             turns = Turns(path)
             try:
                 with turns.take():
+                    _create(path)
                     connection = connect(path)
                     try:
                         prepare(connection, path, durability)
@@ -273,6 +274,12 @@ class SqliteJournal:
 
 _left_to_parent: list[sqlite3.Connection] = []
 """In a forked child: connections that must not be closed."""
+
+
+def _create(path: Path) -> None:
+    """The file, unless it is there. SQLite would leave its mode to the umask; its other files get the mode of this."""
+    with contextlib.suppress(FileExistsError):
+        os.close(private_files.open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def connect(path: Path) -> sqlite3.Connection:
