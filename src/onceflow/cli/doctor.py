@@ -167,7 +167,7 @@ def _permissions(path: Path, owners: Collection[int]) -> Iterator[Finding]:
         is_open = found.st_mode & 0o077 and not stat.S_ISLNK(found.st_mode) and found.st_uid not in owners
         if flaw is not None:
             text = f"{file}: {flaw}, so that others could run code as you"
-        elif is_open and (file == path or file.parent == path and file.name in ENTRIES):
+        elif is_open and (file == path or (file.parent == path and file.name in ENTRIES)):
             mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
             text = f"{file} is not for its user alone ({mode}): chmod -R go= {shlex.quote(str(path))}"
         else:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from onceflow.storage import bells, failures, forks, sockets
+from onceflow.storage import bells, failures, forks, private_files, sockets
 from onceflow.storage.places import EngineRow, Introduction
 
 
@@ -52,7 +52,7 @@ class Engines:
             while True:
                 id = os.urandom(8).hex()
                 path = self._folder / id
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                descriptor = private_files.open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 if os.fstat(descriptor).st_nlink:
                     return EngineLock(id, path, descriptor)

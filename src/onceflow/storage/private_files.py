@@ -26,6 +26,15 @@ def open_file(path: Path, flags: int) -> int:
     return descriptor
 
 
+def touch(path: Path) -> None:
+    """Creates it if it is missing, and makes it look as if it had been written now."""
+    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        os.utime(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def make_folder(path: Path) -> None:
     """Unless it is there. Raises `FileExistsError` if something else is."""
     try:
