@@ -35,7 +35,7 @@ from onceflow.storage.blob_urls import without_options
 from onceflow.storage.home import ENGINES, ENTRIES, JOURNAL, WORKERS, Home, check_trusted
 from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
-from onceflow.storage.postgres.connecting import redacted
+from onceflow.storage.redaction import redacted
 from onceflow.values import trust
 from onceflow.values.sealing import KEY_FILE
 from onceflow.version import VERSION
@@ -100,7 +100,7 @@ def _told(name: str, value: Any) -> str:
 
 
 def _shown(name: str, value: Any) -> Any:
-    return redacted(value) if name == "journal" and value is not None else _plain(value)
+    return _plain(settings.shown(name, value))
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
@@ -12,7 +13,7 @@ import msgspec
 
 from onceflow.engine.logs.lines import level_number
 from onceflow.errors import InvalidOption
-from onceflow.storage import leases
+from onceflow.storage import leases, redaction
 from onceflow.storage.journal import Durability
 from onceflow.values import trust
 from onceflow.values.sizes import read_size
@@ -20,8 +21,11 @@ from onceflow.values.sizes import read_size
 HOME = ".onceflow"
 PREFIX = "ONCEFLOW_"
 
-POSTGRES = ("postgresql", "postgres")
-"""The schemes of its URLs."""
+URLS = ("journal", "blobs")
+"""Settings whose values may be secret; whoever reads them quotes nothing of it."""
+
+URL = re.compile("[a-z][a-z0-9+.-]*://|postgres(ql)?:", re.IGNORECASE)
+"""What is no path, although it could be one."""
 
 SHORTEST_LEASE = 1.0
 """Seconds."""
@@ -76,6 +80,24 @@ class EngineSettings(msgspec.Struct, frozen=True):
     trusted_owners: tuple[int, ...] = ()
     """Ids of users beside this one and root whose folders may hold the home directory (`values.trust`)."""
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Without passwords."""
+        return [(name, shown(name, getattr(self, name))) for name in self.__struct_fields__]
+
+    def __repr__(self) -> str:
+        return f"EngineSettings({', '.join([f'{name}={value!r}' for name, value in self.__rich_repr__()])})"
+
+
+def shown(name: str, value: Any) -> Any:
+    """The value of a setting as it may be printed: without passwords, and without the options of URLs."""
+    if value is None or name not in URLS:
+        return value
+    if name == "journal":
+        return redaction.redacted(value)
+    from onceflow.storage import blob_urls  # seldom needed
+
+    return blob_urls.without_options(value)
+
 
 def find(**given: Any) -> EngineSettings:
     """All settings, from all sources. `None` means not given. Raises `InvalidOption`, which names the source."""
@@ -123,7 +145,10 @@ def _checked(name: str, value: Any, source: str) -> Any:
     try:
         return _READ[name](value)
     except (TypeError, ValueError) as error:
-        raise InvalidOption(name, f"{error} (from {source})", kind="setting") from None
+        problem = str(error)
+        if name not in URLS and redaction.may_be_secret(value):
+            problem = f"it cannot be {redaction.shown(value)}"
+        raise InvalidOption(name, f"{problem} (from {source})", kind="setting") from None
 
 
 def _trusted_without_project(arguments: Mapping[str, Any]) -> tuple[int, ...]:
@@ -174,6 +199,8 @@ def _open_if_possible(file: Path) -> BinaryIO | None:
 def _path(value: Any) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not str(value):
         raise TypeError(f"it is a path, not {value!r}")
+    if isinstance(value, str) and URL.match(value):
+        raise ValueError("it is a path, not a URL")
     return Path(value).expanduser()
 
 
@@ -214,9 +241,9 @@ def _seconds(value: Any) -> float:
 
 
 def _journal(value: Any) -> str:
-    if not isinstance(value, str) or value.partition("://")[0] not in POSTGRES:
-        shown = value.partition("://")[0] if isinstance(value, str) else repr(value)
-        raise TypeError(f"it is the URL of a PostgreSQL database, postgresql://…, and this begins with {shown!r}")
+    if not isinstance(value, str):
+        raise TypeError(f"it is the URL of a PostgreSQL database, postgresql://…, not {redaction.shown(value)}")
+    redaction.check_postgres(value)
     return value
 
 
