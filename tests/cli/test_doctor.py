@@ -149,7 +149,7 @@ def test_a_home_that_is_yet_to_be_made_in_a_folder_of_another_user_is_found(fres
 def test_any_right_of_others_in_a_home_is_found(fresh, name, mode):
     fresh.run("nothing")
     (fresh.home / name).chmod(mode)
-    state, text = findings(fresh.json("doctor", code=5))["permissions"]
+    state, text = findings(fresh.json("doctor", code=5))["access"]
     assert state == "bad"
     assert f"mode {mode:04o}" in text
     assert f"chmod -R go= {fresh.home}" in text
@@ -159,7 +159,7 @@ def test_a_file_of_another_user_deep_in_a_home_is_found(fresh, give_away):
     fresh.run("nothing")
     (fresh.home / "blobs" / "run").mkdir()
     give_away(fresh.home / "blobs" / "run")
-    state, text = findings(fresh.json("doctor", code=5))["permissions"]
+    state, text = findings(fresh.json("doctor", code=5))["access"]
     assert state == "bad"
     assert "blobs/run: it belongs to user" in text
 

@@ -42,7 +42,7 @@ from onceflow.version import VERSION
 
 LOW = 500_000_000
 """Bytes. With less free space than this, something is said."""
-MOST_PERMISSIONS = 10
+MOST_NAMED = 10
 """Files with wrong permissions that are named."""
 UNSET = {
     "workers": "one for each core",
@@ -134,7 +134,7 @@ def _home(found: settings.EngineSettings) -> Iterator[Finding]:
             yield from _opened(found)
         return
     yield Finding("home", "ok", str(path))
-    yield from itertools.islice(_permissions(path, found.trusted_owners), MOST_PERMISSIONS)
+    yield from itertools.islice(_access(path, found.trusted_owners), MOST_NAMED)
     yield _writable(path)
     yield _space(path)
     yield _logs(path)
@@ -154,7 +154,7 @@ def _home(found: settings.EngineSettings) -> Iterator[Finding]:
         yield from _opened(found)
 
 
-def _permissions(path: Path, owners: Collection[int]) -> Iterator[Finding]:
+def _access(path: Path, owners: Collection[int]) -> Iterator[Finding]:
     """Who may do what in the home directory. What lies directly in it has no rights for others at all; what is deeper
     is behind folders that others cannot enter, and must not be theirs."""
     bad = False
@@ -173,9 +173,9 @@ def _permissions(path: Path, owners: Collection[int]) -> Iterator[Finding]:
         else:
             continue
         bad = True
-        yield Finding("secrets" if file.name == KEY_FILE else "permissions", "bad", text)
+        yield Finding("secrets" if file.name == KEY_FILE else "access", "bad", text)
     if not bad:
-        yield Finding("permissions", "ok", "for its user only")
+        yield Finding("access", "ok", "for its user only")
 
 
 def _everything(path: Path) -> Iterator[Path]:

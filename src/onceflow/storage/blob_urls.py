@@ -65,8 +65,9 @@ def check(url: Any) -> str:
     if parts.scheme not in SCHEMES:
         raise ValueError(f"it is a URL that starts with {', '.join(f'{scheme}:' for scheme in SCHEMES)}")
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if found := _SECRET.search(name):
-            raise ValueError(f"an option with {found.group()!r} in its name looks like a credential: {NO_CREDENTIALS}")
+        if _SECRET.search(name):
+            what = name if value and name.isidentifier() else "an option"
+            raise ValueError(f"{what} looks like a credential: {NO_CREDENTIALS}")
         if _LOGIN.search(value):
             raise ValueError(f"an option is a URL with a login in it: {NO_CREDENTIALS}")
     if parts.scheme != "file":
