@@ -122,7 +122,8 @@ def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
             found = look(*args, **options)
             if (found.st_dev, found.st_ino) not in given:
                 return found
-            return os.stat_result([*found[:4], NOBODY, NOBODY, *found[6:]])
+            precise = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+            return os.stat_result([*found[:4], NOBODY, NOBODY, *found[6:]], precise)
 
         return looked
 

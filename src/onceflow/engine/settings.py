@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
@@ -13,7 +12,7 @@ import msgspec
 
 from onceflow.engine.logs.lines import level_number
 from onceflow.errors import InvalidOption
-from onceflow.storage import leases, redaction
+from onceflow.storage import leases
 from onceflow.storage.journal import Durability
 from onceflow.values import trust
 from onceflow.values.sizes import read_size
@@ -23,9 +22,6 @@ PREFIX = "ONCEFLOW_"
 
 URLS = ("journal", "blobs")
 """Settings whose values may be secret; whoever reads them quotes nothing of it."""
-
-URL = re.compile("[a-z][a-z0-9+.-]*://|postgres(ql)?:", re.IGNORECASE)
-"""What is no path, although it could be one."""
 
 SHORTEST_LEASE = 1.0
 """Seconds."""
@@ -92,11 +88,9 @@ def shown(name: str, value: Any) -> Any:
     """The value of a setting as it may be printed: without passwords, and without the options of URLs."""
     if value is None or name not in URLS:
         return value
-    if name == "journal":
-        return redaction.redacted(value)
-    from onceflow.storage import blob_urls  # seldom needed
+    from onceflow.storage import blob_urls, redaction  # seldom needed
 
-    return blob_urls.without_options(value)
+    return redaction.redacted(value) if name == "journal" else blob_urls.without_options(value)
 
 
 def find(**given: Any) -> EngineSettings:
@@ -145,6 +139,8 @@ def _checked(name: str, value: Any, source: str) -> Any:
     try:
         return _READ[name](value)
     except (TypeError, ValueError) as error:
+        from onceflow.storage import redaction  # seldom needed
+
         problem = str(error)
         if name not in URLS and redaction.may_be_secret(value):
             problem = f"it cannot be {redaction.shown(value)}"
@@ -199,7 +195,7 @@ def _open_if_possible(file: Path) -> BinaryIO | None:
 def _path(value: Any) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not str(value):
         raise TypeError(f"it is a path, not {value!r}")
-    if isinstance(value, str) and URL.match(value):
+    if isinstance(value, str) and ("://" in value or value.startswith(("postgresql:", "postgres:"))):
         raise ValueError("it is a path, not a URL")
     return Path(value).expanduser()
 
@@ -241,6 +237,8 @@ def _seconds(value: Any) -> float:
 
 
 def _journal(value: Any) -> str:
+    from onceflow.storage import redaction  # seldom needed
+
     if not isinstance(value, str):
         raise TypeError(f"it is the URL of a PostgreSQL database, postgresql://…, not {redaction.shown(value)}")
     redaction.check_postgres(value)
