@@ -6,8 +6,9 @@ import compileall
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -24,6 +25,9 @@ sys.dont_write_bytecode = False
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
+
+NOBODY = 65534
+"""The id of a user that runs no tests."""
 
 # Nothing here may depend on how fast the machine is: no deadline, and no complaint about slow generation.
 settings.register_profile(
@@ -98,3 +102,32 @@ def ray_cluster() -> Iterator[str]:
 
     yield "ray"
     ray.shutdown()
+
+
+@pytest.fixture
+def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes a file, folder or symbolic link belong to another user, `NOBODY`. Only root can do so; for anybody else it
+    looks so to this process."""
+    given: set[tuple[int, int]] = set()
+
+    def give(path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        else:
+            found = os.lstat(path)
+            given.add((found.st_dev, found.st_ino))
+
+    def pretend(look: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def looked(*args: Any, **options: Any) -> os.stat_result:
+            found = look(*args, **options)
+            if (found.st_dev, found.st_ino) not in given:
+                return found
+            precise = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+            return os.stat_result([*found[:4], NOBODY, NOBODY, *found[6:]], precise)
+
+        return looked
+
+    if os.geteuid() != 0:
+        for name in ("stat", "lstat", "fstat"):
+            monkeypatch.setattr(os, name, pretend(getattr(os, name)))
+    return give

@@ -196,6 +196,16 @@ class StorageReadOnly(StorageError):
     advice = "It must be writable. Give write permission to it, or choose another home directory."
 
 
+class StorageNotTrusted(StorageError):
+    """Raised when the home directory, a file in it, or a pyproject.toml with settings belongs to another user, or can
+    be written or exchanged by one: what lies there is unpickled, so that user could run code as this one. `advice` is
+    what can be done about it."""
+
+    def __init__(self, path: str, reason: str, advice: str) -> None:
+        self.advice = advice
+        super().__init__(path, reason)
+
+
 class StorageDamaged(StorageError):
     """Raised when something that was saved is not there any more, or is not what was saved."""
 

@@ -4,6 +4,11 @@ import os
 import subprocess
 import sys
 
+import click
+import pytest
+
+from onceflow.cli import completing
+from onceflow.cli.main import main
 from tests.cli.common import FLOWS
 
 
@@ -107,3 +112,61 @@ def test_a_place_for_blobs_that_cannot_be_used_is_trouble(fresh, s3, monkeypatch
     monkeypatch.setenv("ONCEFLOW_BLOBS", s3.create_bucket(patience="0.1").replace("s3://", "s3://no-"))
     result = fresh("doctor", code=5)
     assert "NoSuchBucket" in result.stderr
+
+
+def test_a_home_of_another_user_is_found_and_refused_by_every_verb(fresh, give_away):
+    fresh.run("nothing", "--name", "x")
+    give_away(fresh.home)
+    assert "belongs to user" in fresh.error("doctor", code=5)
+    for command in (
+        ["ls"],
+        ["show", "x"],
+        ["resume", "x"],
+        ["logs", "x"],
+        ["logs", "--engine"],
+        ["stats"],
+        ["run", f"{FLOWS}:nothing"],
+    ):
+        assert "belongs to user" in fresh.error(*command, code=5)
+
+
+def test_runs_in_the_home_of_another_user_are_not_proposed(fresh, give_away):
+    fresh.run("nothing", "--name", "x")
+    with click.Context(main) as context:
+        context.params["home"] = str(fresh.home)
+        assert [name for name, _ in completing.runs(context, "x")] == ["x"]
+        give_away(fresh.home / "journal.db")
+        assert completing.runs(context, "x") == []
+
+
+def test_a_home_that_is_yet_to_be_made_in_a_folder_of_another_user_is_found(fresh, give_away):
+    give_away(fresh.home.parent)
+    assert "belongs to user" in fresh.error("doctor", code=5)
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o705, 0o701])
+@pytest.mark.parametrize("name", [".", "blobs", "journal.db", "logs"])
+def test_any_right_of_others_in_a_home_is_found(fresh, name, mode):
+    fresh.run("nothing")
+    (fresh.home / name).chmod(mode)
+    state, text = findings(fresh.json("doctor", code=5))["access"]
+    assert state == "bad"
+    assert f"mode {mode:04o}" in text
+    assert f"chmod -R go= {fresh.home}" in text
+
+
+def test_a_file_of_another_user_deep_in_a_home_is_found(fresh, give_away):
+    fresh.run("nothing")
+    (fresh.home / "blobs" / "run").mkdir()
+    give_away(fresh.home / "blobs" / "run")
+    state, text = findings(fresh.json("doctor", code=5))["access"]
+    assert state == "bad"
+    assert "blobs/run: it belongs to user" in text
+
+
+def test_settings_of_another_user_are_trouble(fresh, tmp_path, give_away, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text("[tool.onceflow]\nworkers = 1")
+    give_away(tmp_path / "pyproject.toml")
+    monkeypatch.chdir(tmp_path)
+    for verb in ("doctor", "ls"):
+        assert "pyproject.toml" in fresh.error(verb, code=5)

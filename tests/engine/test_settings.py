@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import onceflow
-from onceflow import Engine, OnceflowError, RunActive
+from onceflow import Engine, OnceflowError, RunActive, StorageNotTrusted
 from onceflow.engine import settings
+from tests.conftest import NOBODY
 from tests.engine.common import Door, add, keep, pass_door, run_script
+
+Give = Callable[[Path], None]
 
 
 @pytest.fixture(autouse=True)
@@ -302,3 +305,104 @@ def test_what_is_no_size_and_no_time_is_refused(name: str, given: Any, told: str
     with pytest.raises(OnceflowError) as caught:
         settings.find(**{name: given})
     assert told in str(caught.value)
+
+
+# -- settings of another user ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flaw", ["owner", "mode", "folder", "link"])
+def test_settings_that_another_user_could_write_are_refused(tmp_path: Path, give_away: Give, flaw: str) -> None:
+    here = tmp_path / "here"
+    write_project(here, f'[tool.onceflow]\nhome = "{tmp_path}/theirs"\n')
+    if flaw == "owner":
+        give_away(here / "pyproject.toml")
+    elif flaw == "mode":
+        (here / "pyproject.toml").chmod(0o666)
+    elif flaw == "folder":
+        here.chmod(0o777)
+    else:
+        (here / "pyproject.toml").rename(here / "other.toml")
+        (here / "pyproject.toml").symlink_to("other.toml")
+        give_away(here / "pyproject.toml")
+
+    with pytest.raises(StorageNotTrusted, match=r"cannot use .*/here/pyproject\.toml") as caught:
+        settings.find()
+    assert "pyproject.toml of your own" in caught.value.advice
+
+
+def test_an_untrusted_pyproject_without_settings_is_no_concern(tmp_path: Path, give_away: Give) -> None:
+    write_project(tmp_path / "here", '[project]\ndependencies = ["onceflow"]\n')
+    give_away(tmp_path / "here" / "pyproject.toml")
+    assert settings.find().home == tmp_path / "here" / ".onceflow"
+
+
+def test_a_pyproject_cannot_make_its_own_owner_trusted(tmp_path: Path, give_away: Give) -> None:
+    write_project(tmp_path / "here", f"[tool.onceflow]\ntrusted_owners = [{NOBODY}]\n")
+    give_away(tmp_path / "here" / "pyproject.toml")
+    with pytest.raises(StorageNotTrusted):
+        settings.find()
+    assert settings.find(trusted_owners=[NOBODY]).trusted_owners == (NOBODY,)
+
+
+def test_owners_come_from_arguments_the_environment_or_a_trusted_pyproject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings.find().trusted_owners == ()
+    write_project(tmp_path / "here", '[tool.onceflow]\ntrusted_owners = [7, "root"]\n')
+    assert settings.find().trusted_owners == (0, 7)
+    monkeypatch.setenv("ONCEFLOW_TRUSTED_OWNERS", "8, 9")
+    assert settings.find().trusted_owners == (8, 9)
+    assert settings.find(trusted_owners=["10"]).trusted_owners == (10,)
+    with pytest.raises(OnceflowError, match="there is no user 'no-such'"):
+        settings.find(trusted_owners=["no-such"])
+
+
+def test_a_pipe_instead_of_a_pyproject_blocks_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "here" / "pyproject.toml")
+    assert settings.find().workers is None
+
+
+def test_an_engine_in_a_folder_of_a_trusted_owner_has_one_of_its_own_and_so_have_its_tasks(
+    tmp_path: Path, give_away: Give
+) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    give_away(volume)
+    own = volume / f"uid-{os.geteuid()}"
+
+    with pytest.raises(StorageNotTrusted):
+        Engine(volume, workers=1)
+    assert list(volume.iterdir()) == []
+
+    with Engine(volume, workers=1, trusted_owners=[NOBODY]) as engine:
+        variables = onceflow.task(name="variables")(lambda: dict(os.environ))
+        found = engine.run(variables.bind(), name="variables")
+    assert engine.settings.home == own
+    assert (own / "journal.db").exists()
+    assert found["ONCEFLOW_HOME"] == str(own)
+    assert found["ONCEFLOW_TRUSTED_OWNERS"] == str(NOBODY)
+
+
+class Trap:
+    """Leaves a trace when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.makedirs, (str(self.trace), 0o700, True)
+
+
+def test_pickles_in_the_home_of_another_user_are_not_loaded(tmp_path: Path, give_away: Give) -> None:
+    home, trace = tmp_path / "here" / ".onceflow", tmp_path / "trace"
+    trap = onceflow.task(name="trap")(lambda: Trap(trace))
+    with Engine(home, workers=1) as engine:
+        engine.run(trap.bind(), name="trap")
+    trace.rmdir()
+    for path in (home, *home.rglob("*")):
+        give_away(path)
+
+    with pytest.raises(StorageNotTrusted):
+        onceflow.get_output("trap")
+
+    assert not trace.exists()

@@ -79,3 +79,11 @@ def test_a_forked_child_does_not_listen_in_the_place_of_its_parent(tmp_path: Pat
 
         with pytest.raises(ConnectionRefusedError):
             sockets.connect(tmp_path, "parent", 10)
+
+
+def test_who_asks_does_not_listen_to_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener(tmp_path, "here")
+    monkeypatch.setattr(sockets, "_user_of", lambda connection: os.geteuid() + 1)
+    with pytest.raises(PermissionError, match="another user"):
+        sockets.connect(tmp_path, "here", 10)
+    listener.close()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from onceflow.errors import SecretUnavailable
 from onceflow.values import sealing
 from onceflow.values.sealing import KEY_FILE, Key
+from tests.conftest import NOBODY
 
 KEY = Key(b"k" * 32)
 
@@ -113,3 +115,36 @@ def test_a_damaged_key_is_told(tmp_path: Path) -> None:
     (tmp_path / KEY_FILE).write_text("no key")
     with sealing.using(tmp_path), pytest.raises(SecretUnavailable, match=r"secrets\.key is damaged"):
         sealing.seal(b"text")
+
+
+@pytest.mark.parametrize("flaw", ["owner", "mode"])
+def test_a_key_that_another_user_could_write_is_not_used(
+    tmp_path: Path, give_away: Callable[[Path], None], flaw: str
+) -> None:
+    with sealing.using(tmp_path):
+        sealing.seal(b"text")
+    if flaw == "owner":
+        give_away(tmp_path / KEY_FILE)
+    else:
+        (tmp_path / KEY_FILE).chmod(0o666)
+
+    with sealing.using(tmp_path), pytest.raises(SecretUnavailable, match="run code as you"):
+        sealing.seal(b"text")
+
+    sealing.know(tmp_path, [NOBODY, os.geteuid()])
+    with sealing.using(tmp_path):
+        sealing.seal(b"text")
+
+
+def test_a_worker_trusts_the_owners_that_its_engine_trusts(
+    tmp_path: Path, give_away: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sealing.using(tmp_path):
+        sealing.seal(b"text")
+    give_away(tmp_path / KEY_FILE)
+    monkeypatch.setattr(sealing, "_served", None)
+    monkeypatch.setenv("ONCEFLOW_TRUSTED_OWNERS", str(NOBODY))
+
+    sealing.work_for(tmp_path)
+
+    assert sealing.unseal(sealing.seal(b"text")) == b"text"

@@ -7,14 +7,17 @@ found out without an engine is found out before one opens the home directory, be
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import platform
+import shlex
 import shutil
 import sqlite3
+import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,23 +26,26 @@ import click
 from onceflow.backends.local import locks
 from onceflow.cli import exits
 from onceflow.cli.session import Session, common
-from onceflow.engine import deaths, settings
+from onceflow.engine import settings
 from onceflow.engine.statuses import ACTIVE
 from onceflow.errors import OnceflowError
 from onceflow.storage import logs, schema
 from onceflow.storage.blob_urls import without_options
-from onceflow.storage.home import ENGINES, JOURNAL, Home
+from onceflow.storage.home import ENGINES, ENTRIES, JOURNAL, WORKERS, Home, check_trusted
 from onceflow.storage.journal import RunRow
 from onceflow.storage.lock_waits import connect_to_read
 from onceflow.storage.locks import Engines
 from onceflow.storage.names import is_plain
-from onceflow.storage.postgres.connecting import redacted
+from onceflow.storage.redaction import redacted
+from onceflow.values import trust
 from onceflow.values.sealing import KEY_FILE
 from onceflow.values.texts import as_size
 from onceflow.version import VERSION
 
 LOW = 500_000_000
 """Bytes. With less free space than this, something is said."""
+MOST_NAMED = 10
+"""Files with wrong permissions that are named."""
 UNSET = {
     "workers": "one for each core",
     "object_memory": "30 % of the memory",
@@ -96,7 +102,7 @@ def _told(name: str, value: Any) -> str:
 
 
 def _shown(name: str, value: Any) -> Any:
-    return redacted(value) if name == "journal" and value is not None else _plain(value)
+    return _plain(settings.shown(name, value))
 
 
 def _plain(value: Any) -> Any:
@@ -119,22 +125,18 @@ def _machine() -> Iterator[Finding]:
 
 def _home(found: settings.EngineSettings) -> Iterator[Finding]:
     path = found.home
-    if not path.exists():
+    try:
+        exists = check_trusted(path, found.trusted_owners)
+    except OnceflowError as error:
+        yield Finding("home", "bad", str(error))
+        return  # nothing in it is to be read
+    if not exists:
         yield Finding("home", "note", f"{path} does not exist yet; the first run makes it")
         if found.journal is not None:
             yield from _opened(found)
         return
-    if not path.is_dir():
-        yield Finding("home", "bad", f"{path} is not a directory")
-        return
-    mode = path.stat().st_mode & 0o777
-    if mode & 0o022:
-        yield Finding("home", "bad", f"{path} can be written by others (mode {mode:o}), who could run code as you")
-    else:
-        yield Finding("home", "ok", str(path))
-    key = path / KEY_FILE
-    if key.exists() and key.stat().st_mode & 0o077:
-        yield Finding("secrets", "bad", f"{key} can be read by others (mode {key.stat().st_mode & 0o777:o})")
+    yield Finding("home", "ok", str(path))
+    yield from itertools.islice(_access(path, found.trusted_owners), MOST_NAMED)
     yield _writable(path)
     yield _space(path)
     yield _logs(path)
@@ -152,6 +154,37 @@ def _home(found: settings.EngineSettings) -> Iterator[Finding]:
     yield journal
     if journal.state == "ok":
         yield from _opened(found)
+
+
+def _access(path: Path, owners: Collection[int]) -> Iterator[Finding]:
+    """Who may do what in the home directory. What lies directly in it has no rights for others at all; what is deeper
+    is behind folders that others cannot enter, and must not be theirs."""
+    bad = False
+    for file in _everything(path):
+        try:
+            found = file.lstat()
+        except FileNotFoundError:  # an engine is at work
+            continue
+        flaw = trust.flaw(str(file), found, owners)
+        is_open = found.st_mode & 0o077 and not stat.S_ISLNK(found.st_mode) and found.st_uid not in owners
+        if flaw is not None:
+            text = f"{file}: {flaw}, so that others could run code as you"
+        elif is_open and (file == path or (file.parent == path and file.name in ENTRIES)):
+            mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+            text = f"{file} is not for its user alone ({mode}): chmod -R go= {shlex.quote(str(path))}"
+        else:
+            continue
+        bad = True
+        yield Finding("secrets" if file.name == KEY_FILE else "access", "bad", text)
+    if not bad:
+        yield Finding("access", "ok", "for its user only")
+
+
+def _everything(path: Path) -> Iterator[Path]:
+    yield path
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            yield Path(folder, name)
 
 
 def _writable(path: Path) -> Finding:
@@ -199,7 +232,7 @@ def _workers(path: Path) -> Iterator[Finding]:
     engines = Engines(path / ENGINES)
     left = [
         entry.name
-        for entry in _listed(path / deaths.WORKERS)
+        for entry in _listed(path / WORKERS)
         if is_plain(entry.name) and not engines.is_alive(entry.name) and not locks.all_gone(entry)
     ]
     if left:
@@ -232,7 +265,13 @@ def _journal(path: Path, limit: float) -> Finding:
 
 def _opened(found: settings.EngineSettings) -> Iterator[Finding]:
     try:
-        with Home(found.home, journal=found.journal, blobs=found.blobs, lock_timeout=found.lock_timeout) as home:
+        with Home(
+            found.home,
+            journal=found.journal,
+            blobs=found.blobs,
+            lock_timeout=found.lock_timeout,
+            trusted_owners=found.trusted_owners,
+        ) as home:
             if found.journal is not None:
                 yield Finding("journal", "ok", f"{redacted(found.journal)} answers")
             if found.blobs is not None:

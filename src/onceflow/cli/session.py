@@ -85,13 +85,10 @@ class Session(NamedTuple):
     @contextlib.contextmanager
     def engine_if_any(self, output: Any = None) -> Iterator[Engine | None]:
         """The same, but None if there is no home directory: to look must not make one."""
-        from onceflow.errors import StorageError
         from onceflow.storage.home import JOURNAL
 
         found = self.find_settings()
         path = found.home
-        if path.exists() and not path.is_dir():
-            raise StorageError(str(path), "it is not a directory")
         if found.journal is None and not (path / JOURNAL).exists():
             yield None
             return
@@ -109,9 +106,13 @@ class Session(NamedTuple):
             yield engine
 
     def find_settings(self) -> EngineSettings:
+        """Raises what is wrong with the home directory, if there is one: whoever asks is about to read there."""
         from onceflow.engine import settings
+        from onceflow.storage.home import check_trusted
 
-        return settings.find(home=self.home)
+        found = settings.find(home=self.home)
+        check_trusted(found.home, found.trusted_owners)
+        return found
 
     def find_home(self) -> Path:
         return self.find_settings().home

@@ -20,11 +20,8 @@ from pathlib import Path
 
 from onceflow.backends.local import leash, locks
 from onceflow.storage import names
-from onceflow.storage.home import create_folder
+from onceflow.storage.home import WORKERS, create_folder
 from onceflow.storage.places import Living
-
-WORKERS = "workers"
-"""The folder in the home directory that has a folder for each engine, with the lock of its workers."""
 
 GRACE = 2.0
 """Seconds that the workers of a dead engine have to end by themselves. They need some milliseconds."""

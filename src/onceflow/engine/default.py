@@ -80,6 +80,7 @@ def configure(
     max_running: int | None = None,
     max_pending: int | None = None,
     lock_timeout: float | None = None,
+    trusted_owners: Sequence[int | str] | None = None,
 ) -> None:
     """Settings for `run` and the other functions of this module; see `Engine` for what they mean.
 
@@ -111,6 +112,7 @@ def configure(
         "max_running": max_running,
         "max_pending": max_pending,
         "lock_timeout": lock_timeout,
+        "trusted_owners": trusted_owners,
     }
     settings.check(**given)
     with _lock:

@@ -95,6 +95,10 @@ class Engine(Inspecting, Scheduling, Queueing):
     `backend` is where tasks run: `"local"`, on this host; or a Ray cluster: `"host:port"`, `"auto"` for the one that
     runs here, `"ray"` for that which `RAY_ADDRESS` names, else one that is started here; `"ray://host:port"` from a
     machine that is no part of it.
+    The home directory must belong to this user, and no other user may be able to write or exchange it, because what
+    lies there is unpickled: else `StorageNotTrusted` is raised. `trusted_owners` names users, by name or id, whose
+    folders are trusted all the same, such as the owner of a volume that is mounted into a container; in a home
+    directory that belongs to one of them, the engine makes a folder of its own.
     What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 
@@ -132,6 +136,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         max_running: int | None = None,
         max_pending: int | None = None,
         lock_timeout: float | None = None,
+        trusted_owners: Sequence[int | str] | None = None,
     ) -> None:
         self.settings = settings.find(
             home=home,
@@ -155,6 +160,7 @@ class Engine(Inspecting, Scheduling, Queueing):
             max_running=max_running,
             max_pending=max_pending,
             lock_timeout=lock_timeout,
+            trusted_owners=trusted_owners,
         )
         home_directory = Home(
             self.settings.home,
@@ -163,6 +169,7 @@ class Engine(Inspecting, Scheduling, Queueing):
             lease=self.settings.lease,
             blobs=self.settings.blobs,
             lock_timeout=self.settings.lock_timeout,
+            trusted_owners=self.settings.trusted_owners,
         )
         deaths.remove_dead(home_directory.path, home_directory.engines)
         hub = LocalHub(home_directory, self.settings)
@@ -180,7 +187,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         self._hub = hub
         self._collecting = collecting
         self._reading = Reading(self._home)
-        sealing.know(home.path)
+        sealing.know(home.path, self.settings.trusted_owners)
         self._attaching = Attaching(self._home, self._hub, self._reading)
         self._mail = Mail(self._home, self._hub)
         if isinstance(hub, LocalHub):

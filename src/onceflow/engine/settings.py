@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 import msgspec
 
@@ -14,19 +14,23 @@ from onceflow.engine.logs.lines import level_number
 from onceflow.errors import InvalidOption
 from onceflow.storage import leases, lock_waits
 from onceflow.storage.journal import Durability
+from onceflow.values import trust
 from onceflow.values.sizes import read_size
 
 HOME = ".onceflow"
 PREFIX = "ONCEFLOW_"
 
-POSTGRES = ("postgresql", "postgres")
-"""The schemes of its URLs."""
+URLS = ("journal", "blobs")
+"""Settings whose values may be secret; whoever reads them quotes nothing of it."""
 
 SHORTEST_LEASE = 1.0
 """Seconds."""
 
 WORKER_DEATHS = 10
 """Where one attempt in four loses its worker by chance, one task in a million fails with it."""
+
+OWN_PROJECT = "put a pyproject.toml of your own into the current directory"
+"""What the user can do instead of mending one that is not trusted."""
 
 Output = Literal["show", "store", "inherit"]
 """What becomes of what tasks print and log: stored and shown, stored only, or left to the workers themselves."""
@@ -76,6 +80,24 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Seconds that a command waits for other programs that keep the journal locked. Runs wait as long as it takes."""
     max_pending: int | None = None
     """Runs that may wait; None for any number. One more is refused."""
+    trusted_owners: tuple[int, ...] = ()
+    """Ids of users beside this one and root whose folders may hold the home directory (`values.trust`)."""
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Without passwords."""
+        return [(name, shown(name, getattr(self, name))) for name in self.__struct_fields__]
+
+    def __repr__(self) -> str:
+        return f"EngineSettings({', '.join([f'{name}={value!r}' for name, value in self.__rich_repr__()])})"
+
+
+def shown(name: str, value: Any) -> Any:
+    """The value of a setting as it may be printed: without passwords, and without the options of URLs."""
+    if value is None or name not in URLS:
+        return value
+    from onceflow.storage import blob_urls, redaction  # seldom needed
+
+    return redaction.redacted(value) if name == "journal" else blob_urls.without_options(value)
 
 
 def find(**given: Any) -> EngineSettings:
@@ -84,8 +106,8 @@ def find(**given: Any) -> EngineSettings:
     for name, value, source, base in _given(given):
         setting = _checked(name, value, source)
         found[name] = base / setting if name == "home" else setting
-    home = found.pop("home", Path(HOME))
-    return EngineSettings(home=home.absolute(), **found)
+    home = found.pop("home", Path(HOME)).absolute()
+    return EngineSettings(home=trust.own_folder(home, found.get("trusted_owners", ())), **found)
 
 
 def sources(**given: Any) -> dict[str, str]:
@@ -98,7 +120,7 @@ def sources(**given: Any) -> dict[str, str]:
 def _given(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, Path]]:
     """The settings that somebody has given: name, value, where it comes from, and the folder that a path is relative
     to."""
-    table, folder = _project(Path.cwd())
+    table, folder = _project(Path.cwd(), _trusted_without_project(arguments))
     for name in table:
         if name not in _READ:
             problem = f"[tool.onceflow] in {folder / 'pyproject.toml'} has only {', '.join(_READ)}"
@@ -124,15 +146,33 @@ def _checked(name: str, value: Any, source: str) -> Any:
     try:
         return _READ[name](value)
     except (TypeError, ValueError) as error:
-        raise InvalidOption(name, f"{error} (from {source})", kind="setting") from None
+        from onceflow.storage import redaction  # seldom needed
+
+        problem = str(error)
+        if name not in URLS and redaction.may_be_secret(value):
+            problem = f"it cannot be {redaction.shown(value)}"
+        raise InvalidOption(name, f"{problem} (from {source})", kind="setting") from None
 
 
-def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
-    """`[tool.onceflow]` of the nearest pyproject.toml above, and its folder."""
+def _trusted_without_project(arguments: Mapping[str, Any]) -> tuple[int, ...]:
+    """The owners that are trusted whatever a pyproject.toml says: whether that is trusted is yet to be decided."""
+    value, source = arguments.get("trusted_owners"), "argument"
+    if value is None:
+        value, source = os.environ.get(trust.VARIABLE, ""), trust.VARIABLE
+    owners: tuple[int, ...] = _checked("trusted_owners", value, source)
+    return owners
+
+
+def _project(start: Path, owners: Collection[int]) -> tuple[Mapping[str, Any], Path]:
+    """`[tool.onceflow]` of the nearest pyproject.toml above, and its folder. Raises `StorageNotTrusted` if another user
+    could have written that table: it says where pickles are read from."""
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
-        text = _read_if_possible(file)
-        if text is not None:
+        opened = _open_if_possible(file)
+        if opened is None:
+            continue
+        with opened:
+            text = opened.read() or b""
             if b"onceflow" not in text:
                 return {}, folder
             import tomllib  # slow to import, seldom needed
@@ -144,14 +184,17 @@ def _project(start: Path) -> tuple[Mapping[str, Any], Path]:
             table = tools.get("onceflow", {}) if isinstance(tools, dict) else None
             if not isinstance(table, dict):
                 raise InvalidOption(str(file), "[tool.onceflow] is not a table in it", kind="setting")
+            if table:
+                trust.check_opened(opened.fileno(), file, owners, OWN_PROJECT)
+                trust.check_path(file, owners, OWN_PROJECT)
             return table, folder
     return {}, start
 
 
-def _read_if_possible(file: Path) -> bytes | None:
-    """None if there is no such file, or it is not for us."""
+def _open_if_possible(file: Path) -> BinaryIO | None:
+    """None if there is no such file, or this user may not read it. A pipe is not waited for: it has nothing to say."""
     try:
-        return file.read_bytes()
+        return open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
     except OSError:
         return None
 
@@ -159,6 +202,8 @@ def _read_if_possible(file: Path) -> bytes | None:
 def _path(value: Any) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not str(value):
         raise TypeError(f"it is a path, not {value!r}")
+    if isinstance(value, str) and ("://" in value or value.startswith(("postgresql:", "postgres:"))):
+        raise ValueError("it is a path, not a URL")
     return Path(value).expanduser()
 
 
@@ -199,9 +244,11 @@ def _seconds(value: Any) -> float:
 
 
 def _journal(value: Any) -> str:
-    if not isinstance(value, str) or value.partition("://")[0] not in POSTGRES:
-        shown = value.partition("://")[0] if isinstance(value, str) else repr(value)
-        raise TypeError(f"it is the URL of a PostgreSQL database, postgresql://…, and this begins with {shown!r}")
+    from onceflow.storage import redaction  # seldom needed
+
+    if not isinstance(value, str):
+        raise TypeError(f"it is the URL of a PostgreSQL database, postgresql://…, not {redaction.shown(value)}")
+    redaction.check_postgres(value)
     return value
 
 
@@ -278,4 +325,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "max_running": _count,
     "max_pending": _count,
     "lock_timeout": _seconds,
+    "trusted_owners": trust.read_owners,
 }

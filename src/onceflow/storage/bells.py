@@ -23,6 +23,7 @@ class Bell(forks.OwnFile):
         path = folder / (engine + SUFFIX)
         with failures.told(folder):
             os.mkfifo(path, 0o600)
+            path.chmod(0o600)  # whatever the umask
             super().__init__(path, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
 
     def fileno(self) -> int:

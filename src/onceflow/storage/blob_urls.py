@@ -15,12 +15,13 @@ environment, where `obstore` looks for them (`AWS_ACCESS_KEY_ID`, `GOOGLE_SERVIC
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from onceflow.errors import InvalidOption, MissingPackage
-from onceflow.storage import failures
+from onceflow.storage import failures, obstore_errors, private_files
 from onceflow.storage.blobs import Blobs
 from onceflow.storage.object_store import PATIENCE, ObjectStoreBlobs
 
@@ -43,21 +44,36 @@ CLIENT = FLAGS | {
 }
 """All of its options."""
 
-_SECRET = re.compile("secret|token|password|credential|sas|(^|_)key", re.IGNORECASE)
+NO_CREDENTIALS = "credentials belong into the environment, not into the URL"
+
+_SECRET = re.compile(
+    "secret|token|passw|pwd|credential|sas|^sig|-signature$|bearer|access.?key|(^|_)key", re.IGNORECASE
+)
+_BUCKET = re.compile(r"[\w.-]*")
+_ACCOUNT = re.compile(r"[\w.-]*(@[\w.-]+)?")
+_LOGIN = re.compile("//[^/]*@")
 
 
 def check(url: Any) -> str:
     """Raises `ValueError` or `TypeError` if it can be no place for blobs."""
     if not isinstance(url, str):
-        raise TypeError(f"it is a URL, not {url!r}")
-    parts = urlsplit(url)
+        raise TypeError(f"it is a URL, not a value of type {type(url).__name__}")
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # which quotes it
+        raise ValueError("it cannot be read as a URL") from None
     if parts.scheme not in SCHEMES:
         raise ValueError(f"it is a URL that starts with {', '.join(f'{scheme}:' for scheme in SCHEMES)}")
-    if "@" in parts.netloc and parts.scheme not in ("abfs", "abfss", "adl"):
-        raise ValueError("credentials belong into the environment, not into the URL")
-    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if _SECRET.search(name):
-            raise ValueError(f"{name} looks like a credential: these belong into the environment, not into the URL")
+            what = name if value and name.isidentifier() else "an option"
+            raise ValueError(f"{what} looks like a credential: {NO_CREDENTIALS}")
+        if _LOGIN.search(value):
+            raise ValueError(f"an option is a URL with a login in it: {NO_CREDENTIALS}")
+    if parts.scheme != "file":
+        place = _ACCOUNT if parts.scheme in ("abfs", "abfss", "adl") else _BUCKET
+        if not place.fullmatch(parts.netloc) or "@" in parts.path:
+            raise ValueError(f"what comes after {parts.scheme}: is no bucket and prefix: {NO_CREDENTIALS}")
     if parts.scheme == "file":
         if parts.netloc or not parts.path.startswith("/"):
             raise ValueError("a folder is given as file:///its/path")
@@ -76,12 +92,18 @@ def without_options(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query="", fragment="")).rstrip("/")
 
 
-def open_folder(url: str) -> Blobs:
+def folder_of(url: str | None) -> Path | None:
+    """The folder of a `file:` URL; None for any other."""
+    return Path(unquote(urlsplit(url).path)) if url is not None and url.startswith("file:") else None
+
+
+def open_folder(url: str, trusted_owners: Collection[int] = ()) -> Blobs:
     """The blobs of a `file:` URL."""
-    folder = Path(unquote(urlsplit(url).path))
+    folder = folder_of(url)
+    assert folder is not None
     with failures.told(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Blobs(folder, without_options(url) + "/")
+        private_files.make_folders(folder)
+    return Blobs(folder, without_options(url) + "/", trusted_owners)
 
 
 def open_object_store(url: str) -> ObjectStoreBlobs:
@@ -104,9 +126,7 @@ def open_object_store(url: str) -> ObjectStoreBlobs:
         else:
             store = from_url(place, config=options, client_options=client, retry_config=_retries(patience))  # type: ignore[call-overload]
     except (BaseError, ValueError, TypeError) as error:
-        raise InvalidOption(
-            "blobs", f"{place} cannot be used: {str(error).partition(chr(10))[0]}", kind="setting"
-        ) from None
+        raise InvalidOption("blobs", f"{place} cannot be used: {obstore_errors.said(error)}", kind="setting") from None
     return ObjectStoreBlobs(store, place, patience=patience, conditional=conditional)
 
 

@@ -14,7 +14,7 @@ import contextlib
 import mmap
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
@@ -22,7 +22,8 @@ from urllib.parse import quote
 import msgspec
 
 from onceflow.errors import StorageDamaged
-from onceflow.storage import direct, failures, names
+from onceflow.storage import direct, failures, names, private_files
+from onceflow.values import trust
 from onceflow.values.buffers import Buffer, flat, write_all
 
 TEMPORARY = "~"
@@ -88,11 +89,13 @@ class Counts:
 
 
 class Blobs:
-    """Thread-safe; any number of processes may use the same folder. References start with `prefix`."""
+    """Thread-safe; any number of processes may use the same folder. References start with `prefix`. A blob of another
+    user is not read (`StorageNotTrusted`), unless that is one of `trusted_owners`."""
 
-    def __init__(self, folder: Path, prefix: str = "") -> None:
+    def __init__(self, folder: Path, prefix: str = "", trusted_owners: Collection[int] = ()) -> None:
         self._folder = folder
         self._prefix = prefix
+        self._trusted_owners = trusted_owners
         self._synced: set[Path] = set()
         """Folders of runs whose own names are known to be durable."""
         self._counts = Counts()
@@ -131,6 +134,7 @@ class Blobs:
             except FileNotFoundError:
                 raise StorageDamaged(str(path), "a saved value is missing") from None
         try:
+            trust.check_opened(file.fileno(), path, self._trusted_owners)
             found = os.fstat(file.fileno()).st_size
             parsed = parse(reference)
             if parsed is not None and found != parsed.size:
@@ -214,13 +218,13 @@ class Blobs:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         while True:
             if path.parent not in self._synced:
-                path.parent.mkdir(mode=0o700, exist_ok=True)
+                private_files.make_folder(path.parent)
                 _sync(self._folder)
                 if len(self._synced) >= MOST_SYNCED:
                     self._synced.clear()
                 self._synced.add(path.parent)
             try:
-                return os.open(path, flags, 0o600)
+                return private_files.open_file(path, flags)
             except FileNotFoundError:
                 # Another process removed the folder, which was empty.
                 self._synced.discard(path.parent)

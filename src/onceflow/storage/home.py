@@ -8,7 +8,12 @@
     engines/<id>.socket                           where it answers questions about the runs that it drives
     logs/...                                      what tasks print, and what engines do (`logs`)
 
-Only its user may enter it: what lies here is unpickled.
+    workers/<id>/...                              locks of workers (`engine.deaths`)
+    spill/                                        where large values are moved to when memory is short
+    collected                                     when orphans were last collected
+
+Only its user may enter it: what lies here is unpickled. So opening it begins with a check that no other user could have
+written or exchanged anything of it (`values.trust`).
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -26,7 +31,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from onceflow.errors import StorageError
-from onceflow.storage import bells, failures, leases, logs, names, orphans
+from onceflow.storage import bells, blob_urls, failures, leases, logs, names, orphans, private_files
 from onceflow.storage.bells import Bell
 from onceflow.storage.journal import Durability, Journal
 from onceflow.storage.lock_waits import LOCK_TIMEOUT
@@ -35,6 +40,8 @@ from onceflow.storage.places import Introduction, Members
 from onceflow.storage.sockets import Listener
 from onceflow.storage.sqlite import SqliteJournal
 from onceflow.storage.stores import Stores
+from onceflow.values import trust
+from onceflow.values.sealing import KEY_FILE
 from onceflow.version import VERSION
 
 if TYPE_CHECKING:
@@ -43,14 +50,26 @@ if TYPE_CHECKING:
 JOURNAL = "journal.db"
 BLOBS = "blobs"
 ENGINES = "engines"
+WORKERS = "workers"
+"""A folder for each engine, with the lock of its workers."""
+SPILL = "spill"
+STAMP = "collected"
+"""The file whose time tells when orphans were last collected."""
+
+ENTRIES = (
+    *[f"{JOURNAL}{suffix}" for suffix in ("", "-wal", "-shm", "-next", "-turn")],
+    *(BLOBS, ENGINES, WORKERS, SPILL, STAMP, logs.LOGS, KEY_FILE),
+)
+"""All names that have a meaning in a home directory."""
 
 
 class Home:
     """An opened home directory, held by one engine. A context manager; `close` is what its end calls.
 
     Opening creates what is missing and removes the locks of dead engines. It raises a `StorageError` that says what is
-    wrong: `StorageReadOnly`, `StorageFull`, `StorageTooNew`, `StorageDamaged`. `blobs` is a URL (`blob_urls`) for large
-    values that are not to be kept in the directory.
+    wrong: `StorageNotTrusted`, `StorageReadOnly`, `StorageFull`, `StorageTooNew`, `StorageDamaged`. `blobs` is a URL
+    (`blob_urls`) for large values that are not to be kept in the directory. `trusted_owners` are the ids of users whose
+    folders are trusted.
     """
 
     def __init__(
@@ -62,12 +81,15 @@ class Home:
         lease: float = leases.SECONDS,
         blobs: str | None = None,
         lock_timeout: float = LOCK_TIMEOUT,
+        trusted_owners: Collection[int] = (),
     ) -> None:
         self.path = path
         self.attendance: Attendance | None = None
         """Whether and how long others believe that this engine lives, if they may be on other hosts."""
         with failures.told(path):
-            create_folder(path, parents=True)
+            if not check_trusted(path, trusted_owners):
+                create_folder(path, parents=True)
+                check_trusted(path, trusted_owners)
             create_folder(path / BLOBS)
             create_folder(path / ENGINES)
         with contextlib.ExitStack() as opened:
@@ -94,9 +116,11 @@ class Home:
                 self.engines, self.journal, self.attendance = fleet, fleet.journal, fleet.journal.attendance
                 self.attendance.heard = lambda: bells.ring(path / ENGINES, self.lock.id)
             opened.callback(self.journal.close)
-            self.blobs = Stores(
-                path / BLOBS, blobs, names.check_identity(self.journal.identity()) if blobs else "", self._appear
-            )
+            if (elsewhere := blob_urls.folder_of(blobs)) is not None:
+                with failures.told(elsewhere):
+                    trust.check_path(elsewhere, trusted_owners, "choose another place for `blobs`")
+            identity = names.check_identity(self.journal.identity()) if blobs else ""
+            self.blobs = Stores(path / BLOBS, blobs, identity, self._appear, trusted_owners)
             opened.callback(self.blobs.close)
             self._opened = opened.pop_all()
 
@@ -148,12 +172,27 @@ class Home:
         self.close()
 
 
+def check_trusted(path: Path, owners: Collection[int]) -> bool:
+    """Raises `StorageNotTrusted` if another user could have written or exchanged a part of this home directory. False
+    if there is none yet. Blobs and the key are looked at once more when they are opened."""
+    with failures.told(path):
+        if not trust.check_path(path, owners):
+            return False
+        if not path.is_dir():
+            raise StorageError(str(path), "it is not a directory")
+        for name in ENTRIES:
+            trust.check_inside(path / name, owners)
+    return True
+
+
 def create_folder(path: Path, *, parents: bool = False) -> None:
     """Without `parents` for what is in a home directory: one that was moved away does not come into being again."""
     try:
-        path.mkdir(mode=0o700, parents=parents)
+        if parents:
+            private_files.make_folders(path)
+        else:
+            private_files.make_folder(path)
     except FileExistsError:
-        if not path.is_dir():
-            raise StorageError(str(path), "it is not a directory") from None
+        raise StorageError(str(path), "it is not a directory") from None
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from onceflow.storage import bells, failures, forks, holders, names, sockets
+from onceflow.storage import bells, failures, forks, holders, names, private_files, sockets
 from onceflow.storage.holders import Holder
 from onceflow.storage.places import EngineRow, Introduction
 
@@ -54,7 +54,7 @@ class Engines:
             while True:
                 id = os.urandom(8).hex()
                 path = self._folder / id
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                descriptor = private_files.open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 if os.fstat(descriptor).st_nlink:
                     return EngineLock(id, path, descriptor)

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 import msgspec
 
-from onceflow.storage import names
+from onceflow.storage import names, private_files
 
 Record = TypeVar("Record")
 
@@ -98,7 +98,7 @@ class _Tail:
     """The last segment of a log, open."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        private_files.make_folder(folder)
         self._folder = folder
         self._starts = deque(starts(folder))
         if not self._starts:
@@ -127,7 +127,7 @@ class _Tail:
 
     def _open(self) -> None:
         path = segment(self._folder, self._starts[-1])
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._descriptor = private_files.open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._size = os.fstat(self._descriptor).st_size
         if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
             self._size += os.write(self._descriptor, b"\n")

@@ -24,6 +24,7 @@ _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|bucket does not exist|No
 _REFUSED = re.compile(r"status code: 4(?!08|09|29)\d\d")
 """What the client did wrong is wrong the next time, too. (But for a time-out, a conflict, and too many requests.)"""
 _CODE = re.compile(r"<Code>(.*?)</Code>\s*(?:<Message>(.*?)</Message>)?", re.DOTALL)
+_USER = re.compile(r"(https?://)[^/\s\"]*@")
 _QUERY = re.compile(r"(https?://[^\s?\"]+)\?[^\s\"]*")
 
 
@@ -63,13 +64,13 @@ def is_about_the_bucket(error: Exception) -> bool:
 
 
 def said(error: Exception) -> str:
-    """What it says, in a line, and without what may be secret: queries of URLs can carry signatures."""
+    """What it says, in a line, and without what may be secret: logins in URLs, and queries, which carry signatures."""
     text = str(error).partition("\n\nDebug source")[0]
     answer = _CODE.search(text)
     if answer is not None:
         text = f"{text[: answer.start()].partition('<?xml')[0].rstrip('< ')} {': '.join(filter(None, answer.groups()))}"
         text = text.replace("<Error>", "")
-    return _QUERY.sub(r"\1", " ".join(text.split()))
+    return _QUERY.sub(r"\1", _USER.sub(r"\1", " ".join(text.split())))
 
 
 def _passes(error: Exception) -> bool:

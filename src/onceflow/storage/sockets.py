@@ -1,13 +1,14 @@
 """Sockets: how one engine asks another, on the same host, about the runs that it drives.
 
-A Unix socket beside the engine's lock, which only its user may open. The path of a home directory may well be longer
-than the 107 bytes that the name of a socket may have, so the folder is opened, and the socket is named through it:
-`/proc/self/fd/<number>/<name>`.
+A Unix socket beside the engine's lock, which only its user may open; both ends check the other's user. The path of a
+home directory may well be longer than the 107 bytes that the name of a socket may have, so the folder is opened, and
+the socket is named through it: `/proc/self/fd/<number>/<name>`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import struct
@@ -70,6 +71,8 @@ def connect(folder: Path, engine: str, seconds: float) -> socket.socket:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(seconds), 0))
         with _address(folder, engine) as address:
             connection.connect(address)
+        if _user_of(connection) not in (os.geteuid(), 0):
+            raise PermissionError(errno.EPERM, "another user answers there")
         connection.settimeout(seconds)
     except BaseException:
         connection.close()

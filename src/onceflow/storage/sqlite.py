@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
-from onceflow.storage import failures, forks, schema
+from onceflow.storage import failures, forks, private_files, schema
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
@@ -345,7 +345,7 @@ def create_file(path: Path) -> None:
     is closed: closing a file ends the locks of everybody in this process who has it open."""
     if not path.exists():
         new = f"{path}-new"
-        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(private_files.open_file(Path(new), os.O_RDWR | os.O_CREAT))
         os.rename(new, path)
 
 

@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,15 +32,23 @@ logger = logging.getLogger(__name__)
 
 class Stores:
     """Thread-safe. `chosen` is a URL without the folder of the journal, `journal` the identity of that. `appear` makes
-    sure that engines elsewhere, which use the same place, know that this one is alive."""
+    sure that engines elsewhere, which use the same place, know that this one is alive. `trusted_owners` are users whose
+    files are trusted."""
 
     def __init__(
-        self, folder: Path, chosen: str | None = None, journal: str = "", appear: Callable[[], None] = lambda: None
+        self,
+        folder: Path,
+        chosen: str | None = None,
+        journal: str = "",
+        appear: Callable[[], None] = lambda: None,
+        trusted_owners: Collection[int] = (),
     ) -> None:
         self.target = str(folder) if chosen is None else blob_urls.below(chosen, journal)
         """Where blobs are written, as `open_store` takes it."""
-        self._own = Blobs(folder)
-        self._chosen: Blobs | ObjectStoreBlobs | None = None if chosen is None else open_store(self.target)
+        self._own = Blobs(folder, trusted_owners=trusted_owners)
+        self._chosen: Blobs | ObjectStoreBlobs | None = None
+        if chosen is not None:
+            self._chosen = open_store(self.target, trusted_owners)
         self._url = blob_urls.without_options(self.target) + "/"
         self._appear = appear
         self._discarding = Discarding(self.delete)
@@ -184,10 +192,10 @@ class Discarding:
             logger.info("a value that is needed no longer was not deleted: %s", error)
 
 
-def open_store(target: str) -> Blobs | ObjectStoreBlobs:
+def open_store(target: str, trusted_owners: Collection[int] = ()) -> Blobs | ObjectStoreBlobs:
     """What blobs are written to: a folder by its path, or a place by its URL."""
     if "://" not in target:
-        return Blobs(Path(target))
+        return Blobs(Path(target), trusted_owners=trusted_owners)
     if target.startswith("file:"):
-        return blob_urls.open_folder(target)
+        return blob_urls.open_folder(target, trusted_owners)
     return blob_urls.open_object_store(target)

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from onceflow.storage import forks
+from onceflow.storage import forks, private_files
 from onceflow.storage.lock_waits import LockWait
 
 PAUSE = 0.01
@@ -37,8 +37,8 @@ class Turns:
         forks.watch(self)
         try:
             for part in ("next", "turn"):
-                name = f"{path}-{part}"
-                self._descriptors.append(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                file = path.with_name(f"{path.name}-{part}")
+                self._descriptors.append(private_files.open_file(file, os.O_RDWR | os.O_CREAT))
         except OSError:
             self.close()
             raise

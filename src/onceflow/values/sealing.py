@@ -20,10 +20,11 @@ import contextlib
 import hashlib
 import hmac
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextvars import ContextVar
 
-from onceflow.errors import SecretUnavailable
+from onceflow.errors import SecretUnavailable, StorageNotTrusted
+from onceflow.values import trust
 
 Folder = str | os.PathLike[str]
 """A worker has no use for `pathlib`."""
@@ -100,17 +101,19 @@ def fingerprint(text: bytes) -> bytes:
     return _present_key().fingerprint(text)
 
 
-def know(home: Folder) -> str:
-    """What was sealed for this home directory can be read here. Returns its path."""
+def know(home: Folder, trusted_owners: Collection[int] = ()) -> str:
+    """What was sealed for this home directory can be read here, if the key is this user's, root's, or that of a trusted
+    owner. Returns its path."""
     path = os.fspath(home)
-    _homes[path] = None
+    if trusted_owners or path not in _homes:
+        _homes[path] = trusted_owners
     return path
 
 
 def work_for(home: Folder) -> None:
     """From now on this process seals for a home directory: it is a worker there."""
     global _served
-    _served = know(home)
+    _served = know(home, trust.read_owners(os.environ.get(trust.VARIABLE, "")))
 
 
 @contextlib.contextmanager
@@ -130,8 +133,8 @@ def use(home: Folder) -> None:
 
 _used: ContextVar[str | None] = ContextVar("onceflow_sealing", default=None)
 _served: str | None = None
-_homes: dict[str, None] = {}
-"""Home directories whose keys may be used."""
+_homes: dict[str, Collection[int]] = {}
+"""Home directories whose keys may be used → users beside this one and root whose keys are trusted."""
 _known: dict[bytes, Key] = {}
 """Name → key."""
 _own: Key | None = None
@@ -161,9 +164,12 @@ def _key_file(home: str) -> str:
 def _read(home: str) -> Key | None:
     try:
         with open(_key_file(home), encoding="ascii") as file:
+            trust.check_opened(file.fileno(), _key_file(home), _homes.get(home, ()))
             content = file.read().strip()
     except FileNotFoundError:
         return None
+    except StorageNotTrusted as error:
+        raise SecretUnavailable("a Secret", str(error)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SecretUnavailable("a Secret", f"{_key_file(home)} cannot be read: {error}") from error
     try:
@@ -182,6 +188,7 @@ def _create(home: str) -> Key:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
+            os.fchmod(descriptor, 0o600)  # whatever the umask
             os.write(descriptor, os.urandom(_KEY).hex().encode() + b"\n")
             os.fsync(descriptor)
         finally:

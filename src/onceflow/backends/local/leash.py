@@ -20,6 +20,8 @@ import struct
 import time
 from pathlib import Path
 
+from onceflow.storage import private_files
+
 NAME = "leash"
 
 AWAY = "away"
@@ -32,7 +34,7 @@ class Leash:
     """Held by the engine."""
 
     def __init__(self, directory: Path, name: str = NAME) -> None:
-        self._descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = private_files.open_file(directory / name, os.O_RDWR | os.O_CREAT)
         self.lengthen(0.0)
 
     def lengthen(self, moment: float) -> None:

@@ -12,12 +12,14 @@ import fcntl
 import os
 from pathlib import Path
 
+from onceflow.storage import private_files
+
 NAME = "workers.lock"
 
 
 def hold(directory: Path) -> int:
     """A descriptor of a fresh description that holds the lock, beside others that do (a fork server's successor)."""
-    descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = private_files.open_file(directory / NAME, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor
 

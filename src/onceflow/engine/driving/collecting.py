@@ -11,11 +11,8 @@ import time
 from pathlib import Path
 
 from onceflow.errors import StorageError
-from onceflow.storage import logs
-from onceflow.storage.home import Home
-
-STAMP = "collected"
-"""The file in the home directory whose time tells when orphans were last looked for."""
+from onceflow.storage import logs, private_files
+from onceflow.storage.home import STAMP, Home
 
 INTERVAL = 3600.0
 """Seconds."""
@@ -56,7 +53,7 @@ class Collecting:
             logger.info("orphans were not collected: %s", error)
             return
         if collected.complete:
-            (self._home.path / STAMP).touch()
+            private_files.touch(self._home.path / STAMP)
         if collected.files:
             logger.info("collected %s orphans of %s bytes", collected.files, collected.bytes)
 

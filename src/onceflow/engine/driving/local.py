@@ -39,9 +39,9 @@ from onceflow.errors import OnceflowError, RunInterrupted, StorageError
 from onceflow.storage import logs
 from onceflow.storage.blobs import Author
 from onceflow.storage.blobs import Statistics as BlobStatistics
-from onceflow.storage.home import Home
+from onceflow.storage.home import SPILL, Home
 from onceflow.storage.journal import NEVER, Claim, Command, Failed, Outcome, Request, RunRow, SetStatus, Short, commit
-from onceflow.values import sealing
+from onceflow.values import sealing, trust
 from onceflow.values.variables import Updates
 
 if TYPE_CHECKING:
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 SHARE = 0.3
 """Of the memory there is, for large values that wait to be read."""
-
-SPILL = "spill"
-"""The folder in the home directory for those that have no room in memory."""
 
 SAVERS = 4
 """Threads that write blobs."""
@@ -182,8 +179,12 @@ class LocalHub(Hub):
 
     def _environment(self) -> dict[str, str]:
         """A task that looks at runs finds them."""
-        journal = self._settings.journal
-        return {"ONCEFLOW_HOME": str(self._directory.path)} | ({} if journal is None else {"ONCEFLOW_JOURNAL": journal})
+        environment = {"ONCEFLOW_HOME": str(self._directory.path)}
+        if self._settings.journal is not None:
+            environment["ONCEFLOW_JOURNAL"] = self._settings.journal
+        if self._settings.trusted_owners:
+            environment[trust.VARIABLE] = " ".join([str(owner) for owner in self._settings.trusted_owners])
+        return environment
 
     def _hold_lease(self, folder: Path) -> None:
         """If others on other hosts may take over, workers run no longer than they believe that this engine lives."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 from onceflow.errors import MissingPackage, StorageDamaged, StorageError, StorageFull, StorageReadOnly
+from onceflow.storage import redaction
 from onceflow.storage.postgres import schema
 
 if TYPE_CHECKING:
@@ -66,15 +66,6 @@ def library() -> Any:
     return psycopg
 
 
-def redacted(url: str) -> str:
-    """The URL without its password: what errors call the place."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    login, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{login.partition(':')[0]}@{host}", query=""))
-
-
 def connect(url: str, **given: Any) -> psycopg.Connection[Any]:
     """A connection on which each statement is a transaction of its own."""
     library()
@@ -82,7 +73,11 @@ def connect(url: str, **given: Any) -> psycopg.Connection[Any]:
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
-    settings = {**DEFAULTS, **conninfo_to_dict(url), **given}
+    try:
+        found = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:  # it quotes what it does not understand, which may be the password
+        raise StorageError(redaction.redacted(url), "PostgreSQL does not understand this URL") from None
+    settings = {**DEFAULTS, **found, **given}
     connection: psycopg.Connection[Any] = psycopg.connect(**settings, autocommit=True)
     try:
         # Numbers are sent in one size, so that a statement is prepared once.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onceflow.errors import NoSuchRun, StorageClosed, StorageError
-from onceflow.storage import forks
+from onceflow.storage import forks, redaction
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
@@ -75,7 +75,7 @@ class PostgresJournal:
     ) -> None:
         member = member or Member(os.urandom(8).hex())
         self.url = url
-        self._place = connecting.redacted(url)
+        self._place = redaction.redacted(url)
         self._idle: list[psycopg.Connection[Any]] = []
         self._lock = threading.Lock()
         self._closed: str | None = None

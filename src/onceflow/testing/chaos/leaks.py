@@ -10,9 +10,7 @@ from pathlib import Path
 
 from onceflow import Engine
 from onceflow.engine import settings
-from onceflow.engine.deaths import WORKERS
-from onceflow.engine.driving.local import SPILL
-from onceflow.storage.home import BLOBS, ENGINES, Home
+from onceflow.storage.home import BLOBS, ENGINES, SPILL, WORKERS, Home
 from onceflow.testing.chaos.lives import MARK
 
 PATIENCE = 10.0
