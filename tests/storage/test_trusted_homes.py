@@ -100,7 +100,7 @@ def test_a_home_that_another_user_makes_in_the_last_moment_is_refused(
     shared.mkdir()
     shared.chmod(0o1777)
 
-    def be_quicker(path: Path) -> None:
+    def be_quicker(path: Path, *, parents: bool = False) -> None:
         path.mkdir()
         give_away(path)
 

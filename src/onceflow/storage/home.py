@@ -87,8 +87,9 @@ class Home:
         self.attendance: Attendance | None = None
         """Whether and how long others believe that this engine lives, if they may be on other hosts."""
         with failures.told(path):
-            if not check_trusted(path, trusted_owners):
-                create_folder(path, parents=True)
+            exists = check_trusted(path, trusted_owners)
+            create_folder(path, parents=True)
+            if not exists:
                 check_trusted(path, trusted_owners)
             create_folder(path / BLOBS)
             create_folder(path / ENGINES)

@@ -73,7 +73,7 @@ class Writer:
         tail = self._open.get(log)
         if tail is None:
             for folder in (self._folder.parent, self._folder):  # not the home directory, which may have been moved
-                folder.mkdir(mode=0o700, exist_ok=True)
+                private_files.make_folder(folder)
             if len(self._open) >= MOST_OPEN:
                 self.close_all()
             tail = self._open[log] = _Tail(self._folder / names.check_run(log))
