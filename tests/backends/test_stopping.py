@@ -37,6 +37,26 @@ def test_a_queued_job_never_starts(alone: Loop, door: Gate, tmp_path: Path) -> N
     assert not (tmp_path / "trace").exists()
 
 
+def test_what_no_worker_has_started_is_withdrawn_and_what_runs_goes_on(alone: Loop, door: Gate, tmp_path: Path) -> None:
+    """Given a job that runs, some behind it in the worker, and one that no worker has."""
+    trace = str(tmp_path / "trace")
+    alone.learn_that_it_is_short(_step, "", "", "")
+    held = alone.start(_step, door.path, trace, "held")
+    given = [alone.start(_step, "", trace, str(number)) for number in range(4)]
+    door.wait(alone)
+    queued = alone.start(write_line, trace, "queued")
+
+    for token in (held, given[1], given[2], queued):
+        alone.pool.withdraw(token)
+    for token in (given[1], given[2], queued):
+        assert alone.report(token) == Ended(token, started=False)
+    door.let_through()
+
+    assert alone.result(held) == "held"
+    assert {alone.result(given[0]), alone.result(given[3])} == {"0", "3"}
+    assert sorted(Path(trace).read_text().split()) == ["0", "3", "held"]
+
+
 def test_a_halted_pool_starts_neither_what_is_queued_nor_what_a_worker_was_given(
     alone: Loop, door: Gate, tmp_path: Path
 ) -> None:

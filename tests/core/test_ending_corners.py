@@ -37,7 +37,7 @@ def test_nobody_answers_for_a_graph_because_of_a_task_whose_output_counts():
     drive = inside(KEEP, "a pure; b kept a; d default b; c kept a d")
     drive.complete("e/a", "e/b")
     assert drive.lose("e/a") == ["start e/a"]
-    assert drive.ends("e/a", 1) == ["+failed e/a 1 final"]
+    assert drive.ends("e/a", 1) == ["+failed e/a 1 final", "withdraw e/d"]
 
 
 def test_a_graph_that_has_its_result_is_not_tried_again():
@@ -134,8 +134,8 @@ def test_a_graph_ends_because_of_the_first_failure_in_it():
 def test_two_graphs_that_end_at_once_end_each_for_itself():
     # given two graphs that are about to end, and wait for something irrevocable
     drive = two_graphs("a kept; i default; c kept a i", "a kept; i default; c kept a i")
-    assert drive.ends("e/a", 1) == []
-    assert drive.ends("f/a", 1) == []
+    assert drive.ends("e/a", 1) == ["withdraw e/i"]
+    assert drive.ends("f/a", 1) == ["withdraw f/i"]
     # when that has come to its end
     # then both end
     assert drive.finish("e/i")[-3:] == GIVEN
@@ -145,10 +145,10 @@ def test_two_graphs_that_end_at_once_end_each_for_itself():
 def test_a_result_that_is_being_made_in_a_graph_that_ends_with_another_comes_to_its_end():
     # given a graph that is about to end, and waits for its own result, which is irrevocable
     drive = forking("e kept; o kept; n kept e o", "c kept,aside; s default")
-    assert drive.ends("e/c", 1) == []
+    assert drive.ends("e/c", 1) == ["withdraw e/s"]
     # when the graph around it ends, too
     # then nobody stops what has begun
-    assert drive.ends("o", 0) == []
+    assert drive.ends("o", 0) == ["withdraw e/s"]
     assert drive.finish("e/s")[-3:] == ["give n", "+abandoned n", "save n"]
 
 
@@ -157,7 +157,7 @@ def test_a_graph_that_is_about_to_end_stays_closed_when_the_one_around_it_opens(
     drive = inside(KEEP, "f kept; b kept; c kept f b")
     drive.complete("e/f", graph=graph("i default; a kept; y kept i a"))
     drive.ends("e/f/a", 2)
-    assert drive.ends("e/b", 1, again=True) == []
+    assert drive.ends("e/b", 1, again=True) == ["withdraw e/f/i"]
     assert drive.finish("e/f/i")[-2:] == ["+again e", "wait e 1"]
     # when that opens
     # then nothing starts in the inner one
@@ -168,7 +168,7 @@ def test_a_graph_fails_with_the_one_around_it_if_that_is_to_be_tried_again_befor
     # given a graph that is to be tried again when something irrevocable in it has come to its end
     drive = inside(KEEP, "f kept; b kept; c kept f b")
     drive.complete("e/f", graph=graph("i default; y kept i"))
-    assert drive.ends("e/b", 1, again=True) == []
+    assert drive.ends("e/b", 1, again=True) == ["withdraw e/f/i"]
     # when that fails, and a graph within it is to be tried again
     # then they are tried again together, after one delay
     assert drive.ends("e/f/i", 2, again=True) == ["+again e", "wait e 1"]
@@ -217,7 +217,7 @@ def test_an_answer_that_comes_too_late_for_its_graph_is_a_failure_like_any_other
     drive = forking(KEEP, "c kept,aside,retries=1; s default")
     drive.raises("e/c")
     drive.elapse("e/c")
-    assert drive.ends("e/c", 1) == []
+    assert drive.ends("e/c", 1) == ["withdraw e/s"]
     # when the result is there first
     # then the run fails
     assert "+failed e/c 2 final" in drive.finish("e/s")
@@ -229,7 +229,7 @@ def test_an_answer_that_comes_too_late_takes_back_the_transaction_of_what_failed
     drive = forking(KEEP, "t kept,transaction; c kept,aside t; s default")
     drive.complete("e/t", graph=graph("u undoable; a kept u; y kept a"))
     drive.complete("e/t/u")
-    assert drive.ends("e/t/a", 1, failed=-1) == []
+    assert drive.ends("e/t/a", 1, failed=-1) == ["withdraw e/s"]
     # when the graph around it has its result before it ends
     # then the run fails, and the transaction is taken back
     assert "+failed e/t/a 1 final" in drive.finish("e/s")
@@ -241,12 +241,12 @@ def test_an_answer_that_comes_too_late_may_be_about_what_was_taken_back_with_its
     drive = forking(KEEP, "t kept,transaction; c kept,aside t; s default")
     drive.complete("e/t", graph=graph("u undoable; y kept u"))
     drive.complete("e/t/u", graph=graph("x kept; v kept x"))
-    assert drive.ends("e/t/u/x", 1) == []
+    assert drive.ends("e/t/u/x", 1) == ["withdraw e/s"]
     # when the graph around it has its result before it ends
     drive.finish("e/s")
     drive.save("e/s")
     # then the run fails by it all the same
-    assert drive.undone("e/t/u")[-1] == "+failed e/t/u/x 1 final"
+    assert drive.undone("e/t/u")[-2:] == ["+failed e/t/u/x 1 final", "withdraw n"]
     assert drive.complete("n")[-1] == "finish failed failed=e/t/u/x"
 
 
@@ -347,7 +347,7 @@ def test_what_is_to_be_taken_back_in_one_graph_is_not_forgotten_when_another_one
     text = "e kept,transaction; f kept; n kept e f"
     drive = two_graphs("u undoable; a kept u; i default; c kept a i", "b kept; d kept b", text)
     drive.complete("e/u")
-    assert drive.ends("e/a", 1) == []
+    assert drive.ends("e/a", 1) == ["withdraw e/i"]
     # when another graph ends before that
     assert drive.ends("f/b", 1) == ["give f/d", "+abandoned f/d", "save f/d"]
     # then the transaction is taken back all the same

@@ -19,7 +19,7 @@ def test_a_graph_whose_time_is_over_ends_with_an_outcome_that_is_saved_before_it
 
 def test_what_is_irrevocable_is_told_to_stop_and_waited_for():
     drive = inside(KEEP, "i default; c kept i")
-    assert drive.expire("e/c", 1) == ["stop e/i"]
+    assert drive.expire("e/c", 1) == ["withdraw e/i", "stop e/i"]
     assert drive.end("e/i") == GIVEN
 
 
@@ -46,7 +46,7 @@ def test_a_graph_that_has_its_result_is_not_ended():
 
 def test_a_result_that_comes_while_the_graph_is_being_ended_counts():
     drive = inside(KEEP, "a default")
-    assert drive.expire("e/a", 1) == ["stop e/a"]
+    assert drive.expire("e/a", 1) == ["withdraw e/a", "stop e/a"]
     assert drive.run.handle(events.Finished("e/a", drive.run.rows["e/a"].attempt))
     assert drive.run.rows["e/a"].state == "done"
     assert not drive.run.rows["e/a"].scope.closed
@@ -102,8 +102,8 @@ def test_nothing_ends_in_a_run_that_is_being_stopped():
 
 def test_a_graph_that_is_to_be_tried_again_may_run_out_of_time():
     drive = begun("e kept,guarding; z kept e", "a default; b kept; y kept a b")
-    assert drive.ends("e/b", 1, again=True) == []
-    assert drive.expire("e/a", 1) == ["stop e/a"]
+    assert drive.ends("e/b", 1, again=True) == ["withdraw e/a"]
+    assert drive.expire("e/a", 1) == ["withdraw e/a", "stop e/a"]
 
 
 def test_a_transaction_that_has_its_result_is_not_taken_back():
@@ -118,7 +118,7 @@ def test_a_transaction_that_has_its_result_is_not_taken_back():
 def test_what_hangs_in_a_graph_that_ends_anyway_is_stopped_when_time_is_over():
     drive = inside(KEEP, "a kept; i default; u undoable; c kept a i u")
     drive.ends("e/a", 1)
-    assert drive.expire("e/c", 1) == ["stop e/u", "stop e/i"]
+    assert drive.expire("e/c", 1) == ["withdraw e/i", "stop e/u", "stop e/i"]
     drive.end("e/i")
     assert drive.end("e/u") == ["undo e/u"]
     assert drive.undone("e/u") == ["+undone e/u", *GIVEN]

@@ -22,7 +22,7 @@ def test_what_stands_aside_goes_on_if_the_graph_had_its_result_in_time():
 
 def test_what_stands_aside_starts_again_if_the_result_came_while_the_graph_was_being_ended():
     drive = forking(KEEP, "b kept; c kept,aside b; s default")
-    assert drive.expire("e/c", 1) == ["stop e/b", "stop e/s"]
+    assert drive.expire("e/c", 1) == ["stop e/b", "withdraw e/s", "stop e/s"]
     assert "start e/b" in drive.tell(events.Finished("e/s", drive.attempts["e/s"][-1]))
 
 
@@ -43,8 +43,8 @@ def test_the_time_of_a_graph_is_not_over_while_its_run_is_asleep():
 
 def test_a_graph_that_was_about_to_be_tried_again_ends_if_its_time_is_over():
     drive = inside(KEEP, "a kept; i default; c kept a i")
-    assert drive.ends("e/a", 1, again=True) == []
-    assert drive.expire("e/c", 1) == ["stop e/i"]
+    assert drive.ends("e/a", 1, again=True) == ["withdraw e/i"]
+    assert drive.expire("e/c", 1) == ["withdraw e/i", "stop e/i"]
     assert drive.end("e/i") == ["give e/c", "+abandoned e/c", "save e/c"]
 
 

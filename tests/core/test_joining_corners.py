@@ -135,6 +135,8 @@ def test_what_something_irrevocable_stands_on_is_not_taken_back_with_its_transac
     drive.finish("e/u")
     assert drive.run.may_be_taken_back("e/u")
     drive.save("e/u")
+    assert drive.run.may_be_taken_back("e/u"), "e/i may turn out never to have started"
+    drive.finish("e/i")
     assert not drive.run.may_be_taken_back("e/u")
 
 

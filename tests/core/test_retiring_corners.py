@@ -55,11 +55,13 @@ def test_what_was_in_a_transaction_is_released_when_its_result_is_settled():
 
 
 def test_a_row_that_something_irrevocable_stands_on_is_forgotten_although_what_it_read_is_not():
-    """`v` may be undone, so that `a` is not forgotten before `n` begins."""
+    """`v` may be undone, so that `a` is not forgotten before `n` has started."""
     drive = begun("v undoable; p kept; a loose p; s kept a; n default s; w kept p n; z kept w v", "v", "p", "a")
     drive.finish("s")
     assert forgotten(drive, "p", "a") == []
     assert "+begun n" in drive.save("s")
+    assert forgotten(drive, "p", "a") == []
+    drive.finish("n")
     assert forgotten(drive, "p", "a") == ["a"]
 
 
@@ -67,6 +69,7 @@ def test_so_is_a_repeatable_row_that_could_not_be_made_again_once_all_above_it_i
     drive = begun("u undoable; a loose; r pure a; s kept r u; n default s; z kept n", "u", "a", "r")
     drive.finish("s")
     assert "+begun n" in drive.save("s")
+    drive.finish("n")
     assert forgotten(drive, "a", "r") == ["a", "r"]
 
 
@@ -180,8 +183,9 @@ def test_a_large_input_is_released_when_the_undo_cannot_happen_any_more_although
     drive.finish("p", small=False)
     drive.complete("f", "n")
     drive.finish("u")
-    answer = drive.save("u")
-    assert answer.index("+begun m") < answer.index("release p")
+    assert "+begun m" in drive.save("u")
+    assert not drive.run.rows["p"].released
+    assert "release p" in drive.finish("m")
 
 
 def test_what_has_to_be_made_again_for_an_undo_still_knows_what_it_read():

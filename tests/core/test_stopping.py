@@ -92,7 +92,7 @@ def test_a_raise_that_is_told_twice_counts_once():
 
 def test_when_the_run_fails_attempts_without_effect_are_stopped_and_effectful_ones_may_finish():
     drive = begun("a pure; b kept; u undoable; n default; f default; z kept a b u n f")
-    assert drive.raises("f") == ["+failed f 1 final", "stop a", "stop b"]
+    assert drive.raises("f") == ["+failed f 1 final", "stop a", "stop b", "withdraw n"]
     assert drive.status == "stopping"
     assert drive.end("a", "b") == []
     assert drive.complete("u", "n") == [
@@ -195,7 +195,7 @@ def test_a_saga_ends_and_undoes_undoable_attempts_that_run():
 
 def test_a_saga_waits_for_irrevocable_attempts_before_it_decides_what_to_undo():
     drive = begun("u undoable; n default u; f kept; z kept n f", "u", on_failure="undo")
-    assert drive.raises("f") == ["+failed f 1 final"]
+    assert drive.raises("f") == ["+failed f 1 final", "withdraw n"]
     assert drive.finish("n") == ["save n"]
     assert drive.save("n") == ["+saved n", "release u", "+finished failed", "finish failed failed=f kept=u"]
 
@@ -282,7 +282,7 @@ def test_cancelling_with_undo_keeps_what_has_something_irrevocable_below():
 
 def test_begun_irrevocable_attempts_are_given_time_to_finish():
     drive = begun("n default; z kept n")
-    assert drive.cancel() == ["+cancelled"]
+    assert drive.cancel() == ["+cancelled", "withdraw n"]
     assert drive.finish("n") == ["save n"]
     assert drive.save("n") == ["+saved n", "+finished cancelled", "finish cancelled"]
 
@@ -313,9 +313,9 @@ def test_giving_up_twice_stops_an_attempt_once():
 
 def test_cancelling_twice_is_cancelling_once_but_an_undo_may_still_be_asked_for():
     drive = begun("u undoable; n default; z kept u n", "u")
-    assert drive.cancel() == ["+cancelled"]
+    assert drive.cancel() == ["+cancelled", "withdraw n"]
     assert drive.cancel() == []
-    assert drive.cancel(undo=True) == ["+cancelled with undo"]
+    assert drive.cancel(undo=True) == ["+cancelled with undo", "withdraw n"]
     assert drive.cancel(undo=True) == []
     drive.complete("n")
     assert drive.undone("u")[-1] == "finish cancelled"

@@ -19,7 +19,7 @@ def test_a_failed_run_names_the_effects_that_a_transaction_could_not_take_back()
 
 def test_a_failure_in_a_run_that_is_cancelled_with_undo_leaves_the_undo_as_it_is():
     drive = begun("u undoable; n default; z kept u n", "u")
-    assert drive.cancel(undo=True) == ["+cancelled with undo"]
+    assert drive.cancel(undo=True) == ["+cancelled with undo", "withdraw n"]
     assert "undo u with output" in drive.raises("n")
 
 

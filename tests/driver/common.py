@@ -52,6 +52,9 @@ class FakeHost:
     def stop(self, driver: Driver, attempt: int) -> None:
         self.stopped.append(attempt)
 
+    def withdraw(self, driver: Driver, attempt: int) -> None:
+        """It has started, and goes on."""
+
     def save(self, driver: Driver, name: str, value: bytes, then: Callable[[str | None], None]) -> None:
         self.saves.append((name, value, then))
 

@@ -31,6 +31,7 @@ plain = st.one_of(
     st.builds(records.Undone, names),
     st.builds(records.Dropped, st.lists(names).map(tuple)),
     st.builds(records.Parked, names),
+    st.builds(records.Withdrawn, names),
     st.builds(records.Cancelled, st.booleans()),
     st.builds(records.Limited, names, st.integers(1, 1 << 40)),
     st.builds(records.Resumed),
@@ -50,7 +51,7 @@ def test_every_record_without_a_value_is_among_those():
     kinds = {records.Begun, records.Saved, records.Wrote, records.Failed, records.Again, records.Finished}
     made = {type(record) for record in (records.Expanded("n"), records.Done("n"), records.Resumed())}
     made |= {records.Recovering, records.Undone, records.Dropped, records.Parked, records.Cancelled, records.Limited}
-    made |= {records.Handled, records.Trusted, records.Abandoned}
+    made |= {records.Handled, records.Trusted, records.Abandoned, records.Withdrawn}
     assert set(records.Record.__args__) == kinds | made
 
 

@@ -49,6 +49,15 @@ class Stop(msgspec.Struct, frozen=True, gc=False):
     durable: ClassVar[bool] = False
 
 
+class Withdraw(msgspec.Struct, frozen=True, gc=False):
+    """If no worker has started this attempt yet, none shall: answered by `Ended(started=False)`. If one has, it goes
+    on, and is answered as ever."""
+
+    node: str
+    attempt: int
+    durable: ClassVar[bool] = False
+
+
 class Save(msgspec.Struct, frozen=True, gc=False):
     """Bring this part of the output to where it survives. Answered by `Saved` or `SaveFailed`. Asked again if that
     failed; and for a ref that was lost and is shared again, whatever has become of the save before."""
@@ -138,4 +147,6 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     durable: ClassVar[bool] = True
 
 
-Command = Append | Start | Ask | Stop | Save | Give | Wait | Undo | Drop | Release | Need | Refuse | Park | Finish
+Command = (
+    Append | Start | Ask | Stop | Withdraw | Save | Give | Wait | Undo | Drop | Release | Need | Refuse | Park | Finish
+)

@@ -33,6 +33,18 @@ class Committing(Retiring):
             if consumer.uncommitted == 0 and consumer.missing == 0:
                 self._ready.append(consumer)
 
+    def _count_as_started(self, row: Row) -> None:
+        """An irrevocable row that has begun may have had its effect: what it reads is never taken back."""
+        row.begun_with = 0
+        self._cover_above(row)
+
+    def _withdraw(self, row: Row, attempt: int) -> None:
+        """This attempt never started. If the row has begun with it, it has not."""
+        if row.begun_with == attempt:
+            row.begun_with = 0
+            row.begun = False
+            self._append(records.Withdrawn(row.id))
+
     def _cover_above(self, row: Row) -> None:
         """Something is done that cannot be taken back."""
         self._retirable += self._cover([parent for parent, _ in row.parents])

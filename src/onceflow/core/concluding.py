@@ -67,6 +67,9 @@ class Concluding(Expiring):
 
     def _saga(self) -> list[Row]:
         """Every begun undoable row that nothing irrevocable stands on, and what has happened below them."""
+        for row in self.rows.values():
+            if row.begun_with:
+                self._count_as_started(row)
         self._cover_readers()
         begun = [row for row in self.rows.values() if row.effect == "undoable" and row.begun and not row.covered]
         return with_what_is_below(begun)

@@ -113,6 +113,8 @@ class Ending(Handling):
                 self._end_attempt(row)
                 if row.effect == "undoable":
                     self._undo_locally(row)
+            elif row.begun_with and row.state == "running":
+                self._emit(commands.Withdraw(row.id, row.attempt))
         scope.closed = True
 
     def _advance_endings(self) -> bool:
@@ -332,6 +334,7 @@ class Ending(Handling):
     def _stood_on(self) -> set[Row]:
         """What begun irrevocable rows stand on now. (Later it may be less: what is saved can be made again.)"""
         found = {row for row in self.rows.values() if row.covered}
+        found |= {parent for row in self.rows.values() if row.begun_with for parent, _ in row.parents}
         stack = list(found)
         while stack:
             row = stack.pop()

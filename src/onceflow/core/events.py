@@ -74,10 +74,12 @@ class Lost(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """Proof that a stopped or lost attempt (or undo) runs no more and can have no further effect (design 2.6)."""
+    """Proof that a stopped or lost attempt (or undo) runs no more and can have no further effect (design 2.6). If it
+    never `started`, it had none before, either."""
 
     node: str
     attempt: int
+    started: bool = True
 
 
 class Saved(msgspec.Struct, frozen=True, gc=False):

@@ -89,6 +89,8 @@ class Loading(Concluding):
                 row = self.rows[node]
                 row.begun = True
                 row.carried = carried
+            case records.Withdrawn(node):
+                self.rows[node].begun = False
             case records.Saved():
                 self._replay_save(record)
             case records.Done(node):

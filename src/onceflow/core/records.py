@@ -22,6 +22,12 @@ class Begun(msgspec.Struct, frozen=True, gc=False):
     carried: tuple[tuple[str, int], ...] = ()
 
 
+class Withdrawn(msgspec.Struct, frozen=True, gc=False):
+    """The attempt with which this irrevocable node began never started, and never will: the node has not begun."""
+
+    node: str
+
+
 class Saved(msgspec.Struct, frozen=True, gc=False):
     """This part is saved. For a node that returned a graph, the graph is the value of part 0. The first record of an
     attempt tells which refs its output holds; the others do not repeat it. `joined` are the nodes whose outcomes it was
@@ -145,6 +151,7 @@ class Resumed(msgspec.Struct, frozen=True, gc=False):
 
 Record = (
     Begun
+    | Withdrawn
     | Saved
     | Wrote
     | Expanded

@@ -73,6 +73,9 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     joined: tuple[Row, ...] = ()
     """The last of its parents: those that stand aside, whose outcomes it has been given (`joining`)."""
     begun: bool = False
+    begun_with: int = 0
+    """For an irrevocable row that has begun: the attempt with which it did, as long as that may turn out never to have
+    started. What it reads is covered when that is certain."""
     """A *begun* record counts: the effect may be there."""
     carried: tuple[tuple[str, int], ...] = ()
     pinned: list[Row] | None = None

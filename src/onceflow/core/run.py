@@ -150,6 +150,8 @@ class Run(Loading):
         if event.joined and not self._may_count(row, event):
             self._ended(events.Ended(event.node, event.attempt))
             return
+        if row.begun_with:
+            self._count_as_started(row)
         if event.handled:
             self._was_handled(row, event.small)
             return
@@ -224,6 +226,8 @@ class Run(Loading):
             return
         row = self._current(event.node, event.attempt)
         if row is not None:
+            if row.begun_with:
+                self._count_as_started(row)
             self._attempt_raised(row, event.permanent, event.again)
 
     def _scope_ends(self, event: events.Ends) -> None:
@@ -235,6 +239,8 @@ class Run(Loading):
             raise IllegalEvent(f"the graph at depth {event.failed} has failed, so one inside of it cannot end for it")
         row = self._current(event.node, event.attempt)
         if row is not None:
+            if row.begun_with:
+                self._count_as_started(row)
             self._answered_for(row, event.failed, event.ends, event.small, event.again)
 
     def _time_is_over(self, event: events.Expired) -> None:
@@ -298,6 +304,10 @@ class Run(Loading):
         row = self._row(event.node, event.attempt)
         if self.final is None:
             if row is not None:
+                if not event.started:
+                    self._withdraw(row, event.attempt)
+                elif row.begun_with == event.attempt:
+                    self._count_as_started(row)
                 self._lose_attempt(row, event.attempt)  # an attempt that ended without a word is lost as well
             self._prove_ended(row, event.attempt)
 

@@ -117,8 +117,10 @@ class Starting(Admitting):
             self._pin(row)
         elif not row.begun:
             row.begun = True
-            self._append(records.Begun(row.id, self._attempt + 1))
-            self._cover_above(row)
+            row.begun_with = self._attempt + 1
+            self._append(records.Begun(row.id, row.begun_with))
+        else:
+            self._count_as_started(row)  # the attempt before this one may have
 
     def _start(self, row: Row) -> None:
         row.state = "running"

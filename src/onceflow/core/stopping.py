@@ -77,6 +77,8 @@ class Stopping(Recovery):
                 self._end_attempt(row)
                 if row.effect == "undoable":
                     self._undo_locally(row)
+            elif row.begun_with and row.state == "running":
+                self._emit(commands.Withdraw(row.id, row.attempt))
 
     def _give_up(self) -> None:
         for row in self.rows.values():

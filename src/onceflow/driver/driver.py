@@ -224,8 +224,8 @@ class Driver(Obeying):
         self._saving.lose(contents, (work.node, work.attempt))
         self.tell(events.Ended(work.node, work.attempt))
 
-    def ended(self, work: Work) -> None:
-        """It was stopped, and runs no more."""
+    def ended(self, work: Work, started: bool = True) -> None:
+        """It was stopped, and runs no more; or it never `started`, and will not."""
         if not self._take(work):
             return
         cancelling, limits = self.rare.cancelling, self.rare.limits
@@ -235,7 +235,7 @@ class Driver(Obeying):
         elif work.node in limits and not work.undo:
             self._raise_here(work, limits.failure(work.node, work.call.settings), permanent=True)
         else:
-            self.tell(events.Ended(work.node, work.attempt))
+            self.tell(events.Ended(work.node, work.attempt, started))
 
     def _take(self, work: Work) -> bool:
         return self._in_flight.pop(work.attempt, None) is not None and not self.over
@@ -272,7 +272,7 @@ class Driver(Obeying):
             assert isinstance(held.command, (commands.Start, commands.Undo))
             self._held.remove(held)
             self._private.pop(held.command.attempt, None)
-            self._events.append(events.Ended(held.command.node, held.command.attempt))
+            self._events.append(events.Ended(held.command.node, held.command.attempt, started=False))
         if self._events and not self._busy:
             self._work_off(())
 

@@ -184,6 +184,7 @@ def plain(record: records.Record) -> Entry:
             | records.Done(node)
             | records.Undone(node)
             | records.Parked(node)
+            | records.Withdrawn(node)
         ):
             return Entry(_KINDS[type(record)], node, _EMPTY)
         case records.Trusted(node, code):
@@ -329,6 +330,7 @@ _CLASSES: dict[str, Any] = {
         records.Done,
         records.Recovering,
         records.Undone,
+        records.Withdrawn,
         records.Dropped,
         records.Parked,
         records.Cancelled,

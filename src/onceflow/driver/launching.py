@@ -142,8 +142,18 @@ class Launching(Batching):
         if self.rare.waits.stop(attempt):
             self._events.append(events.Ended(node, attempt))
             return
+        self._hand_back(node, attempt)
+
+    def _withdraw(self, node: str, attempt: int) -> None:
+        if attempt in self._in_flight:
+            self._host.withdraw(self._whole, attempt)
+        else:
+            self._hand_back(node, attempt)
+
+    def _hand_back(self, node: str, attempt: int) -> None:
+        """If it waits to be started, it does so no longer."""
         for held in self._held:
             if isinstance(held.command, (commands.Start, commands.Undo)) and held.command.attempt == attempt:
                 self._held.remove(held)
-                self._events.append(events.Ended(node, attempt))
+                self._events.append(events.Ended(node, attempt, started=False))
                 return

@@ -124,6 +124,8 @@ class Obeying(Launching):
                     self.rare.limits.asks(node, settings)
             case commands.Stop(node, attempt):
                 self._stop(node, attempt)
+            case commands.Withdraw(node, attempt):
+                self._withdraw(node, attempt)
             case commands.Give(node, attempt, cause):
                 self.rare.answering.give(node, attempt, cause)
             case commands.Wait():

@@ -112,6 +112,10 @@ class Host(Protocol):
     def stop(self, driver: Driver, attempt: int) -> None:
         """End an attempt that was started. Answered by `Driver.ended`, or by another answer that was quicker."""
 
+    def withdraw(self, driver: Driver, attempt: int) -> None:
+        """If an attempt has not started, it shall not: answered by `Driver.ended`, with `started=False`. Else it goes
+        on, and is answered as ever."""
+
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         """Write a blob, then call `then` with its reference, or with None if the object was lost before. If it cannot
         be written, `Driver.interrupt`."""

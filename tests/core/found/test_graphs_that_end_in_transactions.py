@@ -38,7 +38,7 @@ def test_a_transaction_that_fails_while_the_graph_around_it_ends_is_taken_back(a
     drive.complete("a", graph=graph("t kept,transaction; y kept; s kept t y"))
     drive.complete("a/t", graph=graph("u undoable; v default; x undoable; w kept u v x"))
     drive.complete("a/t/u")
-    assert drive.ends("a/y", 1, again=again) == []
+    assert drive.ends("a/y", 1, again=again) == ["withdraw a/t/v"]
     assert drive.ends("a/t/v", 1, failed=2, again=again) == ["stop a/t/x"]
     drive.end("a/t/x")
     assert drive.undone("a/t/x")[-2:] == ["+recovering a/t/u", "undo a/t/u with output"]

@@ -345,6 +345,9 @@ class _Alone:
     def stop(self, driver: Driver, attempt: int) -> None:
         _elsewhere()
 
+    def withdraw(self, driver: Driver, attempt: int) -> None:
+        _elsewhere()
+
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         _elsewhere()
 

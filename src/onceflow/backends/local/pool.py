@@ -197,6 +197,8 @@ class Pool:
         self._failure: WorkersUnavailable | None = None
         self.paused = False
         """Whether nothing is given to workers for the time being."""
+        self._withdrawn: set[int] = set()
+        """Tokens of jobs that workers have and that shall not start."""
         self._halted = False
         """Whether nothing starts any more."""
         self._fruitless = 0
@@ -324,6 +326,17 @@ class Pool:
     def exceeds(self, token: int) -> bool:
         """Whether this job waits for more than there is anywhere. On one host it counts as all there is."""
         return False
+
+    def withdraw(self, token: int) -> None:
+        """Takes a job back that no worker has started, which is answered by `Ended`. One that has started goes on.
+        Unknown tokens are ignored."""
+        worker = self._dispatcher.holders.get(token)
+        if worker is None:
+            self.stop(token)
+        elif token in worker.queue and worker.queue[token].place > worker.mark:
+            self._withdrawn.add(token)
+            if worker.recalled is None:
+                worker.recall(time.monotonic())
 
     def stop(self, token: int, *, now: bool = False) -> None:
         """Ends a job. Answered by `Ended`, or by another report if that was quicker. Unknown tokens are ignored.
@@ -543,6 +556,7 @@ class Pool:
                 self._end_if_evacuated(worker)
                 return  # its end is reported together with that of everything it started
         given = worker.take(token)
+        self._withdrawn.discard(token)
         worker.retired = worker.retired or bool(worker.host)  # it was for this job alone
         if self._homes.readers:
             self._homes.forget(token)
@@ -612,7 +626,8 @@ class Pool:
 
     def _give_back(self, worker: Worker, token: int) -> None:
         """The worker has not started this job and will not."""
-        stopped = token in worker.stopping
+        stopped = token in worker.stopping or token in self._withdrawn
+        self._withdrawn.discard(token)
         given = worker.take(token)
         del self._dispatcher.holders[token]
         assert given is not None
@@ -642,6 +657,7 @@ class Pool:
         for token in [token for token, given in worker.queue.items() if given.place > mark]:
             self._give_back(worker, token)
         started = [*worker.queue, *worker.shared]
+        self._withdrawn.difference_update(started)
         running = worker.running
         for token in started:
             del self._dispatcher.holders[token]

@@ -251,6 +251,11 @@ class RayPool:
     def exceeds(self, token: int) -> bool:
         return self._singles.exceeds(token)
 
+    def withdraw(self, token: int) -> None:
+        """What a node of the cluster has been given goes on: whether it has started is not known here."""
+        if token not in self._holders:
+            self.stop(token)
+
     def stop(self, token: int, *, now: bool = False) -> None:
         station = self._holders.get(token)
         if station is not None:

@@ -22,6 +22,9 @@ class Crew(Protocol):
 
     def stop(self, driver: Driver, attempt: int) -> None: ...
 
+    def withdraw(self, driver: Driver, attempt: int) -> None:
+        """Hand it back if it has not started (`Ended`); else let it go on."""
+
     def look(self, driver: Driver, attempt: int) -> Look | None:
         """At an attempt that was started and has not been answered."""
 
@@ -67,6 +70,6 @@ def deliver(driver: Driver, work: Work, report: Report) -> None:
         case Died(_, worker, status, blame):
             driver.measurements.add(work, measuring.LOST, 0.0, 0.0, worker, 0)
             driver.died(work, status, blame)
-        case Ended():
+        case Ended(_, started):
             driver.measurements.add(work, measuring.STOPPED, 0.0, 0.0, 0, 0)
-            driver.ended(work)
+            driver.ended(work, started)

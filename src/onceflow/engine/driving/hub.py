@@ -551,6 +551,10 @@ class Hub(ABC):
         if self._workers is not None:
             self._workers.stop(driver, attempt)
 
+    def withdraw(self, driver: Driver, attempt: int) -> None:
+        if self._workers is not None:
+            self._workers.withdraw(driver, attempt)
+
     @abstractmethod
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None: ...
 

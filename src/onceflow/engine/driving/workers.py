@@ -269,6 +269,13 @@ class Workers:
         elif self._fetching is not None and (work := self._fetching.stop(driver, attempt)) is not None:
             self._loop.post(lambda: self._pass_on(driver, work, Ended(0, started=False)))
 
+    def withdraw(self, driver: Driver, attempt: int) -> None:
+        token = self._by_attempt.get((driver, attempt))
+        if token is not None:
+            self._pool.withdraw(token)
+        else:
+            self.stop(driver, attempt)  # it waits for what it reads
+
     def halt(self) -> None:
         """Start nothing more, whatever was asked for. From any thread."""
         self._pool.halt()

@@ -136,6 +136,11 @@ class Crew:
         if found is not None:
             self._stop(found)
 
+    def withdraw(self, driver: Driver, attempt: int) -> None:
+        found = self._assignments.get((driver, attempt))
+        if found is not None and found.state == "ready":
+            self._stop(found)
+
     @property
     def idle(self) -> bool:
         return not self._assignments

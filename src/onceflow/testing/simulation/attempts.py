@@ -40,6 +40,8 @@ class Attempt:
     state: State = "pending"
     launched: bool = False
     """It was carried out, so it may have had an effect."""
+    withdrawn: bool = False
+    """If it has not started, it shall not."""
     landed: bool = False
     """Its effect (or the effect of the undo) is in the world."""
     known_ended: bool = False

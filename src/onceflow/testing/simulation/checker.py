@@ -193,6 +193,14 @@ class Checker:
                 before = driver.appended.begun.get(record.node)
                 if before is not None and before.task.options.effect == "undoable":
                     raise Violation(f"{record}, but {before!r} was not undone")
+            case records.Withdrawn():
+                begun = driver.appended.begun.get(record.node)
+                if begun is None or begun.task.options.effect != "irrevocable":
+                    raise Violation(f"{record}, but nothing irrevocable has begun")
+                if record.node in driver.world.irrevocable:
+                    raise Violation(f"{record}, but it has happened")
+                if any(attempt.alive for attempt in driver.of_node[record.node]):
+                    raise Violation(f"{record}, but it may happen")
             case records.Saved():
                 assert attempt is not None
                 self._judge_save(driver, record, attempt)

@@ -373,10 +373,19 @@ class Driver:
         event = events.Undone if succeeded else events.UndoFailed
         self.deliver(event(undo.node, undo.number))
 
-    def prove_end(self, attempt: Attempt) -> None:
-        """It becomes known that a stopped or lost attempt runs no more."""
+    def prove_end(self, attempt: Attempt, started: bool = True) -> None:
+        """It becomes known that a stopped or lost attempt runs no more, or that it never `started`."""
         self._report(attempt)
-        self.deliver(events.Ended(attempt.node, attempt.number))
+        if not started:
+            attempt.launched = False
+        self.deliver(events.Ended(attempt.node, attempt.number, started))
+
+    def hand_back(self, attempt: Attempt) -> None:
+        """An attempt that was withdrawn before it had started."""
+        if attempt.state == "pending":
+            self.waiting = [waiting for waiting in self.waiting if waiting.attempt is not attempt]
+            self.active.append(attempt)
+        self.prove_end(attempt, started=False)
 
     def lose(self, parts: Sequence[events.Part], attempts: Sequence[Attempt]) -> None:
         """One failure takes parts from memory and silences attempts."""
@@ -476,6 +485,8 @@ class Driver:
                 self.asking[command.node] = None
             case commands.Stop():
                 self._stop(command)
+            case commands.Withdraw():
+                self._withdraw(command)
             case commands.Save():
                 self._save(command)
             case commands.Give():
@@ -608,6 +619,12 @@ class Driver:
             self.active.append(attempt)
         elif attempt.state == "running":
             attempt.state = "stopping"
+
+    def _withdraw(self, command: commands.Withdraw) -> None:
+        attempt = self.attempts.get((command.node, command.attempt))
+        if attempt is None or attempt.task.options.effect != "irrevocable":
+            raise Violation(f"{command} is about an attempt that never was, or that need not be withdrawn")
+        attempt.withdrawn = attempt.state in ("pending", "running")
 
     def _save(self, command: commands.Save) -> None:
         attempt = self.attempts.get((command.node, command.attempt))

@@ -32,7 +32,8 @@ class Reading:
         self.abandoning: dict[str, tuple[int, str]] = {}
         """Sink → the attempt with whose output its graph ends, and the expander of that."""
         self.begun: dict[str, Attempt] = {}
-        """The last begun attempt; of an undoable task only until it is undone, of an irrevocable one for ever."""
+        """The last begun attempt; of an undoable task only until it is undone, of an irrevocable one for ever,
+        unless that never started."""
         self.recovering: Set[str] = frozenset()
         """The members of recoveries that are not over; a second one may begin inside the first."""
         self.graphs: dict[str, Graph] = {}
@@ -101,6 +102,8 @@ class Reading:
             case records.Begun():
                 assert attempt is not None
                 self.begun[record.node] = attempt
+            case records.Withdrawn():
+                del self.begun[record.node]
             case records.Abandoned():
                 self.abandoning[record.node] = (record.attempt, record.expander)
             case records.Done():

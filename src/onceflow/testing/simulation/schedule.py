@@ -182,6 +182,8 @@ class Simulation:
         for waiting in driver.waiting:
             if waiting.needs <= driver.committed:
                 carrying.append(lambda waiting=waiting: driver.carry_out(waiting))  # type: ignore[misc]
+            if waiting.attempt is not None and waiting.attempt.withdrawn:
+                proving.append(lambda attempt=waiting.attempt: self._hand_back(attempt))  # type: ignore[misc]
         for attempt in driver.active:
             if attempt.effectful and not attempt.landed:
                 landing.append(lambda attempt=attempt: driver.land(attempt))  # type: ignore[misc]
@@ -190,6 +192,8 @@ class Simulation:
                 ending.append(lambda attempt=attempt: self._finish(attempt))  # type: ignore[misc]
             if attempt.state in ("silent", "stopping"):
                 proving.append(lambda attempt=attempt: self._end(attempt))  # type: ignore[misc]
+            elif attempt.withdrawn and not attempt.landed:
+                proving.append(lambda attempt=attempt: self._hand_back(attempt))  # type: ignore[misc]
         for saving_part in driver.saves:
             saving.append(lambda saving=saving_part: self._save(saving))  # type: ignore[misc]
         for timer in driver.timers:
@@ -299,12 +303,17 @@ class Simulation:
         """A stopped or lost attempt ends: usually by proof, sometimes it turns out to have been quicker."""
         ran = attempt.launched and (attempt.landed or not attempt.effectful)
         if not ran or self.random.random() < 0.7:
-            self.remember(events.Ended(attempt.node, attempt.number))
-            self.driver.prove_end(attempt)
+            started = ran or self.random.random() < 0.5
+            self.remember(events.Ended(attempt.node, attempt.number, started))
+            self.driver.prove_end(attempt, started)
         elif self.random.random() < 0.5 and attempt.kind != "undo":
             self.driver.fail(attempt, permanent=False)
         else:
             self._finish(attempt)
+
+    def _hand_back(self, attempt: Attempt) -> None:
+        self.remember(events.Ended(attempt.node, attempt.number, started=False))
+        self.driver.hand_back(attempt)
 
     def _save(self, saving: Saving) -> None:
         self.remember(events.Saved(saving.attempt.node, saving.part, saving.attempt.number))

@@ -137,9 +137,14 @@ class Recorder(Driver):
         name = self._name(undo)
         self._noting(lambda: f"undone {name}" if succeeded else f"undo {name} fails", lambda: said(undo, succeeded))
 
-    def prove_end(self, attempt: Attempt) -> None:
+    def prove_end(self, attempt: Attempt, started: bool = True) -> None:
         said = super().prove_end
-        self._noting(lambda: f"end {self._name(attempt)}", lambda: said(attempt))
+        words = "" if started else " unstarted"
+        self._noting(lambda: f"end {self._name(attempt)}{words}", lambda: said(attempt, started))
+
+    def hand_back(self, attempt: Attempt) -> None:
+        said = super().hand_back
+        self._noting(lambda: f"withdraw {self._name(attempt)}", lambda: said(attempt))
 
     def lose(self, parts: Sequence[events.Part], attempts: Sequence[Attempt]) -> None:
         said = super().lose
@@ -448,7 +453,15 @@ class Player:
     def _end(self, words: list[str]) -> None:
         attempt = self._find(words[0])
         if attempt is not None and attempt.state in ("silent", "stopping"):
-            self.driver.prove_end(attempt)
+            self.driver.prove_end(attempt, started="unstarted" not in words or (attempt.launched and attempt.landed))
+
+    def _withdraw(self, words: list[str]) -> None:
+        held = [waiting.attempt for waiting in self.driver.waiting if waiting.attempt is not None]
+        alike = [attempt for attempt in [*held, *self.driver.active] if _label(attempt) == words[0]]
+        for attempt in alike:
+            if attempt.withdrawn and not attempt.landed and attempt.is_under_way:
+                self.driver.hand_back(attempt)
+                return
 
     def _admit(self, words: list[str]) -> None:
         if words[0] in self.driver.asking:

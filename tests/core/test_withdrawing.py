@@ -1,0 +1,106 @@
+"""Irrevocable attempts that have begun and that no worker has started (design 2.3): they are withdrawn when the run, or
+their graph, comes to its end, and then nothing stands on what they read."""
+
+import pytest
+
+from onceflow.core import events
+from onceflow.testing.simulation.script import play_script
+from tests.core.building import Drive, graph
+
+
+def begun(text, *completed, **settings):
+    drive = Drive(graph(text), **settings)
+    drive.begin()
+    drive.complete(*completed)
+    return drive
+
+
+def never_started(drive, node):
+    """The answer to a `withdraw`."""
+    return drive.tell(events.Ended(node, drive.running.pop(node), started=False))
+
+
+def test_what_was_withdrawn_has_not_begun_and_keeps_no_effect():
+    drive = begun("u undoable; n default u; z kept n", "u")
+    assert drive.cancel(undo=True) == ["+cancelled with undo", "withdraw n"]
+    assert never_started(drive, "n") == ["+withdrawn n", "+recovering u", "undo u with output"]
+    assert drive.undone("u")[-1] == "finish cancelled"
+
+
+def test_what_has_started_when_it_is_withdrawn_comes_to_its_end_and_keeps_what_it_stands_on():
+    drive = begun("u undoable; n default u; z kept n", "u")
+    drive.cancel(undo=True)
+    drive.finish("n")
+    assert drive.save("n")[-1] == "finish cancelled kept=u"
+
+
+def test_what_ended_without_a_word_may_have_started():
+    drive = begun("u undoable; n default u; z kept n", "u")
+    drive.cancel(undo=True)
+    assert drive.tell(events.Ended("n", drive.running["n"]))[-1] == "finish cancelled kept=u uncertain=n"
+
+
+def test_a_failure_withdraws_what_has_not_started():
+    drive = begun("u undoable; n default u; f kept; z kept n f", "u", on_failure="undo")
+    assert drive.raises("f", permanent=True) == ["+failed f 1 final", "withdraw n"]
+    assert never_started(drive, "n")[0] == "+withdrawn n"
+    assert drive.undone("u")[-1] == "finish undone failed=f"
+
+
+def test_an_attempt_that_comes_after_one_that_may_have_started_withdraws_nothing():
+    drive = begun("u undoable; n default,retries=1 u; z kept n", "u")
+    drive.raises("n")
+    assert drive.elapse("n") == ["start! n"]
+    assert drive.cancel(undo=True) == ["+cancelled with undo"]
+    assert never_started(drive, "n")[-1] == "finish cancelled kept=u uncertain=n"
+
+
+def test_what_began_before_a_crash_may_have_started():
+    drive = begun("u undoable; n default u; z kept n", "u").reload()
+    drive.begin()
+    assert drive.cancel(undo=True) == ["+cancelled with undo"]
+
+
+def test_what_was_withdrawn_has_not_begun_after_a_crash_either():
+    drive = begun("u undoable; n default u; k kept; z kept n k", "u")
+    drive.cancel(undo=True)
+    never_started(drive, "n")
+    again = drive.reload()
+    again.begin()
+    assert not again.run.rows["n"].begun
+    assert again.undone("u")[-1] == "finish cancelled"
+
+
+def test_a_resumed_run_starts_what_was_withdrawn():
+    drive = begun("n default; z kept n")
+    drive.cancel()
+    assert never_started(drive, "n") == ["+withdrawn n", "+finished cancelled", "finish cancelled"]
+    again = drive.reload()
+    again.begin()
+    assert again.tell(events.Resume()) == ["+resumed", "+begun n", "start! n"]
+
+
+def test_an_event_that_comes_twice_withdraws_once():
+    drive = begun("n default; k kept; z kept n k")
+    attempt = drive.running["n"]
+    drive.cancel()
+    assert never_started(drive, "n") == ["+withdrawn n"]
+    assert drive.tell(events.Ended("n", attempt, started=False)) == []
+
+
+@pytest.mark.parametrize("then", ["again", ""])
+def test_what_has_not_started_in_a_graph_that_a_handler_answers_for_is_withdrawn(then):
+    """A transaction takes the room back although the charge was about to start."""
+    trip = graph("u undoable; n default u; f kept; s kept n f")
+    play_script(
+        graph("t kept,transaction; z kept t", returning={"t": [trip]}),
+        f"""
+        finish t
+        save t.0
+        finish t/u
+        save t/u.0
+        answer t/f for 1 {then}
+        withdraw t/n
+        undone t/u!undo
+        """,
+    )
