@@ -18,6 +18,27 @@ PRIMARY = 0xFF
 """SQLite's extended error codes hold the general one in their lowest byte."""
 
 
+DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
+SHORT = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS})
+"""A file ends before what is in it does."""
+PHRASES = (
+    "Could not decode to UTF-8",
+    "malformed",
+    "no such table",
+    "no such column",
+    "no such index",
+    "has no column named",
+    "already exists",
+    "duplicate column name",
+    "unsupported file format",
+    "incomplete input",
+    "syntax error",
+    "unrecognized token",
+)
+"""What is said of our own statements, which never change, if the tables are not those that were made; and of texts that
+are none."""
+
+
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
     """Errors of the system that are raised in here become ours."""
@@ -39,19 +60,33 @@ def from_system(error: OSError, path: Path) -> StorageError:
 
 
 def from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & PRIMARY
+    extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    code = extended & PRIMARY
     reason = f"SQLite says: {error}"
     if code == sqlite3.SQLITE_FULL:
         return StorageFull(str(path), reason)
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return StorageReadOnly(str(path), reason)
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return (StorageDamaged if _is_too_new(path) else StorageReadOnly)(str(path), reason)
+    if code in DAMAGED or extended in SHORT or any(phrase in str(error) for phrase in PHRASES):
         return StorageDamaged(str(path), reason)
     if code == sqlite3.SQLITE_IOERR:
         refused = _ask_for_room(path)
         if refused is not None:
             return from_system(refused, path)
     return StorageError(str(path), reason)
+
+
+def _header(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(100)
+
+
+def _is_too_new(path: Path) -> bool:
+    """Whether the header asks for a newer way to write than any SQLite has, which forbids writing."""
+    try:
+        return _header(path)[18:19] > b"\x02"
+    except OSError:
+        return False
 
 
 def _ask_for_room(path: Path) -> OSError | None:

@@ -18,11 +18,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from onceflow.errors import NoSuchRun, StorageClosed, StorageError
-from onceflow.storage import failures, forks, schema
+from onceflow.errors import NoSuchRun, StorageClosed, StorageDamaged, StorageError
+from onceflow.storage import checksums, failures, forks, schema
+from onceflow.storage.checksums import skipped
 from onceflow.storage.journal import (
     Answer,
     Command,
@@ -38,6 +40,7 @@ from onceflow.storage.journal import (
     Statistics,
     Table,
 )
+from onceflow.storage.marks import Marks, path_of
 from onceflow.storage.short import found_runs, short_runs
 from onceflow.storage.turns import Turns
 from onceflow.storage.writer import Writer
@@ -57,6 +60,8 @@ class SqliteJournal:
 
     def __init__(self, path: Path, *, durability: Durability = "power", clock: Callable[[], float] = time.time) -> None:
         self._path = path
+        self._where = str(path)
+        """What errors call it."""
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed: str | None = None
@@ -67,19 +72,19 @@ class SqliteJournal:
                     connection = connect(path)
                     try:
                         prepare(connection, path, durability)
+                        self._marks = open_marks(connection, path)
                     except BaseException:
                         connection.close()
                         raise
             except BaseException:
                 turns.close()
                 raise
-        self._writer = Writer(connection, turns, path, clock)
+        self._writer = Writer(connection, turns, path, clock, self._marks, marking=durability == "power")
         forks.watch(self)
 
     def identity(self) -> str:
         with self._reading() as connection, failures.told(self._path):
-            found: str = connection.execute(schema.GET_IDENTITY).fetchone()[0]
-        return found
+            return identity_of(connection, self._where)
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         self._writer.submit(requests, answer)
@@ -106,14 +111,28 @@ class SqliteJournal:
         self._writer.leave_to_parent()
 
     def get_run(self, run: str) -> RunRow | None:
-        return self._one(schema.GET_RUN, (run,))
+        row = self._one(schema.GET_RUN, (run,))
+        if row is not None and row.id != run:
+            raise self._wrong_index(run)
+        return row
 
     def find_name(self, name: str) -> RunRow | None:
-        return self._one(schema.FIND_NAME, (name,))
+        row = self._one(schema.FIND_NAME, (name,))
+        if row is not None and row.name != name:
+            raise self._wrong_index(name)
+        return row
+
+    def check_absence(self, run: str) -> None:
+        with self._reading() as connection, failures.told(self._path):
+            for columns in connection.execute(schema.ALL_RUNS):
+                row = checksums.check_run(self._where, columns)
+                if run in (row.id, row.name):
+                    raise self._wrong_index(run)
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
         with self._reading() as connection, failures.told(self._path):
-            return found_runs(connection.execute(schema.FIND_RUNS, {"runs": json.dumps(list(runs))}).fetchall())
+            rows = connection.execute(schema.FIND_RUNS, {"runs": json.dumps(list(runs))}).fetchall()
+        return found_runs(rows, self._where)
 
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
         wanted = {"prefix": prefix, "end": schema.after_prefix(prefix), "limit": limit}
@@ -154,10 +173,14 @@ class SqliteJournal:
                 row = connection.execute(schema.LOAD_RUN, (run,)).fetchone()
                 if row is None:
                     raise NoSuchRun(run)
-                number, graph, settings, *columns = row
+                number, graph, settings, checksum, *columns = row
+                found = checksums.check_run(self._where, columns)
+                if found.id != run:
+                    raise self._wrong_index(run)
+                checksums.check_definition(self._where, found, number, graph, settings, checksum)
                 entries = connection.execute(schema.LOAD_ENTRIES, schema.keys_of(number))
             try:
-                yield Loaded(RunRow(*columns), graph, settings, self._entries(entries))
+                yield Loaded(found, graph, settings, self._entries(entries, run, number, columns[2]))
             finally:
                 entries.close()
                 connection.execute(schema.COMMIT)
@@ -171,16 +194,22 @@ class SqliteJournal:
             entries = connection.execute(schema.FIRST_ENTRIES, wanted).fetchall()
             events = connection.execute(schema.FREE_EVENTS, (numbers,)).fetchall()
             connection.execute(schema.COMMIT)
-        return short_runs(rows, entries, events, most)
+        short = short_runs(rows, entries, events, most, self._where)
+        few = {number: short[columns[3]] for number, _, _, _, *columns in rows if columns[3] in short}
+        for number, found in few.items():
+            if len(found.entries) < self._marks.entries(number):  # perhaps there are more by now
+                del short[found.run.id]
+        return short
 
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         with self._reading() as connection, failures.told(self._path):
             connection.execute(schema.BEGIN_READING)
-            row = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone()
-            number, *columns = row or (0,)
+            columns = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone()
+            number = 0 if columns is None else columns[1]
             named = connection.execute(schema.NAMED_BLOBS, schema.keys_of(number)).fetchall()
             connection.execute(schema.COMMIT)
-        return RunRow(*columns) if row else None, {reference for (reference,) in named}
+        row = None if columns is None else checksums.check_run(self._where, columns)
+        return row, {reference for (reference,) in named}
 
     def last_runs(
         self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
@@ -199,52 +228,74 @@ class SqliteJournal:
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
         with self._reading() as connection, failures.told(self._path):
             connection.execute(schema.BEGIN_READING)
-            number, *_ = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone() or (0,)
+            _, number, *_ = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone() or (0, 0)
             first, end = schema.keys_of(number)
             (last,) = connection.execute(schema.LAST_KEY, (first, end)).fetchone()
             wanted = (max(first, (last or 0) - among + 1), last, json.dumps(list(kinds)))
             rows = [] if last is None else connection.execute(schema.LAST_ENTRIES, wanted).fetchall()
             connection.execute(schema.COMMIT)
-        return [Entry(*row) for row in rows]
+        return [checksums.check_entry(self._where, run, place, columns) for place, *columns in rows]
 
     def commands(self, owner: str) -> list[Command]:
         with self._reading() as connection, failures.told(self._path):
-            return [Command(*row) for row in connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()]
+            rows = connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()
+        return checksums.whole(partial(checksums.check_command, self._where), rows, skipped)
 
     def get_standing(self, table: Table, id: str) -> StandingRow | None:
         with self._reading() as connection, failures.told(self._path):
             row = connection.execute(schema.GET_STANDING[table], (id,)).fetchone()
-        return None if row is None else StandingRow(*row)
+        return None if row is None else checksums.check_standing(self._where, table, row)
 
     def list_standing(self, table: Table) -> list[StandingRow]:
         with self._reading() as connection, failures.told(self._path):
-            return [StandingRow(*row) for row in connection.execute(schema.LIST_STANDING[table]).fetchall()]
+            rows = connection.execute(schema.LIST_STANDING[table]).fetchall()
+        return checksums.whole(partial(checksums.check_standing, self._where, table), rows, skipped)
 
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         with self._reading() as connection, failures.told(self._path):
-            return [MailboxEvent(*row) for row in connection.execute(schema.MAILBOX, (run, key)).fetchall()]
+            rows = connection.execute(schema.MAILBOX, (run, key)).fetchall()
+        return [checksums.check_event(self._where, row) for row in rows]
 
     def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
         with self._reading() as connection, failures.told(self._path):
             return dict(connection.execute(schema.RUNS_WITH_MAIL, (after, owner)).fetchall())
 
-    def _entries(self, cursor: sqlite3.Cursor) -> Iterator[Entry]:
+    def _entries(self, cursor: sqlite3.Cursor, run: str, number: int, least: int) -> Iterator[Entry]:
+        count = 0
         while True:
             with failures.told(self._path):
                 chunk = cursor.fetchmany(CHUNK)
             if not chunk:
-                return
-            for row in chunk:
-                yield Entry(*row)
+                break
+            yield from checksums.check_entries(self._where, run, count, chunk)
+            count += len(chunk)
+        checksums.check_count(self._where, run, count, least)
+        self._check_mark(run, number, count)
+
+    def _check_mark(self, run: str, number: int, count: int) -> None:
+        """Whether a run has as many entries as it is known to have had. What was read may be older than the mark."""
+        marked = self._marks.entries(number)
+        if count >= marked:
+            return
+        with self._reading() as connection, failures.told(self._path):
+            (last,) = connection.execute(schema.LAST_KEY, schema.keys_of(number)).fetchone()
+            is_there = connection.execute(schema.GET_RUN, (run,)).fetchone() is not None
+        if is_there:
+            now = 0 if last is None else last % schema.PLACES + 1
+            checksums.check_count(self._where, run, now, marked)
 
     def _one(self, statement: str, wanted: tuple[str, ...]) -> RunRow | None:
         with self._reading() as connection, failures.told(self._path):
             row = connection.execute(statement, wanted).fetchone()
-        return None if row is None else RunRow(*row)
+        return None if row is None else checksums.check_run(self._where, row)
 
     def _many(self, statement: str, wanted: dict[str, Any]) -> list[RunRow]:
         with self._reading() as connection, failures.told(self._path):
-            return [RunRow(*row) for row in connection.execute(statement, wanted).fetchall()]
+            rows = connection.execute(statement, wanted).fetchall()
+        return checksums.whole(partial(checksums.check_run, self._where), rows, skipped)
+
+    def _wrong_index(self, run: str) -> StorageDamaged:
+        return StorageDamaged(self._where, "an index of the journal does not lead to a run that is there", run=run)
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -278,6 +329,7 @@ _left_to_parent: list[sqlite3.Connection] = []
 def connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute(schema.SET_BUSY)
+    connection.execute(schema.CHECK_CELLS)
     return connection
 
 
@@ -290,6 +342,26 @@ def prepare(connection: sqlite3.Connection, path: Path, durability: Durability) 
     connection.execute(schema.NO_AUTOMATIC_CHECKPOINT)
     schema.bring_up_to_date(connection, path)
     fill_up_log(connection, path)
+
+
+def open_marks(connection: sqlite3.Connection, path: Path) -> Marks:
+    """Raises `StorageDamaged` if runs that were created are not there. The caller holds the turn."""
+    marks = Marks(path, identity_of(connection, str(path)))
+    last = connection.execute(schema.NUMBER_OF_LAST_RUN).fetchone()[0] or 0
+    if last < marks.last:
+        raise StorageDamaged(
+            str(path),
+            f"the last {marks.last - last} runs that were created are missing: its write-ahead log was cut or damaged, "
+            f"or an older copy was put back (then delete {path_of(path)} as well)",
+        )
+    return marks
+
+
+def identity_of(connection: sqlite3.Connection, where: str) -> str:
+    columns = connection.execute(schema.GET_IDENTITY).fetchone()
+    if columns is None:
+        raise StorageDamaged(where, "the identity of the journal is missing")
+    return checksums.check_identity(where, columns)
 
 
 def fill_up_log(connection: sqlite3.Connection, path: Path) -> None:
