@@ -4,8 +4,10 @@ A blob is written under a temporary name in its final folder, synced, renamed, a
 reference handed out, for an entry of the journal to name; a blob that no entry names does not exist for anybody. So
 there are no half blobs, whatever happens when. It is never changed afterwards: readers may map it.
 
-`<folder>/<run>/<epoch>.<engine>.<size>.<name>` is the file, and from `<run>` on it is the reference. The size tells a
-blob that was damaged later from a whole one. Epoch and engine say who wrote it, which is what `orphans` needs to know.
+`<folder>/<run>/<epoch>.<engine>.<size>-<checksum>.<name>` is the file, and from `<run>` on it is the reference. Size
+and checksum tell a blob that was damaged later, or exchanged, from a whole one: the journal, which has the reference,
+vouches for the blob. Epoch and engine say who wrote it, which is what `orphans` needs to know. A name with three dots
+or more ends with the task whose value it is.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +25,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from onceflow.errors import StorageDamaged
-from onceflow.storage import direct, failures
+from onceflow.storage import checksums, direct, failures
 from onceflow.values.buffers import Buffer, flat, write_all
 
 TEMPORARY = "~"
@@ -30,6 +33,8 @@ TEMPORARY = "~"
 
 LONGEST_NAME = 120
 """Characters. File systems take 255 bytes, with everything that is put before the name."""
+
+CHECKSUM = re.compile("[0-9a-f]{8}")
 
 MOST_SYNCED = 10_000
 """Folders that are remembered. Forgetting costs one more sync a folder."""
@@ -51,6 +56,10 @@ class File(msgspec.Struct, frozen=True):
     engine: str
     size: int
     """Bytes it should have."""
+    checksum: int | None = None
+    """Of its content; None for one that was never finished."""
+    task: str | None = None
+    """Whose value it is, as far as its name says so."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -102,7 +111,7 @@ class Blobs:
         views = [view for buffer in buffers if (view := flat(buffer)).nbytes]
         size = sum(view.nbytes for view in views)
         folder = self._folder_of(author.run)
-        file = file_name(author, size, name)
+        file = file_name(author, size, checksums.of_bytes(views), name)
         with failures.told(folder):
             temporary = folder / f"{TEMPORARY}{author.epoch}.{author.engine}.{size}.{os.urandom(8).hex()}"
             descriptor = self._create(temporary)
@@ -124,31 +133,55 @@ class Blobs:
         return f"{self._prefix}{folder.name}/{file}"
 
     def open(self, reference: str) -> BinaryIO:
+        """Its content is not looked at."""
         path = self._path(reference)
         with failures.told(path):
             try:
                 file = path.open("rb")
             except FileNotFoundError:
-                raise StorageDamaged(str(path), "a saved value is missing") from None
+                raise damaged(reference, str(path), "a saved value is missing") from None
         try:
             found = os.fstat(file.fileno()).st_size
-            parsed = parse(reference)
-            if parsed is not None and found != parsed.size:
-                raise StorageDamaged(str(path), f"a saved value has {found} bytes instead of {parsed.size}")
+            check_size(reference, str(path), found)
         except BaseException:
             file.close()
             raise
         self._counts.read(found)
         return file
 
+    def open_checked(self, reference: str) -> BinaryIO:
+        """Reads it once. Lets other threads run meanwhile."""
+        file = self.open(reference)
+        try:
+            path = self._path(reference)
+            with failures.told(path):  # not mapped: a bad sector is an error then, and not the end of this process
+                buffer = memoryview(bytearray(checksums.CHUNK))
+                found = offset = 0
+                while size := os.preadv(file.fileno(), [buffer], offset):
+                    found = checksums.of_bytes([buffer[:size]], found)
+                    offset += size
+            check_content(reference, str(path), found)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def check(self, reference: str) -> int:
+        """Reads it once. How many bytes it has."""
+        with self.open_checked(reference) as file:
+            return os.fstat(file.fileno()).st_size
+
     def read(self, reference: str) -> bytes:
-        with self.open(reference) as file, failures.told(self._path(reference)):
-            return file.read()
+        path = self._path(reference)
+        with self.open(reference) as file, failures.told(path):
+            content = file.read()
+        check_content(reference, str(path), checksums.of_bytes([memoryview(content)]))
+        return content
 
     def map(self, reference: str) -> memoryview:
         """The blob's bytes without a copy. They may be written to, which nobody else sees, and stay readable even if
         the blob is deleted meanwhile."""
-        with self.open(reference) as file, failures.told(self._path(reference)):
+        with self.open_checked(reference) as file, failures.told(self._path(reference)):
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
@@ -249,8 +282,30 @@ def run_of(folder: str) -> str:
     return unquote(folder)
 
 
-def file_name(author: Author, size: int, name: str) -> str:
-    return f"{author.epoch}.{author.engine}.{size}.{_shortened(_quoted(name))}"
+def file_name(author: Author, size: int, checksum: int, name: str) -> str:
+    return f"{author.epoch}.{author.engine}.{size}-{checksum:08x}.{_shortened(_quoted(name))}"
+
+
+def check_size(reference: str, where: str, found: int) -> None:
+    file = parse(reference)
+    if file is None or file.checksum is None:
+        raise StorageDamaged(where, "this is not the name of a saved value")
+    if found != file.size:
+        raise damaged(reference, where, f"a saved value has {found} bytes instead of {file.size}")
+
+
+def check_content(reference: str, where: str, found: int) -> None:
+    """Raises if its checksum is not this one."""
+    file = parse(reference)
+    if file is None or found != file.checksum:
+        raise damaged(reference, where, "a saved value is not what was written")
+
+
+def damaged(reference: str, where: str, reason: str) -> StorageDamaged:
+    """With the run and the task that its name tells."""
+    file = parse(reference)
+    folder = reference.rpartition("/")[0].rpartition("/")[2]
+    return StorageDamaged(where, reason, run=run_of(folder), task=None if file is None else file.task)
 
 
 def _quoted(text: str) -> str:
@@ -270,6 +325,10 @@ def _shortened(name: str) -> str:
 def parse(reference: str) -> File | None:
     """None for a file that is not ours."""
     parts = reference.rpartition("/")[2].removeprefix(TEMPORARY).split(".", 3)
-    if len(parts) != 4 or not (parts[0].isdecimal() and parts[2].isdecimal()):
+    if len(parts) != 4:
         return None
-    return File(reference, int(parts[0]), parts[1], int(parts[2]))
+    size, _, checksum = parts[2].partition("-")
+    if not (parts[0].isdecimal() and size.isdecimal()) or (checksum and not CHECKSUM.fullmatch(checksum)):
+        return None
+    *_, task = unquote(parts[3]).split(".", 3) if parts[3].count(".") >= 3 else ("",)
+    return File(reference, int(parts[0]), parts[1], int(size), int(checksum, 16) if checksum else None, task or None)

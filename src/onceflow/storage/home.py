@@ -1,6 +1,6 @@
 """The home directory: everything that engines of one host share.
 
-    journal.db (and -wal, -shm, -next, -turn)    the journal, unless that is in a PostgreSQL database
+    journal.db (and -wal, -shm, -marks, -next, -turn)  the journal, unless that is in a PostgreSQL database
     blobs/<run>/...                               large values, if no other place is chosen for them (`stores`)
     secrets.key                                   seals secrets (`values.sealing`); made when there is the first one
     engines/<id>                                  a locked file for each living engine
@@ -28,6 +28,7 @@ import msgspec
 from onceflow.errors import StorageError
 from onceflow.storage import bells, failures, leases, logs, orphans
 from onceflow.storage.bells import Bell
+from onceflow.storage.inspection import Inspection, Progress, Rows
 from onceflow.storage.journal import Durability, Journal
 from onceflow.storage.locks import Engines
 from onceflow.storage.places import Introduction, Members
@@ -81,13 +82,16 @@ class Home:
             self.listener = Listener(path / ENGINES, self.lock.id)
             opened.callback(self.listener.close)
             self.journal: Journal
+            self._rows: Callable[[], Rows]
             if journal is None:
-                self.journal = SqliteJournal(path / JOURNAL, durability=durability)
+                sqlite = SqliteJournal(path / JOURNAL, durability=durability)
+                self.journal, self._rows = sqlite, sqlite.rows
             else:
                 from onceflow.storage.postgres.fleet import Fleet  # seldom needed
 
                 fleet = Fleet(journal, path, self.lock.id, self._about, lease, locks)
                 self.engines, self.journal, self.attendance = fleet, fleet.journal, fleet.journal.attendance
+                self._rows = fleet.journal.rows
                 self.attendance.heard = lambda: bells.ring(path / ENGINES, self.lock.id)
             opened.callback(self.journal.close)
             self.blobs = Stores(path / BLOBS, blobs, self.journal.identity() if blobs else "", self._appear)
@@ -122,6 +126,10 @@ class Home:
     def count_orphans(self) -> orphans.Collected:
         """What `collect_orphans` would delete now."""
         return orphans.count(self.blobs, self.journal, self.engines)
+
+    def inspection(self, tell: Callable[[Progress], None] = lambda progress: None) -> Inspection:
+        """Reads everything, and tells what is damaged."""
+        return Inspection(self._rows(), self.blobs, tell)
 
     def call_others(self) -> None:
         """After closing: somebody may go on with what this engine has left. Those that share a database have been

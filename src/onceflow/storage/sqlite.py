@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from onceflow.errors import NoSuchRun, StorageClosed, StorageDamaged, StorageError
+from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged, StorageError
 from onceflow.storage import checksums, failures, forks, schema
 from onceflow.storage.checksums import skipped
 from onceflow.storage.journal import (
@@ -50,6 +50,9 @@ CHUNK = 256
 
 LOG_BYTES = 1280 * 1024
 """To which the write-ahead log is filled up when the journal is opened."""
+
+STEPS = 1_000_000
+"""Of SQLite's machine, between two looks for signals while everything is read."""
 
 MOST_IDLE = 4
 """Connections for reading that are kept for the next reader."""
@@ -172,7 +175,7 @@ class SqliteJournal:
                 connection.execute(schema.BEGIN_READING)
                 row = connection.execute(schema.LOAD_RUN, (run,)).fetchone()
                 if row is None:
-                    raise NoSuchRun(run)
+                    raise self._absent(run)
                 number, graph, settings, checksum, *columns = row
                 found = checksums.check_run(self._where, columns)
                 if found.id != run:
@@ -183,6 +186,7 @@ class SqliteJournal:
                 yield Loaded(found, graph, settings, self._entries(entries, run, number, columns[2]))
             finally:
                 entries.close()
+            with failures.told(self._path):
                 connection.execute(schema.COMMIT)
 
     def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
@@ -260,6 +264,19 @@ class SqliteJournal:
         with self._reading() as connection, failures.told(self._path):
             return dict(connection.execute(schema.RUNS_WITH_MAIL, (after, owner)).fetchall())
 
+    def rows(self) -> SqliteRows:
+        """For `inspection`."""
+        return SqliteRows(self, self._path, self._marks)
+
+    def fetch(self, statement: str, wanted: Sequence[Any] = ()) -> list[Any]:
+        """For `inspection`. All rows that a statement of `schema` gives."""
+        with self._reading() as connection, failures.told(self._path):
+            connection.set_progress_handler(_nothing, STEPS)  # has Python look for signals: it may take minutes
+            try:
+                return connection.execute(statement, wanted).fetchall()
+            finally:
+                connection.set_progress_handler(None, 0)
+
     def _entries(self, cursor: sqlite3.Cursor, run: str, number: int, least: int) -> Iterator[Entry]:
         count = 0
         while True:
@@ -294,6 +311,12 @@ class SqliteJournal:
             rows = connection.execute(statement, wanted).fetchall()
         return checksums.whole(partial(checksums.check_run, self._where), rows, skipped)
 
+    def _absent(self, run: str) -> OnceflowError:
+        """Why a run cannot be loaded that was not found together with its definition."""
+        if self.get_run(run) is None:
+            return NoSuchRun(run)
+        return StorageDamaged(self._where, "the stored graph of a run is missing", run=run)
+
     def _wrong_index(self, run: str) -> StorageDamaged:
         return StorageDamaged(self._where, "an index of the journal does not lead to a run that is there", run=run)
 
@@ -322,8 +345,63 @@ class SqliteJournal:
         connection.close()
 
 
+class SqliteRows:
+    """`inspection.Rows`."""
+
+    def __init__(self, journal: SqliteJournal, path: Path, marks: Marks) -> None:
+        self._journal = journal
+        self._marks = marks
+        self.where = str(path)
+
+    def structure(self) -> list[str]:
+        try:
+            found = [str(text) for (text,) in self._journal.fetch(schema.INTEGRITY)]
+            stray = self._journal.fetch(schema.STRAY_ENTRIES)
+        except StorageError as error:
+            if getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise KeyboardInterrupt from None
+            return [error.reason]
+        wrong = [] if found == ["ok"] else found
+        return wrong + [f"{count} entries are of run number {number}, which is not there" for number, count in stray]
+
+    def all_runs(self) -> list[Any]:
+        return self._journal.fetch(schema.ALL_RUNS)
+
+    def definition(self, number: int) -> Any | None:
+        return next(iter(self._journal.fetch(schema.DEFINITION, (number,))), None)
+
+    def all_entries(self, number: int) -> Iterator[Any]:
+        """In chunks: what is whole is told, also if a page after it is damaged."""
+        first, end = schema.keys_of(number)
+        while True:
+            chunk = self._journal.fetch(f"{schema.LOAD_ENTRIES} LIMIT {CHUNK}", (first, end))
+            yield from chunk
+            if len(chunk) < CHUNK:
+                return
+            first = number * schema.PLACES + chunk[-1][0] + 1
+
+    def mark(self, number: int) -> int:
+        return self._marks.entries(number)
+
+    def has_run(self, run: str) -> bool:
+        return any(columns[3] == run for columns in self.all_runs())
+
+    def all_events(self) -> list[Any]:
+        return self._journal.fetch(schema.ALL_EVENTS)
+
+    def all_commands(self) -> list[Any]:
+        return self._journal.fetch(schema.ALL_COMMANDS)
+
+    def all_standing(self, table: Table) -> list[Any]:
+        return self._journal.fetch(schema.ALL_STANDING[table])
+
+
 _left_to_parent: list[sqlite3.Connection] = []
 """In a forked child: connections that must not be closed."""
+
+
+def _nothing() -> None:
+    """Goes on."""
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -45,7 +45,7 @@ from onceflow.engine.pausing import PAUSE
 from onceflow.engine.queues.doorman import Doorman
 from onceflow.engine.queues.gate import Gate
 from onceflow.engine.submission import Submission
-from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageError
+from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError, RunInterrupted, StorageDamaged, StorageError
 from onceflow.storage import journal
 from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.journal import (
@@ -452,7 +452,7 @@ class Hub(ABC):
     def _refused(self, driver: Driver, outcome: Outcome) -> None:
         match outcome.refusal:
             case Failed(error):
-                self.broken = True
+                self.broken = not (isinstance(error, StorageDamaged) and error.run is not None) or self.broken
                 driver.interrupt(error)
             case Taken() | Fenced() | Outdated() if driver.is_opening:
                 driver.interrupt(Redirected())

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onceflow.errors import NoSuchRun, StorageClosed, StorageError
+from onceflow.errors import NoSuchRun, StorageClosed, StorageDamaged, StorageError
 from onceflow.storage import checksums, forks
 from onceflow.storage.checksums import skipped
 from onceflow.storage.journal import (
@@ -170,6 +170,8 @@ class PostgresJournal:
     def load(self, run: str) -> Iterator[Loaded]:
         found = self._rows(schema.LOAD_RUN, (run,))
         if not found:
+            if self.get_run(run) is not None:
+                raise StorageDamaged(self._place, "the stored graph of a run is missing", run=run)
             raise NoSuchRun(run)
         number, count, graph, settings, checksum, *columns = found[0]
         row = checksums.check_run(self._place, columns)
@@ -225,6 +227,10 @@ class PostgresJournal:
         checked = checksums.check_entries(self._place, run, first, rows)
         checksums.check_count(self._place, run, first + len(checked), end)
         return checked
+
+    def rows(self) -> PostgresRows:
+        """For `inspection`."""
+        return PostgresRows(self)
 
     def ask(self, question: str, wanted: Any = (), *, patience: float = connecting.PATIENCE) -> list[tuple[Any, ...]]:
         """For `fleet`. All rows that a statement of `schema` gives."""
@@ -303,6 +309,43 @@ class _Entries:
         chunk = self._journal.read_entries(self._run, self._number, self._fetched, end)
         self._fetched, self._chunk = end, iter(chunk)
         return next(self._chunk)
+
+
+class PostgresRows:
+    """`inspection.Rows`. The database answers for its own structure."""
+
+    def __init__(self, journal: PostgresJournal) -> None:
+        self._journal = journal
+        self.where = journal.place
+
+    def structure(self) -> list[str]:
+        return []
+
+    def all_runs(self) -> list[Any]:
+        return self._journal.ask(schema.ALL_RUNS)
+
+    def definition(self, number: int) -> Any | None:
+        return next(iter(self._journal.ask(schema.DEFINITION, (number,))), None)
+
+    def all_entries(self, number: int) -> Iterator[Any]:
+        (count,) = self._journal.ask(schema.COUNT_ENTRIES, (number,))[0]
+        for first in range(0, count, CHUNK):
+            yield from self._journal.ask(schema.ENTRIES_FROM, (number, first, first + CHUNK))
+
+    def mark(self, number: int) -> int:
+        return 0
+
+    def has_run(self, run: str) -> bool:
+        return bool(self._journal.ask(schema.GET_RUN, (run,)))
+
+    def all_events(self) -> list[Any]:
+        return self._journal.ask(schema.ALL_EVENTS)
+
+    def all_commands(self) -> list[Any]:
+        return self._journal.ask(schema.ALL_COMMANDS)
+
+    def all_standing(self, table: Table) -> list[Any]:
+        return self._journal.ask(schema.LIST_STANDING[table])
 
 
 _left_to_parent: list[Any] = []

@@ -400,6 +400,7 @@ NAMED_BLOBS = f"""
 # For whoever reads everything (`inspection`).
 ALL_RUNS = f"SELECT {CHECKED_RUN} FROM run ORDER BY number"
 DEFINITION = "SELECT number, graph, settings, checksum FROM definition WHERE number = %s"
+ENTRIES_FROM = LOAD_ENTRIES.replace("%b", "%s")
 COUNT_ENTRIES = "SELECT coalesce(max(place) + 1, 0) FROM entry WHERE run = %s"
 ALL_EVENTS = "SELECT number, run, key, payload, id, checksum, taken FROM event ORDER BY number"
 ALL_COMMANDS = "SELECT number, run, kind, body, checksum FROM command ORDER BY number"
