@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+from onceflow.storage.inspection import Inspection
 from tests.cli.common import FLOWS
 
 
@@ -107,3 +108,52 @@ def test_a_place_for_blobs_that_cannot_be_used_is_trouble(fresh, s3, monkeypatch
     monkeypatch.setenv("ONCEFLOW_BLOBS", s3.create_bucket(patience="0.1").replace("s3://", "s3://no-"))
     result = fresh("doctor", code=5)
     assert "NoSuchBucket" in result.stderr
+
+
+def damage_one_blob(fresh):
+    fresh.run("nothing")
+    fresh.run("large", "--name", "large")
+    run = fresh.json("show", "large")["id"]
+    (blob,) = (fresh.home / "blobs" / run).iterdir()
+    content = bytearray(blob.read_bytes())
+    content[1000] ^= 4
+    blob.write_bytes(content)
+    return run, blob
+
+
+def test_a_deep_look_names_run_task_and_file_of_each_damaged_value_and_what_to_do(fresh):
+    run, blob = damage_one_blob(fresh)
+    assert fresh.json("doctor")["ok"]
+    told = fresh.json("doctor", "--deep", code=5)
+    assert not told["ok"]
+    (damage,) = told["damage"]
+    assert (damage["run"], damage["task"], damage["file"]) == (run, "large", str(blob))
+    assert f"onceflow delete {run}" in damage["advice"]
+    result = fresh("doctor", "--deep", code=5)
+    assert str(blob) in result.stdout
+    assert result.stderr.startswith("onceflow: saved values: 1 are damaged; the first is of task large of run ")
+    fresh("delete", run, "--yes")
+    assert fresh.json("doctor", "--deep")["damage"] == []
+
+
+def test_a_deep_look_at_a_home_that_is_well_says_how_much_it_has_read(fresh):
+    fresh.run("nothing")
+    state, text = findings(fresh.json("doctor", "--deep"))["saved values"]
+    assert state == "ok"
+    assert text.startswith("whole: 1 of 1 runs, ")
+
+
+def test_a_deep_look_where_there_is_no_home_yet_finds_nothing(fresh):
+    assert fresh.json("doctor", "--deep")["damage"] == []
+
+
+def test_a_deep_look_that_is_interrupted_ends_cleanly(fresh, monkeypatch):
+    fresh.run("nothing")
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Inspection, "damage", interrupted)
+    result = fresh("doctor", "--deep", code=130)
+    assert "interrupted" in result.stderr
+    assert "0 alive" in findings(fresh.json("doctor"))["engines"][1]

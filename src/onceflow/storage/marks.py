@@ -35,10 +35,9 @@ SIZE = _HEAD.size + SLOTS * _SLOT.size
 
 
 class Marks:
-    """Those of the journal at this path. Created or emptied unless they belong to it. The caller holds the turn."""
+    """Those of the journal at this path. The caller holds the turn."""
 
-    def __init__(self, path: Path, identity: str) -> None:
-        self._identity = identity.encode()[:16].ljust(16)
+    def __init__(self, path: Path) -> None:
         descriptor = os.open(path_of(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             missing = SIZE - os.fstat(descriptor).st_size
@@ -47,9 +46,16 @@ class Marks:
             self._memory = mmap.mmap(descriptor, SIZE)
         finally:
             os.close(descriptor)
-        if self._memory[:16] != self._identity:
-            self._memory[:] = bytes(SIZE)
-            self._note_last(0)
+
+    @property
+    def identity(self) -> str:
+        """Of the journal that they are about."""
+        return bytes(self._memory[:16]).rstrip(b"\0").decode("ascii", "replace")
+
+    def reset(self, identity: str) -> None:
+        """They are about this journal from now on, and nothing is known of it."""
+        self._memory[:] = identity.encode()[:16].ljust(16, b"\0") + bytes(SIZE - 16)
+        self._note_last(0)
 
     @property
     def last(self) -> int:
@@ -88,7 +94,7 @@ class Marks:
         self._memory.close()
 
     def _note_last(self, number: int) -> None:
-        head = struct.pack("<16sQ", self._identity, number)
+        head = struct.pack("<16sQ", self._memory[:16], number)
         self._memory[: _HEAD.size] = head + bytes(4) + crc32(head).to_bytes(4, "little")
 
 

@@ -424,14 +424,21 @@ def prepare(connection: sqlite3.Connection, path: Path, durability: Durability) 
 
 def open_marks(connection: sqlite3.Connection, path: Path) -> Marks:
     """Raises `StorageDamaged` if runs that were created are not there. The caller holds the turn."""
-    marks = Marks(path, identity_of(connection, str(path)))
+    marks = Marks(path)
+    identity = identity_of(connection, str(path))
     last = connection.execute(schema.NUMBER_OF_LAST_RUN).fetchone()[0] or 0
-    if last < marks.last:
+    is_another = identity != marks.identity
+    if last < marks.last and not (is_another and last):
+        missing = marks.last - last
+        marks.close()
         raise StorageDamaged(
             str(path),
-            f"the last {marks.last - last} runs that were created are missing: its write-ahead log was cut or damaged, "
-            f"or an older copy was put back (then delete {path_of(path)} as well)",
+            f"the last {missing} runs that were created are missing: its write-ahead log was cut or damaged, or an "
+            f"older copy was put back (then delete {path_of(path)} as well)",
         )
+    if is_another:
+        connection.execute(schema.CHECKPOINT).fetchall()  # no damage of the log can take the tables
+        marks.reset(identity)
     return marks
 
 
