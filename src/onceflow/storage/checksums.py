@@ -6,7 +6,7 @@ does not match. The rows vouch for blobs in turn: a reference has size and CRC-3
 
 CRC-32 notices every change of up to three bits in a small row, every burst of up to 32 bits, and all but one in four
 billions of other changes. It protects against accidents, not against forgers, who could compute it as well. It comes
-with Python, and takes less than a microsecond for a row and 0.5 ms for a megabyte.
+with Python, and takes a microsecond for a row and 0.3 ms for a megabyte.
 
 The functions `check_...` raise `StorageDamaged`. What comes of a damaged page may have any type.
 """
@@ -28,16 +28,21 @@ logger = logging.getLogger(__name__)
 CHUNK = 2**20
 """Bytes of a blob that are added at once: as many as the processor's cache has room for."""
 
+MOST = 2**32 - 1
+
 TAKEN = 2**32
 """Is added to the checksum of an event that is taken: so that flag is there twice."""
 
 
 def of_entry(run: str, place: int, entry: Entry) -> int:
+    """The numbers are what it begins with, spread over 32 bits: to write them out would take as long as the rest."""
     body, value = entry.body, entry.value
-    size = -1 if value is None else len(value)
-    head = f"{run}\0{place}\0{entry.kind}\0{entry.node}\0{entry.blob}\0{len(body)}\0{size}"
-    found = crc32(body, crc32(head.encode()))
-    return found if value is None else crc32(value, found)
+    begin = place * 0x9E3779B1 + len(body) * 0x85EBCA6B
+    head = f"{run}\0{entry.kind}\0{entry.node}\0{entry.blob}".encode()
+    if value is None:
+        return crc32(body, crc32(head, begin & MOST))
+    begin += len(value) + 1
+    return crc32(value, crc32(body, crc32(head, begin & MOST)))
 
 
 def of_run(number: int, entries: int, row: RunRow) -> int:
@@ -119,23 +124,34 @@ def check_entry(where: str, run: str, place: int, columns: Sequence[Any]) -> Ent
     """Of columns (checksum, those of the entry)."""
     found, *rest = columns
     entry = Entry(*rest)
-    try:
-        if of_entry(run, place, entry) == found:
-            return entry
-    except (TypeError, ValueError):  # of other types than what was written
-        pass
-    reason = f"entry {place} of a run is not what was written"
-    raise StorageDamaged(where, reason, run=run, task=_text(entry.node) or None)
+    if not _is_entry(run, place, entry, found):
+        raise _damaged_entry(where, run, place, entry)
+    return entry
 
 
 def check_entries(where: str, run: str, first: int, rows: Iterable[Sequence[Any]]) -> list[Entry]:
     """Of rows (place, checksum, columns of the entry), which follow each other from this place on."""
     checked: list[Entry] = []
-    for place, (found, *columns) in enumerate(rows, first):
+    for place, (found, checksum, kind, node, body, value, blob) in enumerate(rows, first):
         if found != place:
             raise StorageDamaged(where, f"entry {place} of a run is missing", run=run)
-        checked.append(check_entry(where, run, place, columns))
+        entry = Entry(kind, node, body, value, blob)
+        if not _is_entry(run, place, entry, checksum):
+            raise _damaged_entry(where, run, place, entry)
+        checked.append(entry)
     return checked
+
+
+def _is_entry(run: str, place: int, entry: Entry, checksum: int) -> bool:
+    try:
+        return of_entry(run, place, entry) == checksum
+    except (TypeError, ValueError):  # of other types than what was written
+        return False
+
+
+def _damaged_entry(where: str, run: str, place: int, entry: Entry) -> StorageDamaged:
+    reason = f"entry {place} of a run is not what was written"
+    return StorageDamaged(where, reason, run=run, task=_text(entry.node))
 
 
 def check_count(where: str, run: str, found: int, least: int) -> None:

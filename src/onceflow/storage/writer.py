@@ -20,7 +20,7 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -189,8 +189,9 @@ class Writer(GroupWriter):
         """It is durable."""
         for number in changes.definitions:
             self._marks.created(number)
-        for number, entries in {number: place + 1 for number, place, _, _ in changes.entries}.items():
-            self._marks.appended(number, entries)
+        entries = changes.entries
+        for number, place, _, _ in entries if len(entries) == 1 else last_of_each(entries):
+            self._marks.appended(number, place + 1)
 
     def _look_up(self, connection: sqlite3.Connection, ids: set[str], names: set[str]) -> None:
         wanted = {"ids": json.dumps(sorted(ids)), "names": json.dumps(sorted(names))}
@@ -273,6 +274,11 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
     for request in changes.standing:
         _write_standing(connection, request)
     return size
+
+
+def last_of_each(entries: Sequence[tuple[int, int, Entry, int]]) -> Iterable[tuple[int, int, Entry, int]]:
+    """The last entry of each run."""
+    return {entry[0]: entry for entry in entries}.values()
 
 
 def _look_up_standing(connection: sqlite3.Connection, wanted: set[Standing]) -> dict[Standing, int]:
