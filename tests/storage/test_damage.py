@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +25,10 @@ from onceflow.storage.journal import (
     WriteQueue,
     WriteSchedule,
 )
-from onceflow.storage.marks import SLOTS, Marks, path_of
-from onceflow.storage.sqlite import SqliteJournal
+from onceflow.storage.lock_waits import connect_to_read
+from onceflow.storage.marks import SLOTS, Last, Marks, path_of
+from onceflow.storage.sqlite import SqliteJournal, check_last_run
+from onceflow.storage.turns import Turns
 from tests.storage.common import Opening, append, bodies, commit, create, quick
 
 Change = Callable[[str], None]
@@ -290,4 +293,55 @@ def test_rows_of_an_older_version_are_given_checksums(tmp_path: Path, monkeypatc
     assert [event.payload for event in store.mailbox("r", "k")] == [b"3"]
     assert store.get_standing("queue", "q") is not None
     assert damage(store) == []
+    store.close()
+
+
+def test_damage_of_one_run_is_no_failure_of_the_journal(lasting: Opening, change: Change) -> None:
+    store = filled(lasting)
+    store.close()
+    change("UPDATE run SET epoch = 5 WHERE id = 'r'")
+    store = lasting()
+    failures: list[Exception] = []
+    store.when_failed(failures.append)
+    assert not commit(store, append("r", b"4", epoch=5)).ok
+    assert failures == []
+    store.close()
+
+
+def test_looking_needs_no_turn_and_makes_no_marks(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    store = SqliteJournal(path)
+    commit(store, create("r"), append("r", b"1"))
+    store.close()
+    path_of(path).unlink()
+    turns = Turns(path)
+    assert turns.try_to_acquire()
+    store = SqliteJournal(path, lock_timeout=0)
+    assert bodies(store, "r") == [b"1"]
+    assert not path_of(path).exists()
+    turns.close()
+    assert commit(store, append("r", b"2")).ok
+    assert path_of(path).exists()
+    store.close()
+
+
+def test_a_last_run_that_is_deleted_while_another_program_opens_the_journal_is_not_missed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    store = SqliteJournal(path)
+    commit(store, create("r"))
+    commit(store, create("s"))
+    looks = iter([lambda: None, lambda: commit(store, DeleteRun("s", 1)), lambda: commit(store, create("t"))])
+
+    class Slow(Marks):
+        @property
+        def last(self) -> Last:
+            found = super().last
+            next(looks, lambda: None)()
+            return found
+
+    marks = Slow(path)
+    with contextlib.closing(connect_to_read(path, 0)) as reader:
+        assert marks.last.number == 2
+        check_last_run(reader, path, marks)
+    marks.close()
     store.close()
