@@ -207,9 +207,25 @@ class StorageNotTrusted(StorageError):
 
 
 class StorageDamaged(StorageError):
-    """Raised when something that was saved is not there any more, or is not what was saved."""
+    """Raised when something that was saved is not there any more, or is not what was saved. `run` and `task` are what
+    it belongs to, as far as that is known.
 
-    advice = "Somebody or something else changed it. Bring it back from a backup, or start the run anew."
+    The run stays as it is: neither is a damaged value handed out, nor does the run fail because of one.
+    """
+
+    advice = (
+        "It was changed or lost after it was written. Restore it from a backup, or delete the run and start it anew. "
+        "onceflow doctor --deep lists everything that is damaged."
+    )
+
+    def __init__(self, path: str, reason: str, *, run: str | None = None, task: str | None = None) -> None:
+        self.run = run or None
+        self.task = task or None
+        if self.run is not None:
+            of_task = "" if self.task is None else f"task {self.task} of "
+            shown = self.run if self.run.isprintable() else repr(self.run)  # whatever a damaged row has there
+            reason = f"{reason.rstrip('.')} ({of_task}run {shown})"
+        super().__init__(path, reason)
 
 
 class StorageMoved(StorageError):

@@ -115,6 +115,11 @@ def nothing() -> None:
     return None
 
 
+@task
+def large() -> bytes:
+    return bytes(200_000)
+
+
 @task(checkpoint=False)
 def draw() -> int:
     return 4

@@ -9,6 +9,7 @@ import pytest
 
 from onceflow.cli import completing
 from onceflow.cli.main import main
+from onceflow.storage.inspection import Inspection
 from tests.cli.common import FLOWS
 
 
@@ -60,7 +61,7 @@ def test_blobs_that_nobody_names_are_counted(fresh):
     (run,) = fresh.json("ls")
     folder = fresh.home / "blobs" / run["id"]
     folder.mkdir(parents=True)
-    (folder / "1.0123456789abcdef.3.value").write_bytes(b"abc")
+    (folder / "1.0123456789abcdef.3-352441c2.value").write_bytes(b"abc")
     assert findings(fresh.json("doctor"))["orphans"][1].startswith("1 files, 3 B")
 
 
@@ -170,3 +171,52 @@ def test_settings_of_another_user_are_trouble(fresh, tmp_path, give_away, monkey
     monkeypatch.chdir(tmp_path)
     for verb in ("doctor", "ls"):
         assert "pyproject.toml" in fresh.error(verb, code=5)
+
+
+def damage_one_blob(fresh):
+    fresh.run("nothing")
+    fresh.run("large", "--name", "large")
+    run = fresh.json("show", "large")["id"]
+    (blob,) = (fresh.home / "blobs" / run).iterdir()
+    content = bytearray(blob.read_bytes())
+    content[1000] ^= 4
+    blob.write_bytes(content)
+    return run, blob
+
+
+def test_a_deep_look_names_run_task_and_file_of_each_damaged_value_and_what_to_do(fresh):
+    run, blob = damage_one_blob(fresh)
+    assert fresh.json("doctor")["ok"]
+    told = fresh.json("doctor", "--deep", code=5)
+    assert not told["ok"]
+    (damage,) = told["damage"]
+    assert (damage["run"], damage["task"], damage["file"]) == (run, "large", str(blob))
+    assert f"onceflow delete {run}" in damage["advice"]
+    result = fresh("doctor", "--deep", code=5)
+    assert str(blob) in result.stdout
+    assert result.stderr.startswith("onceflow: saved values: 1 are damaged; the first is of task large of run ")
+    fresh("delete", run, "--yes")
+    assert fresh.json("doctor", "--deep")["damage"] == []
+
+
+def test_a_deep_look_at_a_home_that_is_well_says_how_much_it_has_read(fresh):
+    fresh.run("nothing")
+    state, text = findings(fresh.json("doctor", "--deep"))["saved values"]
+    assert state == "ok"
+    assert text.startswith("whole: 1 of 1 runs, ")
+
+
+def test_a_deep_look_where_there_is_no_home_yet_finds_nothing(fresh):
+    assert fresh.json("doctor", "--deep")["damage"] == []
+
+
+def test_a_deep_look_that_is_interrupted_ends_cleanly(fresh, monkeypatch):
+    fresh.run("nothing")
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Inspection, "damage", interrupted)
+    result = fresh("doctor", "--deep", code=130)
+    assert "interrupted" in result.stderr
+    assert "0 alive" in findings(fresh.json("doctor"))["engines"][1]

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 from onceflow.authoring.awaiting.continuations import Continuation
 from onceflow.cli import completing
 from onceflow.cli.main import main
+from onceflow.storage import schema
 from onceflow.storage.schema import PLACES as EACH
 from onceflow.values import packing
 from onceflow.values.templates import Template
@@ -215,6 +217,7 @@ def test_looking_runs_nothing_that_is_stored(
     with sqlite3.connect(tmp_path / "home" / "journal.db") as journal:
         for place in PLACES:
             plant(journal, tmp_path / "home", place, attack(f"touch {canary}"))
+        schema.vouch_for_all(journal)  # whoever plants them can compute checksums as well
     journal.close()
     assert not canary.exists()
 
@@ -267,9 +270,10 @@ def plant(journal: sqlite3.Connection, home: Path, place: str, hostile: bytes) -
         case "blob":
             folder = home / "blobs" / run
             folder.mkdir()
-            (folder / f"1.engine.{len(hostile)}.graph").write_bytes(hostile)
+            name_of_blob = f"1.engine.{len(hostile)}-{zlib.crc32(hostile):08x}.graph"
+            (folder / name_of_blob).write_bytes(hostile)
             for key, _ in graphs:
-                change(journal, key, value=None, blob=f"{run}/1.engine.{len(hostile)}.graph")
+                change(journal, key, value=None, blob=f"{run}/{name_of_blob}")
         case "arguments" | "continuation":
             for key, value in graphs:
                 graph = pickle.loads(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_an_object_is_saved_as_it_is(desk: Desk, size: int) -> None:
 
     saved = desk.save(number)
 
-    assert saved == Saved(1, f"run/3.engine.{size}.node")
+    assert saved == Saved(1, f"run/3.engine.{size}-{zlib.crc32(data):08x}.node")
     assert desk.blobs.read(saved.reference) == data
 
 

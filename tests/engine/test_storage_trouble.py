@@ -24,6 +24,7 @@ from onceflow import (
     TaskFailed,
     task,
 )
+from onceflow.storage import schema
 from onceflow.storage.sqlite import SqliteJournal
 from tests.engine.common import LONG, Door, add, keep, knock, note, run_script, trace, traces
 
@@ -354,8 +355,21 @@ def test_a_journal_of_a_newer_onceflow_is_a_clear_error(tmp_path: Path) -> None:
         engine.list_runs()
     with sqlite3.connect(tmp_path / "journal.db") as journal:
         journal.execute("pragma user_version = 1000")
+        journal.execute(f"pragma application_id = {schema.proof_of(1000)}")
     journal.close()
     with pytest.raises(StorageTooNew):
+        Engine(tmp_path)
+
+
+def test_a_version_number_that_was_damaged_is_told_from_a_newer_onceflow(tmp_path: Path) -> None:
+    import sqlite3
+
+    with Engine(tmp_path, workers=1) as engine:
+        engine.list_runs()
+    with sqlite3.connect(tmp_path / "journal.db") as journal:
+        journal.execute("pragma user_version = 1000")
+    journal.close()
+    with pytest.raises(StorageDamaged, match="version number"):
         Engine(tmp_path)
 
 

@@ -100,7 +100,7 @@ def test_nothing_of_a_refused_batch_is_left() -> None:
     assert outcomes[0].results == (Skipped(), Skipped(), Skipped(), Fenced(claimed))
     assert outcomes[0].refusal == Fenced(claimed)
     assert row.epoch == 1
-    assert [(place, entry.body) for _, place, entry in application.changes.entries] == [(0, b"3")]
+    assert [(place, entry.body) for _, place, entry, _ in application.changes.entries] == [(0, b"3")]
     assert "other" not in rows.by_id
 
 

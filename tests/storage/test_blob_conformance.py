@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def test_a_blob_is_read_and_mapped_as_it_was_written(blobs: Blobs) -> None:
     assert blobs.read(reference) == data
     assert blobs.map(reference) == data
     assert references(blobs) == [reference]
-    assert reference.endswith("run/3.engine.200000.node.1.0")
+    assert reference.endswith(f"run/3.engine.200000-{zlib.crc32(data):08x}.node.1.0")
 
 
 def test_what_is_mapped_may_be_written_to_and_nobody_sees_it(blobs: Blobs) -> None:

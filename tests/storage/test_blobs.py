@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_a_blob_is_read_mapped_and_opened_as_it_was_written(tmp_path: Path) -> N
     assert blobs.map(reference) == data
     with blobs.open(reference) as file:
         assert file.read(10) == data[:10]
-    assert files(tmp_path) == [reference] == ["run/3.engine.200000.node.1.0"]
+    assert files(tmp_path) == [reference] == [f"run/3.engine.200000-{zlib.crc32(data):08x}.node.1.0"]
 
 
 def test_more_buffers_than_one_system_call_takes_are_written(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_a_full_disk_fails_a_blob_and_leaves_no_half_of_it(tmp_path: Path) -> No
         assert child.read() == "True True"
         assert child.wait() == 0
 
-    assert [file.name for file in (tmp_path / "r").iterdir()] == ["1.engine.1000.kept"]
+    assert [file.name for file in (tmp_path / "r").iterdir()] == ["1.engine.1000-3b41c9e6.kept"]
 
 
 @pytest.fixture

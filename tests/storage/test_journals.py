@@ -33,7 +33,7 @@ def test_a_run_is_loaded_as_it_was_written(opening: Opening) -> None:
     entries = [
         Entry("begun", "a", b"1"),
         Entry("saved", "a/b~2", b"", b"value"),
-        Entry("saved", "c", b"2", None, "r/1.me.3.c"),
+        Entry("saved", "c", b"2", None, "r/1.me.3-352441c2.c"),
     ]
 
     assert commit(store, create("r", "monday", owner="me"), AppendEntries("r", 1, entries)).ok

@@ -256,8 +256,8 @@ def test_the_files_of_a_journal_are_for_their_owner_alone_whatever_the_umask(tmp
     finally:
         os.umask(umask)
 
-    names = ["journal.db", "journal.db-next", "journal.db-shm", "journal.db-turn", "journal.db-wal"]
-    assert modes == dict.fromkeys(names, 0o600)
+    suffixes = ("", "-marks", "-next", "-shm", "-turn", "-wal")
+    assert modes == dict.fromkeys([f"journal.db{suffix}" for suffix in suffixes], 0o600)
 
 
 def test_the_last_journal_to_close_leaves_an_empty_log_and_others_keep_theirs(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from onceflow.engine import deaths
 from onceflow.errors import StorageDamaged
-from onceflow.storage import bells, logs, names, sockets
+from onceflow.storage import bells, checksums, logs, names, sockets
 from onceflow.storage.blob_urls import open_folder, open_object_store
 from onceflow.storage.blobs import Author, Blobs
-from onceflow.storage.journal import RunRow, read_entry
+from onceflow.storage.journal import Entry, RunRow
 from onceflow.storage.locks import Engines
 from onceflow.storage.object_store import ObjectStoreBlobs
 from onceflow.storage.stores import Stores
@@ -39,17 +39,17 @@ REFERENCES = [
     "../../x",
     "/etc/passwd",
     "r/../../x",
-    "r/1.e.3.x/../../../y",
-    "../1.e.3.x",
-    "./1.e.3.x",
-    "r//1.e.3.x",
-    "/r/1.e.3.x",
+    "r/1.e.3-352441c2.x/../../../y",
+    "../1.e.3-352441c2.x",
+    "./1.e.3-352441c2.x",
+    "r//1.e.3-352441c2.x",
+    "/r/1.e.3-352441c2.x",
     "r/x",
-    "r/1.e.3.x\0",
-    "r/1.e.3.x\n",
-    "r/1.e.3./../x",
-    "r/1.e.99999999999999999999.x",
-    "%2e%2e/1.e.3.x",
+    "r/1.e.3-352441c2.x\0",
+    "r/1.e.3-352441c2.x\n",
+    "r/1.e.3-352441c2./../x",
+    "r/1.e.99999999999999999999-352441c2.x",
+    "%2e%2e/1.e.3-352441c2.x",
 ]
 
 
@@ -86,8 +86,8 @@ def test_an_id_that_is_no_plain_name_is_refused_wherever_it_would_become_a_path(
 def test_a_reference_that_leads_elsewhere_is_refused_by_every_store(reference: str, tmp_path: Path) -> None:
     folder = tmp_path / "a" / "blobs"
     folder.mkdir(parents=True)
-    (tmp_path / "1.e.3.x").write_bytes(b"abc")
-    (tmp_path / "a" / "1.e.3.x").write_bytes(b"abc")
+    (tmp_path / "1.e.3-352441c2.x").write_bytes(b"abc")
+    (tmp_path / "a" / "1.e.3-352441c2.x").write_bytes(b"abc")
     linked = open_folder(f"file://{folder}")
     far = _memory()
     for store, prefix in ((Blobs(folder), ""), (linked, f"file://{folder}/"), (far, f"{far.url}/")):
@@ -95,17 +95,20 @@ def test_a_reference_that_leads_elsewhere_is_refused_by_every_store(reference: s
             with pytest.raises(StorageDamaged, match="this is not the name of a saved value"):
                 use(prefix + reference)
     with pytest.raises(StorageDamaged) as caught:
-        read_entry("run-7", ("saved", "n", b"", None, reference))
+        read("run-7", reference)
     assert caught.value.path == reference
+    assert (caught.value.run, caught.value.task) == ("run-7", "n")
     assert "run run-7 refers to this" in str(caught.value)
-    assert (tmp_path / "1.e.3.x").exists()
-    assert (tmp_path / "a" / "1.e.3.x").exists()
+    assert (tmp_path / "1.e.3-352441c2.x").exists()
+    assert (tmp_path / "a" / "1.e.3-352441c2.x").exists()
 
 
-@pytest.mark.parametrize("reference", ["s3://bucket/prefix/../other/r/1.e.3.x", "file:///tmp/j/./r/1.e.3.x"])
+@pytest.mark.parametrize(
+    "reference", ["s3://bucket/prefix/../other/r/1.e.3-352441c2.x", "file:///tmp/j/./r/1.e.3-352441c2.x"]
+)
 def test_a_url_with_steps_upwards_is_refused_when_it_is_read(reference: str) -> None:
     with pytest.raises(StorageDamaged):
-        read_entry("r", ("saved", "n", b"", None, reference))
+        read("r", reference)
 
 
 def test_a_reference_to_the_folder_of_another_journal_is_refused(tmp_path: Path) -> None:
@@ -122,7 +125,7 @@ def test_a_reference_to_the_folder_of_another_journal_is_refused(tmp_path: Path)
 def test_what_stores_write_can_be_read_back(tmp_path: Path) -> None:
     for store in (Blobs(tmp_path), _memory()):
         reference = store.write(Author("r-1", 1, "engine"), "loop~2/ünï ✓%..", [b"abc"])
-        assert read_entry("r-1", ("saved", "n", b"", None, reference)).blob == reference
+        assert read("r-1", reference).blob == reference
         assert store.read(reference) == b"abc"
 
 
@@ -134,6 +137,12 @@ def test_files_of_others_in_the_folders_are_left_alone(tmp_path: Path) -> None:
     Engines(tmp_path).remove_dead()
     assert Engines(tmp_path).members() == []
     assert {path.name for path in tmp_path.iterdir()} == {"lost+found", ".hidden"}
+
+
+def read(run: str, reference: str) -> Entry:
+    """An entry that refers to this, with the right checksum."""
+    columns = ("saved", "n", b"", None, reference)
+    return checksums.check_entry("journal", run, 0, (checksums.of_entry(run, 0, Entry(*columns)), *columns))
 
 
 def _memory() -> ObjectStoreBlobs:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import urllib.request
+import zlib
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_server_that_never_answers_is_given_up(s3: S3Server) -> None:
         with pytest.raises(StorageError, match="node of run run cannot be saved") as caught:
             blobs.write(AUTHOR, "node", [b"12345"])
 
-    assert caught.value.path == f"{blobs.url}/run/3.engine.5.node"
+    assert caught.value.path == f"{blobs.url}/run/3.engine.5-{zlib.crc32(b'12345'):08x}.node"
 
 
 def test_something_else_under_the_name_of_a_blob_is_damage(s3: S3Server) -> None:
@@ -125,7 +126,7 @@ def test_a_bucket_that_does_not_exist_is_said_to_be_missing(s3: S3Server) -> Non
     with pytest.raises(StorageError, match="NoSuchBucket"):
         blobs.write(AUTHOR, "node", [b"1"])
     with pytest.raises(StorageError, match="NoSuchBucket") as caught:
-        blobs.read(f"{blobs.url}/run/3.engine.1.node")
+        blobs.read(f"{blobs.url}/run/3.engine.1-00000000.node")
     assert not isinstance(caught.value, StorageDamaged)
 
 

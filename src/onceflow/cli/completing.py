@@ -50,9 +50,8 @@ def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
     from urllib.parse import quote
 
     from onceflow.errors import OnceflowError
-    from onceflow.storage import schema
+    from onceflow.storage import checksums, schema
     from onceflow.storage.home import JOURNAL
-    from onceflow.storage.journal import RunRow
 
     try:
         settings = Session(context.params.get("home"), False, True).find_settings()
@@ -69,8 +68,10 @@ def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
                 "before": None,
                 "limit": MOST,
             }
-            named = [RunRow(*row) for row in opened.execute(schema.LIST_RUNS, wanted)]
-            by_id = [RunRow(*row) for row in opened.execute(schema.FIND_PREFIX, wanted)] if incomplete else named
+            named = [checksums.check_run(str(path), row) for row in opened.execute(schema.LIST_RUNS, wanted)]
+            by_id = named
+            if incomplete:
+                by_id = [checksums.check_run(str(path), row) for row in opened.execute(schema.FIND_PREFIX, wanted)]
     except (OnceflowError, OSError, sqlite3.Error, ValueError):
         return []
     return _told(named, by_id, incomplete)

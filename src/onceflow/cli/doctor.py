@@ -16,12 +16,14 @@ import sqlite3
 import stat
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import click
+import msgspec
 
 from onceflow.backends.local import locks
 from onceflow.cli import exits
@@ -32,6 +34,7 @@ from onceflow.errors import OnceflowError
 from onceflow.storage import logs, schema
 from onceflow.storage.blob_urls import without_options
 from onceflow.storage.home import ENGINES, ENTRIES, JOURNAL, WORKERS, Home, check_trusted
+from onceflow.storage.inspection import Damage, Progress
 from onceflow.storage.journal import RunRow
 from onceflow.storage.lock_waits import connect_to_read
 from onceflow.storage.locks import Engines
@@ -46,6 +49,8 @@ LOW = 500_000_000
 """Bytes. With less free space than this, something is said."""
 MOST_NAMED = 10
 """Files with wrong permissions that are named."""
+REFRESH, REPORT = 0.1, 10.0
+"""Seconds between two reports on how far a deep look is: on a terminal, and elsewhere."""
 UNSET = {
     "workers": "one for each core",
     "object_memory": "30 % of the memory",
@@ -64,13 +69,19 @@ class Finding(NamedTuple):
 
 
 @click.command
+@click.option("--deep", is_flag=True, help="Read every saved value, and compare it with its checksum.")
 @common
-def doctor(session: Session) -> int:
+def doctor(session: Session, deep: bool) -> int:
     """Look whether the home directory and this machine are well: space, permissions, the journal, engines and workers
     that were left behind, versions, and where each setting comes from. Exits with 5 if something is wrong.
+
+    With --deep also read the whole journal and every large value, and list what is damaged: run, task and file.
     """
     found = settings.find(home=session.home)
+    damage: list[Damage] = []
     findings = [*_machine(), *_home(found)]
+    if deep:
+        findings += _read_everything(session, found, damage)
     sources = {
         name: "--home" if source == "argument" else source
         for name, source in settings.sources(home=session.home).items()
@@ -81,6 +92,7 @@ def doctor(session: Session) -> int:
             {
                 "ok": not bad,
                 "findings": [finding._asdict() for finding in findings],
+                **({"damage": [_told_damage(each) for each in damage]} if deep else {}),
                 "settings": {
                     name: {"value": _shown(name, getattr(found, name)), "source": source}
                     for name, source in sources.items()
@@ -89,12 +101,71 @@ def doctor(session: Session) -> int:
         )
     else:
         session.table(["", "what", "finding"], [[f.state, f.name, f.text] for f in findings])
+        for each in damage:
+            told = _told_damage(each)
+            session.say("")
+            session.say(f"{told['file']}: {told['reason']}")
+            session.say(f"  {told['advice']}")
         session.say("")
         rows = [[name, _told(name, getattr(found, name)), source] for name, source in sources.items()]
         session.table(["setting", "value", "from"], rows)
     if bad:
         raise exits.Trouble(f"{bad[0].name}: {bad[0].text}")
     return exits.FINE
+
+
+# -- everything that was saved -----------------------------------------------------------------------------------------
+
+
+def _read_everything(session: Session, found: settings.EngineSettings, damage: list[Damage]) -> Iterator[Finding]:
+    if found.journal is None and not (found.home / JOURNAL).exists():
+        return
+    said = time.monotonic()
+    shown = not session.quiet and not session.json
+    line = shown and sys.stderr.isatty()
+
+    def tell(progress: Progress) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if shown and now - said >= (REFRESH if line else REPORT):
+            said = now
+            click.echo(("\r\x1b[K" if line else "") + _so_far(progress), err=True, nl=not line)
+
+    try:
+        with Home(found.home, journal=found.journal, blobs=found.blobs) as home:
+            inspection = home.inspection(tell)
+            damage += inspection.damage()
+    except OnceflowError as error:
+        yield Finding("saved values", "bad", f"they cannot be read: {error}")
+        return
+    finally:
+        if line:
+            click.echo("\r\x1b[K", err=True, nl=False)
+    if damage:
+        yield Finding("saved values", "bad", f"{len(damage)} are damaged; the first is {_of(damage[0])}")
+    else:
+        yield Finding("saved values", "ok", f"whole: {_so_far(inspection.progress)}")
+
+
+def _so_far(progress: Progress) -> str:
+    runs = f"{progress.runs} of {progress.of_runs} runs"
+    return f"{runs}, {progress.entries} entries, {progress.blobs} large values ({as_size(progress.bytes)})"
+
+
+def _of(damage: Damage) -> str:
+    owner = [f"task {damage.task}" if damage.task else "", f"run {damage.run}" if damage.run else "the journal"]
+    return f"of {' of '.join(filter(None, owner))}, in {damage.file}"
+
+
+def _told_damage(damage: Damage) -> dict[str, str | None]:
+    return msgspec.to_builtins(damage) | {"advice": _advice(damage)}  # type: ignore[no-any-return]
+
+
+def _advice(damage: Damage) -> str:
+    restore = f"Restore {damage.file} from a backup"
+    if damage.run is None:
+        return f"{restore}."
+    return f"{restore}, or forget the run with `onceflow delete {damage.run}` and start it anew."
 
 
 def _told(name: str, value: Any) -> str:

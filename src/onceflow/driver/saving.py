@@ -177,7 +177,7 @@ class Saving:
         node, part, attempt = self._waiting[thing][0]
         again = self._written.get(node, 0)
         self._written[node] = again + 1
-        name = f"{node}.{part}.{attempt}.{again}" if again else f"{node}.{part}.{attempt}"
+        name = f"{part}.{attempt}.{again}.{node}"
         self.under_way += 1
         self._host.save(self._driver, name, content, partial(self._wrote, thing))
 

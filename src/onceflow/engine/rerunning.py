@@ -234,9 +234,9 @@ class _Copying:
             made_by = self._attempts.setdefault((entry.node, entries.attempt_of(entry)), number)
             entry = entries.with_attempt(entry, made_by)
         if entry.blob is not None:
-            entry = msgspec.structs.replace(entry, blob=self.copy(entry.blob))
+            entry = msgspec.structs.replace(entry, blob=self.copy(entry.blob, entry.node))
         return entry
 
-    def copy(self, reference: str) -> str:
+    def copy(self, reference: str, node: str = "") -> str:
         self._copies += 1
-        return self._blobs.write(self._author, f"copy.{self._copies}", [self._blobs.map(reference)])
+        return self._blobs.write(self._author, f"copy.{self._copies}.0.{node}", [self._blobs.map(reference)])

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
+from onceflow.storage import checksums
 from onceflow.storage.journal import (
     DONE,
     MISSING,
@@ -53,6 +54,10 @@ class Known(msgspec.Struct, frozen=True, gc=False):
     entries: int
     """How many there are: the place of the next one."""
 
+    @property
+    def checksum(self) -> int:
+        return checksums.of_run(self.number, self.entries, astuple(self.row))
+
     def columns(self) -> tuple[int | float | str | None, ...]:
         """Of a row of the table of runs."""
         row = self.row
@@ -69,6 +74,8 @@ class Known(msgspec.Struct, frozen=True, gc=False):
             row.updated,
             row.metadata,
             row.due,
+            self.entries,
+            self.checksum,
         )
 
 
@@ -144,14 +151,14 @@ class Changes:
         self.deleted: dict[int, Known] = {}
         self.runs: dict[int, Known] = {}
         self.definitions: dict[int, CreateRun] = {}
-        self.entries: list[tuple[int, int, Entry]] = []
-        """Number of the run, place in the run, entry."""
-        self.commands: list[tuple[int, str, bytes]] = []
-        """Number of the run, kind, body."""
+        self.entries: list[tuple[int, int, Entry, int]] = []
+        """Number of the run, place in the run, entry, checksum."""
+        self.commands: list[tuple[int, str, bytes, int]] = []
+        """Number of the run, kind, body, checksum."""
         self.forgotten: list[tuple[int, tuple[int, ...]]] = []
         """Number of the run, numbers of its commands."""
-        self.events: list[tuple[int, str, str, bytes]] = []
-        """Number of the run, key, id, payload."""
+        self.events: list[tuple[int, str, str, bytes, int]] = []
+        """Number of the run, key, id, payload, checksum."""
         self.marked: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         """Numbers of events that are taken, and of those that are free again."""
         self.standing: list[OfStanding] = []
@@ -273,15 +280,17 @@ class _Draft:
                 self._append(known, request.entries)
             elif isinstance(request, MarkEvents):
                 self._changes.marked.append((request.taken, request.returned))
-            elif (request.status, request.due) != (known.row.status, known.row.due):
+            elif (request.status, due := _storable(request.due)) != (known.row.status, known.row.due):
                 now = self._application.now
-                self._write(known, replace(known.row, status=request.status, due=request.due, updated=now))
+                self._write(known, replace(known.row, status=request.status, due=due, updated=now))
             return None
         if isinstance(request, SendEvent):
-            self._changes.events.append((known.number, request.key, request.id, request.payload))
+            checksum = checksums.of_event(request.run, request.key, request.id, request.payload)
+            self._changes.events.append((known.number, request.key, request.id, request.payload, checksum))
             return None
         if isinstance(request, SendCommand):
-            self._changes.commands.append((known.number, request.kind, request.body))
+            checksum = checksums.of_command(request.run, request.kind, request.body)
+            self._changes.commands.append((known.number, request.kind, request.body, checksum))
             return None
         if isinstance(request, ForgetCommands):
             self._changes.forgotten.append((known.number, request.numbers))
@@ -328,7 +337,11 @@ class _Draft:
         return None
 
     def _append(self, known: Known, entries: Sequence[Entry]) -> None:
-        self._changes.entries += [(known.number, place, entry) for place, entry in enumerate(entries, known.entries)]
+        number, run = known.number, known.row.id
+        self._changes.entries += [
+            (number, place, entry, checksums.of_entry(run, place, entry))
+            for place, entry in enumerate(entries, known.entries)
+        ]
         self._remember(Known(known.number, known.row, known.entries + len(entries)))
 
     def _write(self, known: Known, row: RunRow) -> None:
@@ -360,3 +373,8 @@ class _Draft:
         self._touched[known.row.id] = known
         if known.row.name is not None:
             self._names[known.row.name] = known
+
+
+def _storable(due: float | None) -> float | None:
+    """As every database gives it back: SQLite's JSON, through which rows are looked up, keeps 15 digits."""
+    return None if due is None else float(f"{due:.15g}")

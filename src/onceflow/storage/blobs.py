@@ -4,8 +4,10 @@ A blob is written under a temporary name in its final folder, synced, renamed, a
 reference handed out, for an entry of the journal to name; a blob that no entry names does not exist for anybody. So
 there are no half blobs, whatever happens when. It is never changed afterwards: readers may map it.
 
-`<folder>/<run>/<epoch>.<engine>.<size>.<name>` is the file, and from `<run>` on it is the reference. The size tells a
-blob that was damaged later from a whole one. Epoch and engine say who wrote it, which is what `orphans` needs to know.
+`<folder>/<run>/<epoch>.<engine>.<size>-<checksum>.<name>` is the file, and from `<run>` on it is the reference. Size
+and checksum tell a blob that was damaged later, or exchanged, from a whole one: the journal, which has the reference,
+vouches for the blob. Epoch and engine say who wrote it, which is what `orphans` needs to know. A name with three dots
+or more ends with the task whose value it is.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
 from onceflow.errors import StorageDamaged
-from onceflow.storage import direct, failures, names, private_files
+from onceflow.storage import checksums, direct, failures, names, private_files
 from onceflow.values import trust
 from onceflow.values.buffers import Buffer, flat, write_all
 
@@ -52,6 +54,10 @@ class File(msgspec.Struct, frozen=True):
     engine: str
     size: int
     """Bytes it should have."""
+    checksum: int | None = None
+    """Of its content; None for one that was never finished."""
+    task: str | None = None
+    """Whose value it is, as far as its name says so."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -105,7 +111,7 @@ class Blobs:
         views = [view for buffer in buffers if (view := flat(buffer)).nbytes]
         size = sum(view.nbytes for view in views)
         folder = self._folder_of(author.run)
-        file = file_name(author, size, name)
+        file = file_name(author, size, checksums.of_bytes(views), name)
         with failures.told(folder):
             temporary = folder / f"{TEMPORARY}{author.epoch}.{author.engine}.{size}.{os.urandom(8).hex()}"
             descriptor = self._create(temporary)
@@ -127,32 +133,56 @@ class Blobs:
         return f"{self._prefix}{folder.name}/{file}"
 
     def open(self, reference: str) -> BinaryIO:
+        """Its content is not looked at."""
         path = self._path(reference)
         with failures.told(path):
             try:
                 file = path.open("rb")
             except FileNotFoundError:
-                raise StorageDamaged(str(path), "a saved value is missing") from None
+                raise damaged(reference, str(path), "a saved value is missing") from None
         try:
             trust.check_opened(file.fileno(), path, self._trusted_owners)
             found = os.fstat(file.fileno()).st_size
-            parsed = parse(reference)
-            if parsed is not None and found != parsed.size:
-                raise StorageDamaged(str(path), f"a saved value has {found} bytes instead of {parsed.size}")
+            check_size(reference, str(path), found)
         except BaseException:
             file.close()
             raise
         self._counts.read(found)
         return file
 
+    def open_checked(self, reference: str) -> BinaryIO:
+        """Reads it once. Lets other threads run meanwhile."""
+        file = self.open(reference)
+        try:
+            path = self._path(reference)
+            with failures.told(path):  # not mapped: a bad sector is an error then, and not the end of this process
+                buffer = memoryview(bytearray(checksums.CHUNK))
+                found = offset = 0
+                while size := os.preadv(file.fileno(), [buffer], offset):
+                    found = checksums.of_bytes([buffer[:size]], found)
+                    offset += size
+            check_content(reference, str(path), found)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def check(self, reference: str) -> int:
+        """Reads it once. How many bytes it has."""
+        with self.open_checked(reference) as file:
+            return os.fstat(file.fileno()).st_size
+
     def read(self, reference: str) -> bytes:
-        with self.open(reference) as file, failures.told(self._path(reference)):
-            return file.read()
+        path = self._path(reference)
+        with self.open(reference) as file, failures.told(path):
+            content = file.read()
+        check_content(reference, str(path), checksums.of_bytes([memoryview(content)]))
+        return content
 
     def map(self, reference: str) -> memoryview:
         """The blob's bytes without a copy. They may be written to, which nobody else sees, and stay readable even if
         the blob is deleted meanwhile."""
-        with self.open(reference) as file, failures.told(self._path(reference)):
+        with self.open_checked(reference) as file, failures.told(self._path(reference)):
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
@@ -245,8 +275,30 @@ def as_bytes(buffer: Buffer) -> bytes:
     return bytes(flat(buffer))
 
 
-def file_name(author: Author, size: int, name: str) -> str:
-    return f"{author.epoch}.{author.engine}.{size}.{_shortened(_quoted(name))}"
+def file_name(author: Author, size: int, checksum: int, name: str) -> str:
+    return f"{author.epoch}.{author.engine}.{size}-{checksum:08x}.{_shortened(_quoted(name))}"
+
+
+def check_size(reference: str, where: str, found: int) -> None:
+    file = parse(reference)
+    if file is None or file.checksum is None:
+        raise StorageDamaged(where, "this is not the name of a saved value")
+    if found != file.size:
+        raise damaged(reference, where, f"a saved value has {found} bytes instead of {file.size}")
+
+
+def check_content(reference: str, where: str, found: int) -> None:
+    """Raises if its checksum is not this one."""
+    file = parse(reference)
+    if file is None or found != file.checksum:
+        raise damaged(reference, where, "a saved value is not what was written")
+
+
+def damaged(reference: str, where: str, reason: str) -> StorageDamaged:
+    """With the run and the task that its name tells."""
+    file = parse(reference)
+    run = reference.rpartition("/")[0].rpartition("/")[2]
+    return StorageDamaged(where, reason, run=run, task=None if file is None else file.task)
 
 
 def _quoted(text: str) -> str:
@@ -268,5 +320,7 @@ def parse(reference: str) -> File | None:
     above, _, name = reference.rpartition("/")
     if not names.is_reference(f"{above.rpartition('/')[2]}/{name}"):
         return None
-    epoch, engine, size, _ = name.removeprefix(TEMPORARY).split(".", 3)
-    return File(reference, int(epoch), engine, int(size))
+    epoch, engine, content, label = name.removeprefix(TEMPORARY).split(".", 3)
+    size, _, checksum = content.partition("-")
+    *_, task = unquote(label).split(".", 3) if label.count(".") >= 3 else ("",)
+    return File(reference, int(epoch), engine, int(size), int(checksum, 16) if checksum else None, task or None)

@@ -20,6 +20,25 @@ PRIMARY = 0xFF
 
 LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL})
 """Another process holds a lock. (The second is what a reader says who has found it held a hundred times.)"""
+DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
+SHORT = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS})
+"""A file ends before what is in it does."""
+PHRASES = (
+    "Could not decode to UTF-8",
+    "malformed",
+    "no such table",
+    "no such column",
+    "no such index",
+    "has no column named",
+    "already exists",
+    "duplicate column name",
+    "unsupported file format",
+    "incomplete input",
+    "syntax error",
+    "unrecognized token",
+)
+"""What is said of our own statements, which never change, if the tables are not those that were made; and of texts that
+are none."""
 
 
 @contextlib.contextmanager
@@ -48,19 +67,29 @@ def from_system(error: OSError, path: Path) -> StorageError:
 
 
 def from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & PRIMARY
+    extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    code = extended & PRIMARY
     reason = f"SQLite says: {error}"
     if code == sqlite3.SQLITE_FULL:
         return StorageFull(str(path), reason)
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return StorageReadOnly(str(path), reason)
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return (StorageDamaged if _is_too_new(path) else StorageReadOnly)(str(path), reason)
+    if code in DAMAGED or extended in SHORT or any(phrase in str(error) for phrase in PHRASES):
         return StorageDamaged(str(path), reason)
     if code == sqlite3.SQLITE_IOERR:
         refused = _ask_for_room(path)
         if refused is not None:
             return from_system(refused, path)
     return StorageError(str(path), reason)
+
+
+def _is_too_new(path: Path) -> bool:
+    """Whether the header asks for a newer way to write than any SQLite has, which forbids writing. The file stays open:
+    to close it would end the locks that SQLite has on it in this process."""
+    try:
+        return os.pread(os.open(path, os.O_RDONLY | os.O_CLOEXEC), 1, 18) > b"\x02"
+    except OSError:
+        return False
 
 
 def _ask_for_room(path: Path) -> OSError | None:

@@ -16,7 +16,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from onceflow.errors import OnceflowError, StorageClosed, StorageError
+from onceflow.errors import OnceflowError, StorageClosed, StorageDamaged, StorageError
 from onceflow.storage.journal import Answer, Failed, OnFailure, Outcome, Request, Statistics
 
 logger = logging.getLogger(__name__)
@@ -160,6 +160,8 @@ class GroupWriter(ABC):
         """Something in these cannot be written: find out what, and write the rest."""
         if len(batches) > 1:
             return list(itertools.chain.from_iterable(self._commit([batch]) for batch in batches))
+        if isinstance(reason, StorageDamaged):  # about the rows of its runs: those of others may be whole
+            return [self._failed(batches[0], reason)]
         return [self._failed(batches[0], StorageError(self._place, f"this cannot be written: {reason}"))]
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """The home directory: everything that engines of one host share.
 
-    journal.db (and -wal, -shm, -next, -turn)    the journal, unless that is in a PostgreSQL database
+    journal.db (and -wal, -shm, -marks, -next, -turn)  the journal, unless that is in a PostgreSQL database
     blobs/<run>/...                               large values, if no other place is chosen for them (`stores`)
     secrets.key                                   seals secrets (`values.sealing`); made when there is the first one
     engines/<id>                                  a locked file for each living engine
@@ -33,6 +33,7 @@ import msgspec
 from onceflow.errors import StorageError
 from onceflow.storage import bells, blob_urls, failures, leases, logs, names, orphans, private_files
 from onceflow.storage.bells import Bell
+from onceflow.storage.inspection import Inspection, Progress, Rows
 from onceflow.storage.journal import Durability, Journal
 from onceflow.storage.lock_waits import LOCK_TIMEOUT
 from onceflow.storage.locks import Engines
@@ -57,7 +58,7 @@ STAMP = "collected"
 """The file whose time tells when orphans were last collected."""
 
 ENTRIES = (
-    *[f"{JOURNAL}{suffix}" for suffix in ("", "-wal", "-shm", "-next", "-turn")],
+    *[f"{JOURNAL}{suffix}" for suffix in ("", "-wal", "-shm", "-marks", "-next", "-turn")],
     *(BLOBS, ENGINES, WORKERS, SPILL, STAMP, logs.LOGS, KEY_FILE),
 )
 """All names that have a meaning in a home directory."""
@@ -106,15 +107,18 @@ class Home:
             self.listener = Listener(path / ENGINES, self.lock.id)
             opened.callback(self.listener.close)
             self.journal: Journal
+            self._rows: Callable[[], Rows]
             if journal is None:
-                self.journal = SqliteJournal(
+                sqlite = SqliteJournal(
                     path / JOURNAL, durability=durability, lock_timeout=lock_timeout, lock=locks.path(self.lock.id)
                 )
+                self.journal, self._rows = sqlite, sqlite.rows
             else:
                 from onceflow.storage.postgres.fleet import Fleet  # seldom needed
 
                 fleet = Fleet(journal, path, self.lock.id, self._about, lease, locks)
                 self.engines, self.journal, self.attendance = fleet, fleet.journal, fleet.journal.attendance
+                self._rows = fleet.journal.rows
                 self.attendance.heard = lambda: bells.ring(path / ENGINES, self.lock.id)
             opened.callback(self.journal.close)
             if (elsewhere := blob_urls.folder_of(blobs)) is not None:
@@ -153,6 +157,10 @@ class Home:
     def count_orphans(self) -> orphans.Collected:
         """What `collect_orphans` would delete now."""
         return orphans.count(self.blobs, self.journal, self.engines)
+
+    def inspection(self, tell: Callable[[Progress], None] = lambda progress: None) -> Inspection:
+        """Reads everything, and tells what is damaged."""
+        return Inspection(self._rows(), self.blobs, tell)
 
     def call_others(self) -> None:
         """After closing: somebody may go on with what this engine has left. Those that share a database have been

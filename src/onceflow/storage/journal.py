@@ -8,7 +8,8 @@ Writing is asynchronous. A *batch* of requests is submitted and answered later, 
 waits when that thread is free shares one commit. A batch is atomic: if one of its requests is refused, none of it
 happened. Batches are carried out, and answered, in the order of submission. An answer means: durable.
 
-Reading is synchronous, from any thread, and sees everything that was answered.
+Reading is synchronous, from any thread, and sees everything that was answered. It raises `StorageDamaged`, with the
+run, if something is not what was written (`checksums`). Lists leave out rows that are damaged, and log that.
 
 Beside runs there are *standing rows*, of schedules and of queues: opaque bytes with a version, which grows with every
 write. A write says which version it goes by, and is refused if there is another one. So of several engines that decide
@@ -21,7 +22,7 @@ import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -71,14 +72,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     body: bytes
     value: bytes | None = None
     blob: str | None = None
-
-
-def read_entry(run: str, columns: Sequence[Any]) -> Entry:
-    """An entry of this run, as it is stored. Raises `StorageDamaged` if what it refers to can be no blob."""
-    entry = Entry(*columns)
-    if entry.blob is not None:
-        names.check_reference(entry.blob, run)
-    return entry
 
 
 class CreateRun(msgspec.Struct, frozen=True, gc=False):
@@ -368,6 +361,10 @@ class Journal(Protocol):
     def get_run(self, run: str) -> RunRow | None: ...
 
     def find_name(self, name: str) -> RunRow | None: ...
+
+    def check_absence(self, run: str) -> None:
+        """A run with this id, or this name, was not found: looks whether that is true, at every run. Raises
+        `StorageDamaged` if it is there after all."""
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
         """Those of these that are there, each by its id, or else by its name."""

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from onceflow.errors import StorageBusy
-from onceflow.storage import failures, holders
+from onceflow.storage import failures, holders, schema
 from onceflow.storage.holders import Holder
 
 LOCK_TIMEOUT = 30.0
@@ -116,4 +116,5 @@ def connect_to_read(path: Path, limit: float) -> Reader:
         uri, uri=True, timeout=CHECK_EVERY, isolation_level=None, check_same_thread=False, factory=Reader
     )
     reader.path, reader.limit = path, limit
+    reader.execute(schema.CHECK_CELLS)
     return reader

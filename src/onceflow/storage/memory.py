@@ -108,18 +108,18 @@ class MemoryJournal:
             self._definitions[number] = definition
             self._entries[number] = []
             self._bytes += len(definition.graph) + len(definition.settings)
-        for number, _, entry in changes.entries:
+        for number, _, entry, _ in changes.entries:
             self._entries[number].append(entry)
             self._bytes += len(entry.body) + len(entry.value or b"")
-        for number, its_key, id, payload in changes.events:
+        for number, its_key, id, payload, _ in changes.events:
             mailbox = self._events.setdefault(number, [])
             if all(id != other for _, _, other, _ in mailbox):
                 mailbox.append((next(self._event_numbers), its_key, id, payload))
         for taken, returned in changes.marked:
             self._taken.update(taken)
             self._taken.difference_update(returned)
-        for command in changes.commands:
-            self._commands[next(self._command_numbers)] = command
+        for number, kind, body, _ in changes.commands:
+            self._commands[next(self._command_numbers)] = (number, kind, body)
         for number, forgotten in changes.forgotten:
             for key in forgotten:
                 if key in self._commands and self._commands[key][0] == number:
@@ -143,6 +143,9 @@ class MemoryJournal:
         self._check_open()
         known = self._rows.by_name.get(name)
         return None if known is None else known.row
+
+    def check_absence(self, run: str) -> None:
+        """What is in memory is not damaged."""
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
         found = {run: self.get_run(run) or self.find_name(run) for run in runs}

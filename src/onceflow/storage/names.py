@@ -16,9 +16,11 @@ LONGEST = 128
 """Characters of an id."""
 
 _PLAIN = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
-_FILE = r"~?[0-9]{1,19}\.[A-Za-z0-9_-]+\.[0-9]{1,19}\.[A-Za-z0-9._%-]*"
+_AUTHOR = r"[0-9]{1,19}\.[A-Za-z0-9_-]+"
+_NAME = r"[A-Za-z0-9._%-]*"
+_FILE = rf"(?:{_AUTHOR}\.[0-9]{{1,19}}-[0-9a-f]{{8}}|~{_AUTHOR}\.[0-9]{{1,19}})\.{_NAME}"
 _REFERENCE = re.compile(rf"{_PLAIN.pattern}/{_FILE}")
-"""`<run>/<epoch>.<engine>.<size>.<name>`, as `blobs` makes them."""
+"""`<run>/<epoch>.<engine>.<size>-<checksum>.<name>`, as `blobs` makes them, and what is yet to become one."""
 
 
 def is_plain(name: str) -> bool:
@@ -31,7 +33,7 @@ def check_run(id: str) -> str:
     if id.isalnum() and id.isascii() and len(id) <= LONGEST:  # the usual ones, quickly: it is asked for every row
         return id
     if _PLAIN.fullmatch(id) is None:
-        raise StorageDamaged(f"run {id!r}", "the journal has a run whose id is no plain name")
+        raise StorageDamaged(f"run {id!r}", "the journal has a run whose id is no plain name", run=id)
     return id
 
 
@@ -41,7 +43,7 @@ def check_engine(id: str, run: str = "") -> str:
         return id
     if _PLAIN.fullmatch(id) is None:
         whose = f"run {run} belongs to" if run else "the journal names"
-        raise StorageDamaged(f"engine {id!r}", f"{whose} an engine whose id is no plain name")
+        raise StorageDamaged(f"engine {id!r}", f"{whose} an engine whose id is no plain name", run=run)
     return id
 
 
@@ -52,14 +54,15 @@ def check_identity(id: str) -> str:
     return id
 
 
-def check_reference(reference: str, run: str) -> str:
+def check_reference(reference: str, run: str, task: str = "") -> str:
     """The same. Raises `StorageDamaged` if it can be no reference of this run to a blob. Whether it leads to the right
     place is for the store to say (`in_folder`)."""
     url, _, path = reference.rpartition(":")
     *above, folder, file = ["", *path.split("/")]
     named = f"{folder}/{file}" if url else reference
     if _REFERENCE.fullmatch(named) is None or {".", ".."} & {*above}:
-        raise StorageDamaged(reference, f"run {run} refers to this, which can be none of its saved values")
+        reason = f"run {run} refers to this, which can be none of its saved values"
+        raise StorageDamaged(reference, reason, run=run, task=task)
     return reference
 
 

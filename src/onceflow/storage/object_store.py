@@ -3,9 +3,9 @@
 There is no rename there and none is needed: a put is all or nothing. A blob is put under its final name on the
 condition that nothing has it (`If-None-Match: *`). That matters when an answer is lost: whoever tries again is told
 that the name is taken, looks, and finds the blob that it has put itself. (It has to look: S3 says the same when two
-requests meet and neither has left anything.) The name has run, epoch, engine, attempt and size in it, so nobody else
-puts anything but the same bytes there. Large blobs are put in parts, several at a time, read where they are; they
-appear when the last part is there. That has no condition, and does without: the bytes are the same.
+requests meet and neither has left anything.) The name has run, epoch, engine, attempt, size and checksum in it, so
+nobody else puts anything but the same bytes there. Large blobs are put in parts, several at a time, read where they
+are; they appear when the last part is there. That has no condition, and does without: the bytes are the same.
 
 Large ones are read in ranges, several at a time, into the memory that they are wanted in.
 
@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from onceflow.errors import StorageDamaged, StorageError
-from onceflow.storage import names
+from onceflow.storage import checksums, names
 from onceflow.storage import obstore_errors as errors
-from onceflow.storage.blobs import Author, Counts, File, Statistics, file_name, parse
+from onceflow.storage.blobs import Author, Counts, File, Statistics, check_content, damaged, file_name, parse
 from onceflow.values.buffers import Buffer, flat
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ObjectStoreBlobs:
         """Writes the buffers one after the other. Returns the reference once the blob is durable."""
         views = [view for buffer in buffers if (view := flat(buffer)).nbytes]
         size = sum(view.nbytes for view in views)
-        path = f"{names.check_run(author.run)}/{file_name(author, size, name)}"
+        path = f"{names.check_run(author.run)}/{file_name(author, size, checksums.of_bytes(views), name)}"
         what = f"{name} of run {author.run} cannot be saved"
         if size >= LARGE:
             self._put_in_parts(path, what, views, size)
@@ -93,10 +93,14 @@ class ObjectStoreBlobs:
         self.fill(reference, view)
         return view
 
+    def check(self, reference: str) -> int:
+        """Reads it once. How many bytes it has."""
+        return self.map(reference).nbytes
+
     def size(self, reference: str) -> int:
         """Bytes of it, as its reference says."""
         file = parse(reference)
-        if file is None:
+        if file is None or file.checksum is None:
             raise StorageDamaged(reference, "this is not the name of a saved value")
         return file.size
 
@@ -118,6 +122,7 @@ class ObjectStoreBlobs:
                 read.exception()  # nobody may write to the memory any more when this returns, or raises
             for read in reads:
                 read.result()
+        check_content(reference, reference, checksums.of_bytes([view]))
         self._counts.read(size)
 
     def delete(self, reference: str) -> None:
@@ -245,7 +250,7 @@ class ObjectStoreBlobs:
 
         found, content = self._try_reading(reference, get)
         if found != size:
-            raise StorageDamaged(reference, f"a saved value has {found} bytes instead of {size}")
+            raise damaged(reference, reference, f"a saved value has {found} bytes instead of {size}")
         return self._whole(reference, content, length)
 
     def _get_range(self, reference: str, path: str, start: int, end: int) -> memoryview:
@@ -258,7 +263,7 @@ class ObjectStoreBlobs:
 
     def _whole(self, reference: str, content: memoryview, length: int) -> memoryview:
         if content.nbytes != length:
-            raise StorageDamaged(reference, f"{content.nbytes} bytes of a saved value came instead of {length}")
+            raise damaged(reference, reference, f"{content.nbytes} bytes of a saved value came instead of {length}")
         return content
 
     def _try_reading(self, reference: str, get: Callable[[], T]) -> T:
@@ -267,7 +272,7 @@ class ObjectStoreBlobs:
         except FileNotFoundError as error:
             if errors.is_about_the_bucket(error):
                 raise errors.storage_error(error, reference, "a saved value cannot be read") from error
-            raise StorageDamaged(reference, "a saved value is missing") from None
+            raise damaged(reference, reference, "a saved value is missing") from None
 
     def _delete(self, paths: list[str]) -> None:
         import obstore

@@ -16,20 +16,24 @@ when the engine has ended.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
+from onceflow.errors import NoSuchRun, StorageDamaged
 from onceflow.storage import failures, logs
 from onceflow.storage.blobs import Blobs, File
-from onceflow.storage.journal import Journal
+from onceflow.storage.journal import Journal, RunRow
 from onceflow.storage.object_store import ObjectStoreBlobs
 from onceflow.storage.places import Living
 from onceflow.storage.stores import Stores
 
 AnyBlobs = Stores | Blobs | ObjectStoreBlobs
+
+logger = logging.getLogger(__name__)
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -88,7 +92,31 @@ def _find(blobs: AnyBlobs, journal: Journal, engines: Living) -> Iterator[tuple[
         for file in files:
             if alive.get(file.engine, True):
                 alive[file.engine] = engines.is_alive(file.engine)
-        row, named = journal.blobs(run)
+        try:
+            row, named = journal.blobs(run)
+        except StorageDamaged as error:
+            logger.error("the files of run %s are kept: %s", run, error)
+            continue
         epoch = 0 if row is None else row.epoch
         past = [file for file in files if not alive[file.engine] or epoch > file.epoch]
-        yield run, [file for file in past if file.reference not in named], row is None and bool(files)
+        orphans = [file for file in past if file.reference not in named]
+        if orphans and not _is_whole(journal, run, row):
+            continue
+        yield run, orphans, row is None and bool(files)
+
+
+def _is_whole(journal: Journal, run: str, row: RunRow | None) -> bool:
+    """Whether the journal can be believed about the run: a damaged entry may have named a blob."""
+    try:
+        if row is None:
+            journal.check_absence(run)
+        else:
+            with journal.load(run) as loaded:
+                for _ in loaded.entries:
+                    pass
+    except StorageDamaged as error:
+        logger.error("files that no entry of run %s names are kept: %s", run, error)
+        return False
+    except NoSuchRun:
+        return True
+    return True

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from onceflow.errors import StorageDamaged, StorageTooNew
-from onceflow.storage.journal import Table
+from onceflow.storage import checksums
+from onceflow.storage.checksums import TAKEN
+from onceflow.storage.journal import Entry, Table
 
 Migration = Callable[[sqlite3.Connection], None]
 Row = TypeVar("Row")
@@ -93,15 +95,38 @@ IDENTITY = (
     "INSERT INTO identity VALUES (lower(hex(randomblob(8))))",
 )
 
+CHECKSUMS = (
+    "ALTER TABLE run ADD COLUMN entries INTEGER NOT NULL DEFAULT 0",
+    *[
+        f"ALTER TABLE {table} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0"
+        for table in ("run", "definition", "entry", "command", "event", "identity")
+    ],
+    *[
+        f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0"
+        for table in ("schedule", "queue")
+        for column in ("definition_checksum", "state_checksum")
+    ],
+)
+"""`run.entries` is how many entries there were when the row was written last: at least so many there are."""
+
 COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata, due"
+CHECKED_RUN = "run.checksum, run.number, run.entries, " + COLUMNS
+CHECKED_ENTRY = "entry.checksum, kind, node, body, entry.value, blob"
+"""As `checksums` takes them."""
 
 GET_VERSION = "PRAGMA user_version"
 SET_VERSION = "PRAGMA user_version"
+GET_PROOF = "PRAGMA application_id"
+SET_PROOF = "PRAGMA application_id"
+"""A number that belongs to the version: so a version that is not what was written is told from another version."""
 COUNT_TABLES = "SELECT count(*) FROM sqlite_master"
 SET_WAL = "PRAGMA journal_mode = WAL"
 SET_POWER = "PRAGMA synchronous = FULL"
 SET_PROCESS = "PRAGMA synchronous = NORMAL"
 NO_AUTOMATIC_CHECKPOINT = "PRAGMA wal_autocheckpoint = 0"
+
+CHECK_CELLS = "PRAGMA cell_size_check = ON"
+"""Has SQLite look at a page as a whole when it reads it."""
 
 BEGIN_READING = "BEGIN"
 BEGIN_WRITING = "BEGIN IMMEDIATE"
@@ -121,7 +146,7 @@ LOOK_UP = f"""
             SELECT json_group_array(json_array(
                 number,
                 (SELECT max(key) FROM entry WHERE key >= number * {PLACES} AND key < (number + 1) * {PLACES}),
-                {COLUMNS}
+                {CHECKED_RUN}
             ))
             FROM run
             WHERE id IN (SELECT value FROM json_each(:ids)) OR name IN (SELECT value FROM json_each(:names))
@@ -129,22 +154,25 @@ LOOK_UP = f"""
     )
 """
 
-WRITE_RUNS = f"INSERT INTO run (number, {COLUMNS}) VALUES "
+WRITE_RUNS = f"INSERT INTO run (number, {COLUMNS}, entries, checksum) VALUES "
 OVER_OLD_RUNS = """
     ON CONFLICT (number) DO UPDATE SET
         status = excluded.status, epoch = excluded.epoch, owner = excluded.owner, updated = excluded.updated,
-        due = excluded.due
+        due = excluded.due, entries = excluded.entries, checksum = excluded.checksum
 """
-WRITE_DEFINITIONS = "INSERT INTO definition (number, graph, settings) VALUES "
-WRITE_ENTRIES = "INSERT INTO entry (key, kind, node, body, value, blob) VALUES "
-WRITE_COMMAND = "INSERT INTO command (run, kind, body) VALUES (?, ?, ?)"
+WRITE_DEFINITIONS = "INSERT INTO definition (number, graph, settings, checksum) VALUES "
+WRITE_ENTRIES = "INSERT INTO entry (key, kind, node, body, value, blob, checksum) VALUES "
+WRITE_COMMAND = "INSERT INTO command (run, kind, body, checksum) VALUES (?, ?, ?, ?)"
 FORGET_COMMANDS = "DELETE FROM command WHERE run = ? AND number IN (SELECT value FROM json_each(?))"
 DELETE_COMMANDS = "DELETE FROM command WHERE run = ?"
-WRITE_EVENT = "INSERT OR IGNORE INTO event (run, key, id, payload) VALUES (?, ?, ?, ?)"
-MARK_EVENTS = "UPDATE event SET taken = ? WHERE number IN (SELECT value FROM json_each(?))"
+WRITE_EVENT = "INSERT OR IGNORE INTO event (run, key, id, payload, checksum) VALUES (?, ?, ?, ?, ?)"
+MARK_EVENTS = f"""
+    UPDATE event SET taken = :taken, checksum = checksum % {TAKEN} + :taken * {TAKEN}
+    WHERE number IN (SELECT value FROM json_each(:numbers))
+"""
 DELETE_EVENTS = "DELETE FROM event WHERE run = ?"
 MAILBOX = """
-    SELECT event.number, run.id, key, payload FROM run JOIN event ON event.run = run.number
+    SELECT event.number, run.id, key, payload, event.id, event.checksum FROM run JOIN event ON event.run = run.number
     WHERE run.id = ? AND key = ? AND NOT taken ORDER BY event.number
 """
 RUNS_WITH_MAIL = """
@@ -155,15 +183,15 @@ DELETE_ENTRIES = "DELETE FROM entry WHERE key >= ? AND key < ?"
 DELETE_DEFINITION = "DELETE FROM definition WHERE number = ?"
 DELETE_RUN = "DELETE FROM run WHERE number = ?"
 
-GET_IDENTITY = "SELECT id FROM identity"
-GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = ?"
-FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = ?"
+GET_IDENTITY = "SELECT id, checksum FROM identity"
+GET_RUN = f"SELECT {CHECKED_RUN} FROM run WHERE id = ?"
+FIND_NAME = f"SELECT {CHECKED_RUN} FROM run WHERE name = ?"
 FIND_RUNS = f"""
-    SELECT id, {COLUMNS} FROM run WHERE id IN (SELECT value FROM json_each(:runs))
+    SELECT id, {CHECKED_RUN} FROM run WHERE id IN (SELECT value FROM json_each(:runs))
     UNION ALL
-    SELECT name, {COLUMNS} FROM run WHERE name IN (SELECT value FROM json_each(:runs))
+    SELECT name, {CHECKED_RUN} FROM run WHERE name IN (SELECT value FROM json_each(:runs))
 """
-FIND_PREFIX = f"SELECT {COLUMNS} FROM run WHERE id >= :prefix AND id < :end ORDER BY number DESC LIMIT :limit"
+FIND_PREFIX = f"SELECT {CHECKED_RUN} FROM run WHERE id >= :prefix AND id < :end ORDER BY number DESC LIMIT :limit"
 FITS = """
     (:name IS NULL OR (name >= :name AND name < :end))
     AND (:workflow IS NULL OR workflow = :workflow)
@@ -180,14 +208,14 @@ FITS = """
         (SELECT number FROM run WHERE id = :before), (SELECT max(number) + 1 FROM run WHERE id < :before), 0
     ))
 """
-LIST_RUNS = f"SELECT {COLUMNS} FROM run WHERE {FITS} ORDER BY number DESC LIMIT :limit"
+LIST_RUNS = f"SELECT {CHECKED_RUN} FROM run WHERE {FITS} ORDER BY number DESC LIMIT :limit"
 LIST_RUNS_BY_STATUS = f"""
-    SELECT {COLUMNS} FROM run
+    SELECT {CHECKED_RUN} FROM run
     WHERE status IN (SELECT value FROM json_each(:statuses)) AND {FITS}
     ORDER BY number DESC LIMIT :limit
 """
 LAST_RUNS = f"""
-    SELECT {COLUMNS} FROM run
+    SELECT {CHECKED_RUN} FROM run
     WHERE number > (SELECT max(number) FROM run) - :among
         AND status IN (SELECT value FROM json_each(:statuses)) AND (:workflow IS NULL OR workflow = :workflow)
     ORDER BY number DESC LIMIT :limit
@@ -196,34 +224,35 @@ OWNERS = """
     SELECT owner, count(*) FROM run WHERE status IN (SELECT value FROM json_each(:statuses)) GROUP BY owner
 """
 OWNED = f"""
-    SELECT {COLUMNS} FROM run WHERE status IN (SELECT value FROM json_each(:statuses)) AND owner IS :owner
+    SELECT {CHECKED_RUN} FROM run WHERE status IN (SELECT value FROM json_each(:statuses)) AND owner IS :owner
         AND (due IS NOT NULL) = :parked
     ORDER BY number LIMIT :limit
 """
 LOAD_RUN = f"""
-    SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number) WHERE id = ?
+    SELECT number, graph, settings, definition.checksum, {CHECKED_RUN} FROM run JOIN definition USING (number)
+    WHERE id = ?
 """
-LOAD_ENTRIES = "SELECT kind, node, body, value, blob FROM entry WHERE key >= ? AND key < ? ORDER BY key"
+LOAD_ENTRIES = f"SELECT key % {PLACES}, {CHECKED_ENTRY} FROM entry WHERE key >= ? AND key < ? ORDER BY key"
 LOAD_RUNS = f"""
-    SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number)
+    SELECT number, graph, settings, definition.checksum, {CHECKED_RUN} FROM run JOIN definition USING (number)
     WHERE id IN (SELECT value FROM json_each(?))
 """
 FIRST_ENTRIES = f"""
-    SELECT entry.key / {PLACES}, kind, node, body, entry.value, blob FROM json_each(:numbers) AS wanted
+    SELECT entry.key / {PLACES}, entry.key % {PLACES}, {CHECKED_ENTRY} FROM json_each(:numbers) AS wanted
     JOIN entry ON entry.key >= wanted.value * {PLACES} AND entry.key < wanted.value * {PLACES} + :most
     ORDER BY entry.key
 """
 FREE_EVENTS = """
-    SELECT event.number, run.id, key, payload FROM event JOIN run ON run.number = event.run
+    SELECT event.number, run.id, key, payload, event.id, event.checksum FROM event JOIN run ON run.number = event.run
     WHERE event.run IN (SELECT value FROM json_each(?)) AND NOT taken ORDER BY event.number
 """
 LAST_KEY = "SELECT max(key) FROM entry WHERE key >= ? AND key < ?"
-LAST_ENTRIES = """
-    SELECT kind, node, body, value, blob FROM entry
+LAST_ENTRIES = f"""
+    SELECT key % {PLACES}, {CHECKED_ENTRY} FROM entry
     WHERE key >= ? AND key <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY key
 """
 LIST_COMMANDS = """
-    SELECT command.number, run.id, command.kind, command.body
+    SELECT command.number, run.id, command.kind, command.body, command.checksum
     FROM command JOIN run ON run.number = command.run
     WHERE run.owner = ? ORDER BY command.number
 """
@@ -239,22 +268,44 @@ STANDING: tuple[Table, ...] = ("schedule", "queue")
 VERSION_OF_STANDING = {table: f"SELECT version FROM {table} WHERE id = ?" for table in STANDING}
 WRITE_STANDING = {
     table: f"""
-    INSERT INTO {table} (id, version, due, definition, state) VALUES (:id, :version, :due, :definition, :state)
+    INSERT INTO {table} (id, version, due, definition, state, definition_checksum, state_checksum)
+    VALUES (:id, :version, :due, :definition, :state, :definition_checksum, :state_checksum)
     ON CONFLICT (id) DO UPDATE SET
         version = excluded.version,
         due = excluded.due,
         definition = excluded.definition,
-        state = excluded.state
+        state = excluded.state,
+        definition_checksum = excluded.definition_checksum,
+        state_checksum = excluded.state_checksum
     """
     for table in STANDING
 }
 ADVANCE_STANDING = {
-    table: f"UPDATE {table} SET version = :version, due = :due, state = :state WHERE id = :id" for table in STANDING
+    table: f"""
+    UPDATE {table} SET version = :version, due = :due, state = :state, state_checksum = :state_checksum WHERE id = :id
+    """
+    for table in STANDING
 }
 DELETE_STANDING = {table: f"DELETE FROM {table} WHERE id = ?" for table in STANDING}
-GET_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table} WHERE id = ?" for table in STANDING}
-LIST_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table} ORDER BY id" for table in STANDING}
-NUMBER_OF_RUN = f"SELECT number, {COLUMNS} FROM run WHERE id = ?"
+CHECKED_STANDING = "id, version, due, definition, state, definition_checksum, state_checksum"
+GET_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} WHERE id = ?" for table in STANDING}
+LIST_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} ORDER BY id" for table in STANDING}
+NUMBER_OF_RUN = f"SELECT {CHECKED_RUN} FROM run WHERE id = ?"
+NUMBER_OF_LAST_RUN = "SELECT max(number) FROM run"
+
+# For whoever reads everything (`inspection`). Nothing is looked up in an index, which may be damaged itself.
+ALL_RUNS = f"SELECT {CHECKED_RUN} FROM run NOT INDEXED ORDER BY number"
+DEFINITION = "SELECT number, graph, settings, checksum FROM definition WHERE number = ?"
+ALL_EVENTS = """
+    SELECT number, run, key, payload, id, checksum, taken FROM event NOT INDEXED ORDER BY number
+"""
+ALL_COMMANDS = "SELECT number, run, kind, body, checksum FROM command NOT INDEXED ORDER BY number"
+ALL_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} NOT INDEXED" for table in STANDING}
+STRAY_ENTRIES = f"""
+    SELECT key / {PLACES}, count(*) FROM entry WHERE key / {PLACES} NOT IN (SELECT number FROM run NOT INDEXED)
+    GROUP BY key / {PLACES}
+"""
+INTEGRITY = "PRAGMA integrity_check(20)"
 NAMED_BLOBS = "SELECT DISTINCT blob FROM entry WHERE key >= ? AND key < ? AND blob IS NOT NULL"
 
 
@@ -316,6 +367,43 @@ def add_queues(connection: sqlite3.Connection) -> None:
     connection.execute(SCHEDULES.replace("TABLE schedule", "TABLE queue"))
 
 
+def add_checksums(connection: sqlite3.Connection) -> None:
+    for statement in CHECKSUMS:
+        connection.execute(statement)
+    vouch_for_all(connection)
+
+
+def vouch_for_all(connection: sqlite3.Connection) -> None:
+    """Writes the checksums of all rows as they are now."""
+    functions: dict[str, Callable[..., int]] = {
+        "of_run": lambda number, entries, *columns: checksums.of_run(number, entries, columns),
+        "of_definition": checksums.of_definition,
+        "of_entry": lambda run, place, *columns: checksums.of_entry(run, place, Entry(*columns)),
+        "of_event": checksums.of_event,
+        "of_command": checksums.of_command,
+        "of_identity": checksums.of_identity,
+        "of_standing_definition": checksums.of_standing_definition,
+        "of_standing_state": checksums.of_standing_state,
+    }
+    for name, function in functions.items():
+        connection.create_function(name, -1, function, deterministic=True)
+    run = "(SELECT id FROM run WHERE run.number = {})"
+    of_entry = f"of_entry({run.format(f'key / {PLACES}')}, key % {PLACES}, kind, node, body, value, blob)"
+    connection.execute(f"UPDATE run SET checksum = of_run(number, entries, {COLUMNS})")
+    definition = run.format("definition.number")
+    connection.execute(f"UPDATE definition SET checksum = of_definition({definition}, number, graph, settings)")
+    connection.execute(f"UPDATE entry SET checksum = {of_entry}")
+    of_event = f"of_event({run.format('event.run')}, key, id, payload)"
+    connection.execute(f"UPDATE event SET checksum = {of_event} + taken * {TAKEN}")
+    connection.execute(f"UPDATE command SET checksum = of_command({run.format('command.run')}, kind, body)")
+    connection.execute("UPDATE identity SET checksum = of_identity(id)")
+    for table in STANDING:
+        connection.execute(
+            f"UPDATE {table} SET definition_checksum = of_standing_definition('{table}', id, definition), "
+            f"state_checksum = of_standing_state('{table}', id, version, due, state)"
+        )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_commands,
@@ -324,8 +412,23 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_identity,
     add_events,
     add_queues,
+    add_checksums,
 )
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
+
+
+VERSION_OF_PROOF = MIGRATIONS.index(add_checksums) + 1
+"""The first version that has one."""
+
+
+def proof_of(version: int) -> int:
+    """31 bits that belong to a version."""
+    return checksums.of_parts("onceflow journal", version) >> 1
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute(GET_PROOF).fetchone() != (proof_of(version(connection)),):
+        raise StorageDamaged(str(path), "the version number of the journal is not what was written")
 
 
 def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
@@ -340,6 +443,8 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
         for migrate in MIGRATIONS[found:]:
             migrate(connection)
         connection.execute(f"{SET_VERSION} = {len(MIGRATIONS)}")
+        if len(MIGRATIONS) >= VERSION_OF_PROOF:
+            connection.execute(f"{SET_PROOF} = {proof_of(len(MIGRATIONS))}")
         connection.execute(COMMIT if found < len(MIGRATIONS) else ROLLBACK)
     except BaseException:
         if connection.in_transaction:
@@ -349,11 +454,16 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
 
 def is_current(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether no migration is lacking. Raises `StorageTooNew`."""
-    return _known_version(connection, path) == len(MIGRATIONS)
+    connection.execute(BEGIN_READING)  # version and proof are of the same moment
+    found = _known_version(connection, path)
+    connection.execute(COMMIT)
+    return found == len(MIGRATIONS)
 
 
 def _known_version(connection: sqlite3.Connection, path: Path) -> int:
     found = version(connection)
+    if found >= VERSION_OF_PROOF or connection.execute(GET_PROOF).fetchone() != (0,):
+        check_version(connection, path)
     if found > len(MIGRATIONS):
         raise StorageTooNew(str(path), found, len(MIGRATIONS))
     return found

@@ -1,36 +1,52 @@
-"""Many runs at once: put together from the rows that a few statements give."""
+"""Many runs at once: put together, and checked, from the rows that a few statements give."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onceflow.storage.journal import Entry, MailboxEvent, RunRow, Short, read_entry
+from onceflow.errors import StorageDamaged
+from onceflow.storage import checksums
+from onceflow.storage.journal import RunRow, Short
 
 
-def found_runs(rows: Iterable[Sequence[Any]]) -> dict[str, RunRow]:
+def found_runs(rows: Iterable[Sequence[Any]], where: str) -> dict[str, RunRow]:
     """Of rows (what was asked for, columns): those that were found by their ids first."""
     found: dict[str, RunRow] = {}
     for asked, *columns in rows:
-        found.setdefault(asked, RunRow(*columns))
+        row = checksums.check_run(where, columns)
+        if asked not in (row.id, row.name):
+            raise StorageDamaged(where, "an index of the journal leads to another run", run=row.id)
+        found.setdefault(asked, row)
     return found
 
 
 def short_runs(
-    rows: Sequence[Sequence[Any]], entries: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]], most: int
+    rows: Iterable[Sequence[Any]],
+    entries: Iterable[Sequence[Any]],
+    events: Iterable[Sequence[Any]],
+    most: int,
+    where: str,
 ) -> dict[str, Short]:
-    """Of rows (number, graph, settings, columns), their entries (number of the run, columns) and free events."""
-    known = {number: RunRow(*columns) for number, _, _, *columns in rows}
-    found: dict[int, list[Entry]] = {}
+    """Of rows (number, graph, settings, checksum, columns), their entries (number of the run, place, columns) and free
+    events. Runs that are damaged are not among them: loaded alone, they say so."""
+    found: dict[int, list[Sequence[Any]]] = {}
     for number, *columns in entries:
-        found.setdefault(number, []).append(read_entry(known[number].id, columns))
-    mail: dict[str, list[MailboxEvent]] = {}
-    for event in [MailboxEvent(*row) for row in events]:
-        mail.setdefault(event.run, []).append(event)
+        found.setdefault(number, []).append(columns)
+    mail: dict[str, list[Sequence[Any]]] = {}
+    for event in events:
+        mail.setdefault(event[1], []).append(event)
     runs: dict[str, Short] = {}
-    for number, graph, settings, *_ in rows:
-        row = known[number]
+    for number, graph, settings, checksum, *columns in rows:
         few = found.get(number, [])
         if len(few) <= most:
-            runs[row.id] = Short(row, graph, settings, few, mail.get(row.id, []))
+            try:
+                row = checksums.check_run(where, columns)
+                checksums.check_definition(where, row, number, graph, settings, checksum)
+                checked = checksums.check_entries(where, row.id, 0, few)
+                checksums.check_count(where, row.id, len(checked), columns[2])
+                free = [checksums.check_event(where, event) for event in mail.get(row.id, [])]
+            except StorageDamaged:
+                continue
+            runs[row.id] = Short(row, graph, settings, checked, free)
     return runs

@@ -25,11 +25,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from onceflow.errors import NoSuchRun, StorageClosed, StorageError
-from onceflow.storage import failures, forks, private_files, schema
+from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged, StorageError
+from onceflow.storage import checksums, failures, forks, private_files, schema
+from onceflow.storage.checksums import skipped
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
@@ -46,9 +48,9 @@ from onceflow.storage.journal import (
     StandingRow,
     Statistics,
     Table,
-    read_entry,
 )
 from onceflow.storage.lock_waits import LOCK_TIMEOUT, LockWait, connect_to_read
+from onceflow.storage.marks import Marks, path_of
 from onceflow.storage.short import found_runs, short_runs
 from onceflow.storage.turns import PAUSE, Turns
 from onceflow.storage.writer import Writer
@@ -58,6 +60,9 @@ CHUNK = 256
 
 LOG_BYTES = 1280 * 1024
 """To which the write-ahead log is filled up when the journal is opened."""
+
+STEPS = 1_000_000
+"""Of SQLite's machine, between two looks for signals while everything is read."""
 
 MOST_IDLE = 4
 """Connections for reading that are kept for the next reader."""
@@ -77,35 +82,44 @@ class SqliteJournal:
         lock: Path | None = None,
     ) -> None:
         self._path = path
+        self._where = str(path)
+        """What errors call it."""
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed: str | None = None
         self.lock_timeout = lock_timeout
         connection = None
-        with failures.told(path):
+        with failures.told(path), contextlib.ExitStack() as opened:
             turns = Turns(path)
-            try:
-                if not is_up_to_date(path, lock_timeout):
-                    with turns.take(lock_timeout):
-                        connection = create(path, durability, lock_timeout)
-                self._last = connect_to_read(path, lock_timeout)
-                """Closed last, after all that write: see above."""
-                self._last.execute(schema.GET_VERSION)  # from now on it has its lock
-                self._identity = FileIdentity(path.parent, path, *([] if lock is None else [lock]))
-            except BaseException:
-                turns.close()
-                if connection is not None:
-                    connection.close()
-                raise
+            opened.callback(turns.close)
+            self._marks = Marks(path)
+            opened.callback(self._marks.close)
+            if not is_up_to_date(path, lock_timeout):
+                with turns.take(lock_timeout):
+                    connection = create(path, durability, lock_timeout, self._marks)
+                opened.callback(connection.close)
+            self._last = connect_to_read(path, lock_timeout)
+            """Closed last, after all that write: see above."""
+            opened.callback(self._last.close)
+            check_last_run(self._last, path, self._marks)  # from now on it has its lock
+            self._identity = FileIdentity(path.parent, path, *([] if lock is None else [lock]))
+            opened.pop_all()
         self._writer = Writer(
-            lambda: open_to_write(path, durability), turns, path, clock, self._identity, lock_timeout, connection
+            lambda: open_to_write(path, durability, self._marks),
+            turns,
+            path,
+            clock,
+            self._identity,
+            lock_timeout,
+            self._marks,
+            connection,
+            marking=durability == "power",
         )
         forks.watch(self)
 
     def identity(self) -> str:
         with self._reading() as connection, failures.told(self._path):
-            found: str = connection.execute(schema.GET_IDENTITY).fetchone()[0]
-        return found
+            return identity_of(connection, self._where)
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         self._writer.submit(requests, answer)
@@ -139,14 +153,28 @@ class SqliteJournal:
         self._writer.leave_to_parent()
 
     def get_run(self, run: str) -> RunRow | None:
-        return self._one(schema.GET_RUN, (run,))
+        row = self._one(schema.GET_RUN, (run,))
+        if row is not None and row.id != run:
+            raise self._wrong_index(run)
+        return row
 
     def find_name(self, name: str) -> RunRow | None:
-        return self._one(schema.FIND_NAME, (name,))
+        row = self._one(schema.FIND_NAME, (name,))
+        if row is not None and row.name != name:
+            raise self._wrong_index(name)
+        return row
+
+    def check_absence(self, run: str) -> None:
+        with self._reading() as connection, failures.told(self._path):
+            for columns in connection.execute(schema.ALL_RUNS):
+                row = checksums.check_run(self._where, columns)
+                if run in (row.id, row.name):
+                    raise self._wrong_index(run)
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
         with self._reading() as connection, failures.told(self._path):
-            return found_runs(connection.execute(schema.FIND_RUNS, {"runs": json.dumps(list(runs))}).fetchall())
+            rows = connection.execute(schema.FIND_RUNS, {"runs": json.dumps(list(runs))}).fetchall()
+        return found_runs(rows, self._where)
 
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
         wanted = {"prefix": prefix, "end": schema.after_prefix(prefix), "limit": limit}
@@ -186,13 +214,18 @@ class SqliteJournal:
                 connection.execute(schema.BEGIN_READING)
                 row = connection.execute(schema.LOAD_RUN, (run,)).fetchone()
                 if row is None:
-                    raise NoSuchRun(run)
-                number, graph, settings, *columns = row
+                    raise self._absent(run)
+                number, graph, settings, checksum, *columns = row
+                found = checksums.check_run(self._where, columns)
+                if found.id != run:
+                    raise self._wrong_index(run)
+                checksums.check_definition(self._where, found, number, graph, settings, checksum)
                 entries = connection.execute(schema.LOAD_ENTRIES, schema.keys_of(number))
             try:
-                yield Loaded(RunRow(*columns), graph, settings, self._entries(run, entries))
+                yield Loaded(found, graph, settings, self._entries(entries, run, number, columns[2]))
             finally:
                 entries.close()
+            with failures.told(self._path):
                 connection.execute(schema.COMMIT)
 
     def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
@@ -204,16 +237,22 @@ class SqliteJournal:
             entries = connection.execute(schema.FIRST_ENTRIES, wanted).fetchall()
             events = connection.execute(schema.FREE_EVENTS, (numbers,)).fetchall()
             connection.execute(schema.COMMIT)
-        return short_runs(rows, entries, events, most)
+        short = short_runs(rows, entries, events, most, self._where)
+        few = {number: short[columns[3]] for number, _, _, _, *columns in rows if columns[3] in short}
+        for number, found in few.items():
+            if len(found.entries) < self._marks.entries(number):  # perhaps there are more by now
+                del short[found.run.id]
+        return short
 
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         with self._reading() as connection, failures.told(self._path):
             connection.execute(schema.BEGIN_READING)
-            row = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone()
-            number, *columns = row or (0,)
+            columns = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone()
+            number = 0 if columns is None else columns[1]
             named = connection.execute(schema.NAMED_BLOBS, schema.keys_of(number)).fetchall()
             connection.execute(schema.COMMIT)
-        return RunRow(*columns) if row else None, {reference for (reference,) in named}
+        row = None if columns is None else checksums.check_run(self._where, columns)
+        return row, {reference for (reference,) in named}
 
     def last_runs(
         self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
@@ -232,52 +271,93 @@ class SqliteJournal:
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
         with self._reading() as connection, failures.told(self._path):
             connection.execute(schema.BEGIN_READING)
-            number, *_ = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone() or (0,)
+            _, number, *_ = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone() or (0, 0)
             first, end = schema.keys_of(number)
             (last,) = connection.execute(schema.LAST_KEY, (first, end)).fetchone()
             wanted = (max(first, (last or 0) - among + 1), last, json.dumps(list(kinds)))
             rows = [] if last is None else connection.execute(schema.LAST_ENTRIES, wanted).fetchall()
             connection.execute(schema.COMMIT)
-        return [read_entry(run, row) for row in rows]
+        return [checksums.check_entry(self._where, run, place, columns) for place, *columns in rows]
 
     def commands(self, owner: str) -> list[Command]:
         with self._reading() as connection, failures.told(self._path):
-            return [Command(*row) for row in connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()]
+            rows = connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()
+        return checksums.whole(partial(checksums.check_command, self._where), rows, skipped)
 
     def get_standing(self, table: Table, id: str) -> StandingRow | None:
         with self._reading() as connection, failures.told(self._path):
             row = connection.execute(schema.GET_STANDING[table], (id,)).fetchone()
-        return None if row is None else StandingRow(*row)
+        return None if row is None else checksums.check_standing(self._where, table, row)
 
     def list_standing(self, table: Table) -> list[StandingRow]:
         with self._reading() as connection, failures.told(self._path):
-            return [StandingRow(*row) for row in connection.execute(schema.LIST_STANDING[table]).fetchall()]
+            rows = connection.execute(schema.LIST_STANDING[table]).fetchall()
+        return checksums.whole(partial(checksums.check_standing, self._where, table), rows, skipped)
 
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
         with self._reading() as connection, failures.told(self._path):
-            return [MailboxEvent(*row) for row in connection.execute(schema.MAILBOX, (run, key)).fetchall()]
+            rows = connection.execute(schema.MAILBOX, (run, key)).fetchall()
+        return [checksums.check_event(self._where, row) for row in rows]
 
     def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
         with self._reading() as connection, failures.told(self._path):
             return dict(connection.execute(schema.RUNS_WITH_MAIL, (after, owner)).fetchall())
 
-    def _entries(self, run: str, cursor: sqlite3.Cursor) -> Iterator[Entry]:
+    def rows(self) -> SqliteRows:
+        """For `inspection`."""
+        return SqliteRows(self, self._path, self._marks)
+
+    def fetch(self, statement: str, wanted: Sequence[Any] = ()) -> list[Any]:
+        """For `inspection`. All rows that a statement of `schema` gives."""
+        with self._reading() as connection, failures.told(self._path):
+            connection.set_progress_handler(_nothing, STEPS)  # has Python look for signals: it may take minutes
+            try:
+                return connection.execute(statement, wanted).fetchall()
+            finally:
+                connection.set_progress_handler(None, 0)
+
+    def _entries(self, cursor: sqlite3.Cursor, run: str, number: int, least: int) -> Iterator[Entry]:
+        count = 0
         while True:
             with failures.told(self._path):
                 chunk = cursor.fetchmany(CHUNK)
             if not chunk:
-                return
-            for row in chunk:
-                yield read_entry(run, row)
+                break
+            yield from checksums.check_entries(self._where, run, count, chunk)
+            count += len(chunk)
+        checksums.check_count(self._where, run, count, least)
+        self._check_mark(run, number, count)
+
+    def _check_mark(self, run: str, number: int, count: int) -> None:
+        """Whether a run has as many entries as it is known to have had. What was read may be older than the mark."""
+        marked = self._marks.entries(number)
+        if count >= marked:
+            return
+        with self._reading() as connection, failures.told(self._path):
+            (last,) = connection.execute(schema.LAST_KEY, schema.keys_of(number)).fetchone()
+            is_there = connection.execute(schema.GET_RUN, (run,)).fetchone() is not None
+        if is_there:
+            now = 0 if last is None else last % schema.PLACES + 1
+            checksums.check_count(self._where, run, now, marked)
 
     def _one(self, statement: str, wanted: tuple[str, ...]) -> RunRow | None:
         with self._reading() as connection, failures.told(self._path):
             row = connection.execute(statement, wanted).fetchone()
-        return None if row is None else RunRow(*row)
+        return None if row is None else checksums.check_run(self._where, row)
 
     def _many(self, statement: str, wanted: dict[str, Any]) -> list[RunRow]:
         with self._reading() as connection, failures.told(self._path):
-            return [RunRow(*row) for row in connection.execute(statement, wanted).fetchall()]
+            rows = connection.execute(statement, wanted).fetchall()
+        return checksums.whole(partial(checksums.check_run, self._where), rows, skipped)
+
+    def _absent(self, run: str) -> OnceflowError:
+        """Why a run cannot be loaded that was not found together with its definition."""
+        if self.get_run(run) is None:
+            return NoSuchRun(run)
+        return StorageDamaged(self._where, "the stored graph of a run is missing", run=run)
+
+    def _wrong_index(self, run: str) -> StorageDamaged:
+        return StorageDamaged(self._where, "an index of the journal does not lead to a run that is there", run=run)
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -309,6 +389,57 @@ class SqliteJournal:
         connection.close()
 
 
+class SqliteRows:
+    """`inspection.Rows`."""
+
+    def __init__(self, journal: SqliteJournal, path: Path, marks: Marks) -> None:
+        self._journal = journal
+        self._marks = marks
+        self.where = str(path)
+
+    def structure(self) -> list[str]:
+        try:
+            found = [str(text) for (text,) in self._journal.fetch(schema.INTEGRITY)]
+            stray = self._journal.fetch(schema.STRAY_ENTRIES)
+        except StorageError as error:
+            if getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise KeyboardInterrupt from None
+            return [error.reason]
+        wrong = [] if found == ["ok"] else found
+        return wrong + [f"{count} entries are of run number {number}, which is not there" for number, count in stray]
+
+    def all_runs(self) -> list[Any]:
+        return self._journal.fetch(schema.ALL_RUNS)
+
+    def definition(self, number: int) -> Any | None:
+        return next(iter(self._journal.fetch(schema.DEFINITION, (number,))), None)
+
+    def all_entries(self, number: int) -> Iterator[Any]:
+        """In chunks: what is whole is told, also if a page after it is damaged."""
+        first, end = schema.keys_of(number)
+        while True:
+            chunk = self._journal.fetch(f"{schema.LOAD_ENTRIES} LIMIT {CHUNK}", (first, end))
+            yield from chunk
+            if len(chunk) < CHUNK:
+                return
+            first = number * schema.PLACES + chunk[-1][0] + 1
+
+    def mark(self, number: int) -> int:
+        return self._marks.entries(number)
+
+    def has_run(self, run: str) -> bool:
+        return any(columns[3] == run for columns in self.all_runs())
+
+    def all_events(self) -> list[Any]:
+        return self._journal.fetch(schema.ALL_EVENTS)
+
+    def all_commands(self) -> list[Any]:
+        return self._journal.fetch(schema.ALL_COMMANDS)
+
+    def all_standing(self, table: Table) -> list[Any]:
+        return self._journal.fetch(schema.ALL_STANDING[table])
+
+
 _left_to_parent: list[sqlite3.Connection] = []
 """In a forked child: connections that must not be closed."""
 
@@ -323,13 +454,13 @@ def is_up_to_date(path: Path, limit: float) -> bool:
         return schema.is_current(reader, path)
 
 
-def create(path: Path, durability: Durability, limit: float) -> sqlite3.Connection:
+def create(path: Path, durability: Durability, limit: float, marks: Marks) -> sqlite3.Connection:
     """Creates the file, or brings an older one up to date. The caller holds the turn. Raises `StorageBusy`."""
     create_file(path)
     wait = LockWait(path, limit)
     while True:
         try:
-            connection = open_to_write(path, durability)
+            connection = open_to_write(path, durability, marks)
         except sqlite3.OperationalError as error:  # a reader has to look at an empty file before it knows
             if not failures.is_locked(error):
                 raise
@@ -349,15 +480,22 @@ def create_file(path: Path) -> None:
         os.rename(new, path)
 
 
+def _nothing() -> None:
+    """Goes on."""
+
+
 def connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    connection.execute(schema.CHECK_CELLS)
+    return connection
 
 
-def open_to_write(path: Path, durability: Durability) -> sqlite3.Connection:
+def open_to_write(path: Path, durability: Durability, marks: Marks) -> sqlite3.Connection:
     """The caller holds the turn."""
     connection = connect(path)
     try:
         prepare(connection, path, durability)
+        prepare_marks(connection, path, marks)
     except BaseException:
         connection.close()
         raise
@@ -373,6 +511,38 @@ def prepare(connection: sqlite3.Connection, path: Path, durability: Durability) 
     connection.execute(schema.NO_AUTOMATIC_CHECKPOINT)
     schema.bring_up_to_date(connection, path)
     fill_up_log(connection, path)
+
+
+def prepare_marks(connection: sqlite3.Connection, path: Path, marks: Marks) -> None:
+    """Makes marks fit for writing. The caller holds the turn."""
+    marks.create()
+    check_last_run(connection, path, marks)
+    if not marks.are_ready:
+        connection.execute(schema.CHECKPOINT).fetchall()  # no damage of the log can take the tables
+        marks.reset()
+
+
+def check_last_run(connection: sqlite3.Connection, path: Path, marks: Marks) -> None:
+    """Raises `StorageDamaged` if runs that were created are not there. Needs no turn: see `marks`."""
+    marks.belong_to(identity_of(connection, str(path)))
+    while True:
+        marked = marks.last
+        found = connection.execute(schema.NUMBER_OF_LAST_RUN).fetchone()[0] or 0
+        if found >= marked.number or (found and not marks.are_ready):
+            return
+        if marks.last.forgotten == marked.forgotten:
+            raise StorageDamaged(
+                str(path),
+                f"the last {marked.number - found} runs that were created are missing: its write-ahead log was cut or "
+                f"damaged, or an older copy was put back (then delete {path_of(path)} as well)",
+            )
+
+
+def identity_of(connection: sqlite3.Connection, where: str) -> str:
+    columns = connection.execute(schema.GET_IDENTITY).fetchone()
+    if columns is None:
+        raise StorageDamaged(where, "the identity of the journal is missing")
+    return checksums.check_identity(where, columns)
 
 
 def fill_up_log(connection: sqlite3.Connection, path: Path) -> None:

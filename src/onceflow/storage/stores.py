@@ -78,10 +78,20 @@ class Stores:
         return isinstance(self._of(reference), Blobs)
 
     def open(self, reference: str) -> BinaryIO:
-        """One that is near."""
+        """One that is near. Its content is not looked at."""
         store = self._of(reference)
         assert isinstance(store, Blobs)
         return store.open(reference)
+
+    def open_checked(self, reference: str) -> BinaryIO:
+        """One that is near. Reads it once."""
+        store = self._of(reference)
+        assert isinstance(store, Blobs)
+        return store.open_checked(reference)
+
+    def check(self, reference: str) -> int:
+        """Reads it once. How many bytes it has."""
+        return self._of(reference).check(reference)
 
     def read(self, reference: str) -> bytes:
         return self._of(reference).read(reference)

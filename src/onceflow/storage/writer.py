@@ -30,18 +30,19 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from onceflow.errors import StorageError
-from onceflow.storage import failures, holders, lock_waits, schema
+from onceflow.errors import StorageDamaged, StorageError
+from onceflow.storage import checksums, failures, holders, lock_waits, schema
 from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
-from onceflow.storage.journal import Answer, DeleteStanding, Entry, OfStanding, Outcome, Request, RunRow, Statistics
+from onceflow.storage.journal import Answer, DeleteStanding, Entry, OfStanding, Outcome, Request, Statistics
 from onceflow.storage.lock_waits import LockWait
+from onceflow.storage.marks import Marks
 from onceflow.storage.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -67,8 +68,8 @@ DIGITS = 5
 
 
 class Writer(GroupWriter):
-    """`open` makes the connection, in turn, when there is something to write, unless it is given. It is closed in the
-    end."""
+    """`open` makes the connection and the marks, in turn, when there is something to write, unless it is given. It is
+    closed in the end. With `marking` it notes what it has committed."""
 
     def __init__(
         self,
@@ -78,10 +79,15 @@ class Writer(GroupWriter):
         clock: Callable[[], float],
         identity: FileIdentity,
         lock_timeout: float,
+        marks: Marks,
         connection: sqlite3.Connection | None = None,
+        *,
+        marking: bool,
     ) -> None:
         super().__init__(str(path))
         self._open = open
+        self._marks = marks
+        self._marking = marking
         self._turns = turns
         self._path = path
         self._clock = clock
@@ -164,6 +170,7 @@ class Writer(GroupWriter):
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
         self._turns.close()
+        self._marks.close()
 
     def _write_group(self, first: Batch) -> bool:
         if self._failure is None and not self._get_ready(first):
@@ -283,6 +290,9 @@ class Writer(GroupWriter):
                 self._fail(failure)
                 return [self._failed(requests, failure) for requests in batches]
             reason: Exception = error
+        except StorageDamaged as error:  # of a run that was looked up: nothing has happened
+            self._roll_back()
+            reason = error
         except StorageError as failure:
             self._fail(failure)
             return [self._failed(requests, failure) for requests in batches]
@@ -325,8 +335,12 @@ class Writer(GroupWriter):
         application = Application(self._rows, round(self._clock(), DIGITS), versions)
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
+        if application.changes.deleted:
+            self._marks.forget(application.changes.deleted)
         connection.execute(schema.COMMIT)
         self._identity.check()
+        if self._marking:
+            self._mark(application.changes)
         application.finish()
         self._commit_seconds += time.perf_counter() - started
         self._commits += 1
@@ -336,15 +350,31 @@ class Writer(GroupWriter):
         self._since_checkpoint += size + COMMIT_BYTES
         return outcomes
 
+    def _mark(self, changes: Changes) -> None:
+        """It is durable."""
+        for number in changes.definitions:
+            self._marks.created(number)
+        entries = changes.entries
+        for number, place, _, _ in entries if len(entries) == 1 else last_of_each(entries):
+            self._marks.appended(number, place + 1)
+
     def _look_up(self, connection: sqlite3.Connection, ids: set[str], names: set[str]) -> None:
         wanted = {"ids": json.dumps(sorted(ids)), "names": json.dumps(sorted(names))}
         (text,) = connection.execute(schema.LOOK_UP, wanted).fetchone()
-        found = json.loads(text)
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise StorageDamaged(self._place, "the rows of runs cannot be read") from error
         self._rows.last_number = max(self._rows.last_number, found["last"] or 0)
         self._rows.numbered = True
         for number, last_key, *columns in found["runs"]:
-            entries = 0 if last_key is None else last_key - number * schema.PLACES + 1
-            self._rows.learn(Known(number, RunRow(*columns), entries))
+            found_entries = 0 if last_key is None else last_key - number * schema.PLACES + 1
+            row = checksums.check_run(self._place, columns)
+            if row.id not in ids and row.name not in names:
+                raise StorageDamaged(self._place, "an index leads to another run", run=row.id)
+            # If entries are missing at the end, the next one leaves their places free: it must not hide the loss.
+            entries = max(found_entries, columns[2], self._marks.entries(number))
+            self._rows.learn(Known(number, row, entries))
 
     def _checkpoint(self, how: str = schema.CHECKPOINT) -> None:
         """If it fails, nothing is lost; but neither will the next commit succeed for long."""
@@ -385,18 +415,22 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         connection.execute(schema.DELETE_RUN, (number,))
     size = 0
     for runs in schema.in_statements(list(changes.runs.values())):
-        statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 12, schema.OVER_OLD_RUNS)
+        statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 14, schema.OVER_OLD_RUNS)
         connection.execute(statement, [column for known in runs for column in known.columns()])
     for definitions in schema.in_statements(list(changes.definitions.items())):
-        statement = schema.of_rows(schema.WRITE_DEFINITIONS, len(definitions), 3)
-        values = [column for number, run in definitions for column in (number, run.graph, run.settings)]
+        statement = schema.of_rows(schema.WRITE_DEFINITIONS, len(definitions), 4)
+        values: list[int | bytes] = []
+        for number, run in definitions:
+            checksum = checksums.of_definition(run.id, number, run.graph, run.settings)
+            values += (number, run.graph, run.settings, checksum)
         connection.execute(statement, values)
         size += sum(len(run.graph) + len(run.settings) for _, run in definitions)
     for entries in schema.in_statements(changes.entries):
-        statement = schema.of_rows(schema.WRITE_ENTRIES, len(entries), 6)
+        statement = schema.of_rows(schema.WRITE_ENTRIES, len(entries), 7)
         columns: list[int | str | bytes | None] = []
-        for number, place, entry in entries:
-            columns += (number * schema.PLACES + place, entry.kind, entry.node, entry.body, entry.value, entry.blob)
+        for number, place, entry, checksum in entries:
+            key = number * schema.PLACES + place
+            columns += (key, entry.kind, entry.node, entry.body, entry.value, entry.blob, checksum)
             size += _size(entry)
         connection.execute(statement, columns)
     for number, numbers in changes.forgotten:
@@ -405,12 +439,17 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         connection.execute(schema.WRITE_COMMAND, command)
     if changes.events:
         connection.executemany(schema.WRITE_EVENT, changes.events)
-        size += sum([len(payload) for _, _, _, payload in changes.events])
+        size += sum([len(payload) for _, _, _, payload, _ in changes.events])
     for taken, marked in changes.marks().items():
-        connection.execute(schema.MARK_EVENTS, (taken, json.dumps(marked)))
+        connection.execute(schema.MARK_EVENTS, {"taken": taken, "numbers": json.dumps(marked)})
     for request in changes.standing:
         _write_standing(connection, request)
     return size
+
+
+def last_of_each(entries: Sequence[tuple[int, int, Entry, int]]) -> Iterable[tuple[int, int, Entry, int]]:
+    """The last entry of each run."""
+    return {entry[0]: entry for entry in entries}.values()
 
 
 def _look_up_standing(connection: sqlite3.Connection, wanted: set[Standing]) -> dict[Standing, int]:
@@ -422,11 +461,20 @@ def _write_standing(connection: sqlite3.Connection, request: OfStanding) -> None
     if isinstance(request, DeleteStanding):
         connection.execute(schema.DELETE_STANDING[request.table], (request.id,))
         return
-    row = {"id": request.id, "version": request.expected + 1, "due": request.due, "state": request.state}
+    table, version = request.table, request.expected + 1
+    row = {
+        "id": request.id,
+        "version": version,
+        "due": request.due,
+        "state": request.state,
+        "state_checksum": checksums.of_standing_state(table, request.id, version, request.due, request.state),
+    }
     if request.definition is None:
-        connection.execute(schema.ADVANCE_STANDING[request.table], row)
+        connection.execute(schema.ADVANCE_STANDING[table], row)
     else:
-        connection.execute(schema.WRITE_STANDING[request.table], row | {"definition": request.definition})
+        row["definition"] = request.definition
+        row["definition_checksum"] = checksums.of_standing_definition(table, request.id, request.definition)
+        connection.execute(schema.WRITE_STANDING[table], row)
 
 
 def _size(entry: Entry) -> int:

@@ -141,7 +141,7 @@ def test_a_writer_of_an_older_generation_is_refused(journal: PostgresJournal) ->
     """What was sent before the connection was lost may arrive afterwards."""
     commit(journal, create("r"))
     writer = writer_of(journal)
-    late = b"SELECT enter(%s, %s, 99, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')"
+    late = b"SELECT enter(%s, %s, 99, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')"
     generation = writer._generation
     writer._find_out()
 

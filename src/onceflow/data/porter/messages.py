@@ -115,9 +115,15 @@ class Failed(_Message, tag=24):
     reason: str
     kind: str | None = None
     """Which error of storage it was; None if there is no such object."""
+    run: str | None = None
+    task: str | None = None
+    """What is damaged, if something is."""
 
     def error(self) -> StorageError:
-        return _ERRORS[self.kind or StorageDamaged.__name__](self.path, self.reason)
+        error = _ERRORS[self.kind or StorageDamaged.__name__](self.path, self.reason)
+        if isinstance(error, StorageDamaged):
+            error.run, error.task = self.run, self.task
+        return error
 
 
 class Refused(_Message, tag=25):

@@ -41,7 +41,7 @@ from onceflow.data.porter.messages import (
 )
 from onceflow.data.porter.spilling import SpillFile
 from onceflow.data.porter.starting import Start
-from onceflow.errors import StorageError
+from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import failures
 from onceflow.storage.blobs import Blobs
 from onceflow.storage.stores import open_store
@@ -316,7 +316,8 @@ class _Porter:
 
 
 def _failed(number: int, error: StorageError) -> Failed:
-    return Failed(number, error.path, error.reason, type(error).__name__)
+    run, task = (error.run, error.task) if isinstance(error, StorageDamaged) else (None, None)
+    return Failed(number, error.path, error.reason, type(error).__name__, run, task)
 
 
 def _no_such(number: int, wanted: int) -> Failed:

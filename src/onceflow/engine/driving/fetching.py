@@ -1,8 +1,9 @@
-"""Attempts that wait for saved values to come from afar.
+"""Attempts that wait for saved values: until these have been checked, and have come from afar.
 
-A blob in the home directory is a file, and whoever reads it maps it. One in an object store has to be brought into
-shared memory first (`keeping`), which the loop does not wait for: until then the attempt has not started. What several
-attempts read is brought once, and stays while one of them holds it.
+A blob in the home directory is a file, and whoever reads it maps it; before that it is read once, and compared with its
+checksum. One in an object store is brought into shared memory, and checked there (`keeping`). The loop waits for
+neither: until then the attempt has not started. What several attempts read is brought once, and stays while one of them
+holds it. If it is damaged, the run is interrupted, and no worker ever sees it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from onceflow.data.objects import Object
+from onceflow.driver.actors import Version
 from onceflow.driver.outputs import Blob, Part
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ Start = Callable[["Driver", "Work"], None]
 
 
 class Fetching:
-    """Belongs to the engine's loop. `is_near` tells whether a blob can be read where it is, `load` brings one, and
-    `start` starts an attempt that has all it reads."""
+    """Belongs to the engine's loop. `is_near` tells whether a blob can be read where it is, `load` brings one, checked,
+    and `start` starts an attempt that has all it reads."""
 
     def __init__(self, is_near: Callable[[str], bool], load: Load, start: Start) -> None:
         self.is_near = is_near
@@ -44,8 +46,8 @@ class Fetching:
     def holds_back(self, driver: Driver, work: Work) -> bool:
         """Whether it waits for something. Then it is started later, with objects instead of blobs, or its driver is
         told why not."""
-        far = {part.reference for part in _parts(work) if isinstance(part, Blob) and not self.is_near(part.reference)}
-        if not far:
+        wanted = {part.reference for part in _parts(work) if isinstance(part, Blob)}
+        if not wanted:
             return False
         self._waiting[driver, work.attempt] = work
         objects: dict[str, Object] = {}
@@ -55,14 +57,14 @@ class Fetching:
                 self._waiting.pop((driver, work.attempt), None)
             elif isinstance(found, Object):
                 objects[reference] = found
-                if len(objects) == len(far):
+                if len(objects) == len(wanted):
                     del self._waiting[driver, work.attempt]
                     self._start(driver, _with(work, objects))
             else:
                 del self._waiting[driver, work.attempt]
                 driver.interrupt(found)
 
-        for reference in far:
+        for reference in wanted:
             self._fetch(reference, partial(arrived, reference))
         return True
 
@@ -80,9 +82,14 @@ class Fetching:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def _fetch(self, reference: str, then: Loaded) -> None:
+    def here(self, reference: str) -> Object | None:
+        """A blob that was brought and is still held."""
         found = self._here.get(reference)
-        if found is not None and not found.lost:
+        return None if found is None or found.lost else found
+
+    def _fetch(self, reference: str, then: Loaded) -> None:
+        found = self.here(reference)
+        if found is not None:
             then(found)
         elif reference in self._coming:
             self._coming[reference].append(then)
@@ -98,7 +105,12 @@ class Fetching:
 
 
 def _parts(work: Work) -> list[Part]:
-    return work.inputs if work.refs is None else [*work.inputs, *work.refs.contents]
+    """What it reads, and what the actors are restored from that do not live."""
+    if work.refs is None:
+        return work.inputs
+    actors = [part for part in work.refs.contents if isinstance(part, Version)]
+    restored = [actor.snapshot for actor in actors if actor.instance is None or actor.instance.dead]
+    return [*work.inputs, *work.refs.contents, *[snapshot for snapshot in restored if snapshot is not None]]
 
 
 def _with(work: Work, objects: dict[str, Object]) -> Work:

@@ -38,12 +38,15 @@ class Lost(Exception):
 class JobMaker:
     """Makes jobs for one pool, which is set before the first one."""
 
-    def __init__(self, open_blob: Callable[[str], BinaryIO], *, on_cluster: bool) -> None:
+    def __init__(
+        self, open_blob: Callable[[str], BinaryIO], open_checked: Callable[[str], BinaryIO], *, on_cluster: bool
+    ) -> None:
         self.pool: AnyPool
         self.actors: AnyInstances
         self.fetching: Fetching | None = None
-        """If not all blobs are files."""
+        """Brings blobs, and checks them."""
         self._open_blob = open_blob
+        self._open_checked = open_checked
         self._on_cluster = on_cluster
         self._shipped: dict[Driver, dict[Any, str]] = {}
         """For each driver, the hashes of the functions it has shipped: once a run is often enough."""
@@ -121,7 +124,8 @@ class JobMaker:
 
     def _open_buffer(self, buffer: Buffer, reference: str) -> Object:
         if self.fetching is None or self.fetching.is_near(reference):
-            return self._open(reference)
+            with self._open_blob(reference) as file:  # its content was checked when the graph was read
+                return self.add_file(file)
         from onceflow.data import memory  # seldom needed here
 
         content = flat(buffer)  # it is here: that of a run which goes on was read with its graph
@@ -129,9 +133,15 @@ class JobMaker:
             memory.filled("onceflow buffer", content.nbytes, partial(_copy, content)), content.nbytes
         )
 
+    def add_file(self, file: BinaryIO) -> Object:
+        return self.pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
+
     def _open(self, reference: str) -> Object:
-        with self._open_blob(reference) as file:
-            return self.pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
+        found = None if self.fetching is None else self.fetching.here(reference)
+        if found is not None:
+            return found
+        with self._open_checked(reference) as file:  # the snapshot of an actor that has died since
+            return self.add_file(file)
 
     def _place(self, token: int, part: Object | Blob) -> Place | Live:
         """Where a worker finds an input of this job."""

@@ -22,7 +22,7 @@ from onceflow.engine import deaths
 from onceflow.engine.driving.cluster import Cluster
 from onceflow.engine.driving.delegating import Delegating
 from onceflow.engine.driving.errands import Kept, Replied
-from onceflow.engine.driving.fetching import Fetching
+from onceflow.engine.driving.fetching import Fetching, Loaded
 from onceflow.engine.driving.hub import Adopted, Hub, interrupted
 from onceflow.engine.driving.keeping import Keeping
 from onceflow.engine.driving.loop import Loop
@@ -51,7 +51,7 @@ SHARE = 0.3
 """Of the memory there is, for large values that wait to be read."""
 
 SAVERS = 4
-"""Threads that write blobs."""
+"""Threads that write blobs, and check those that are to be read."""
 
 AT_ONCE = 1000
 """Runs that are claimed in one commit."""
@@ -132,6 +132,7 @@ class LocalHub(Hub):
             environment=self._environment(),
             loop=self._threaded,
             open_blob=self._directory.blobs.open,
+            open_checked=self._directory.blobs.open_checked,
             answer=self._answered,
             tell_progress=self._tell_progress,
             lost=self._lost,
@@ -150,14 +151,13 @@ class LocalHub(Hub):
             budget=budget,
             patience=self._settings.object_patience,
         )
-        if self._directory.blobs.any_far:
-            self._processes.fetch_with(
-                Fetching(
-                    self._directory.blobs.is_near,
-                    self._keeping.load,
-                    lambda driver, work: self._tell(driver, lambda: self._start_fetched(driver, work)),
-                )
+        self._processes.fetch_with(
+            Fetching(
+                self._directory.blobs.is_near,
+                self._load_blob,
+                lambda driver, work: self._tell(driver, lambda: self._start_fetched(driver, work)),
             )
+        )
         return self._processes
 
     def _find_cluster(self) -> Cluster | None:
@@ -175,7 +175,38 @@ class LocalHub(Hub):
 
     def _start_fetched(self, driver: Driver, work: Work) -> None:
         assert self._processes is not None
-        self._processes.start(driver, work)
+        self._processes.start(driver, work, fetched=True)
+
+    def _load_blob(self, reference: str, then: Loaded) -> None:
+        assert self._keeping is not None
+        if self._directory.blobs.is_near(reference):
+            self._threads().submit(self._check_blob, reference, then)
+        else:
+            self._keeping.load(reference, then)
+
+    def _check_blob(self, reference: str, then: Loaded) -> None:
+        """In a saver's thread."""
+        try:
+            file = self._directory.blobs.open_checked(reference)
+        except StorageError as error:
+            failure = error
+            self._threaded.post(lambda: then(failure))
+            return
+
+        def checked() -> None:
+            assert self._processes is not None
+            with file:
+                found = self._processes.add_file(file)
+            then(found)
+
+        self._threaded.post(checked)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._savers is None:
+            from concurrent.futures import ThreadPoolExecutor  # seldom needed: large values that come from disk
+
+            self._savers = ThreadPoolExecutor(SAVERS, "onceflow saver")
+        return self._savers
 
     def _environment(self) -> dict[str, str]:
         """A task that looks at runs finds them."""
@@ -400,11 +431,7 @@ class LocalHub(Hub):
         if isinstance(value, Object):
             self._save_object(driver, author, name, value, then)
             return
-        if self._savers is None:
-            from concurrent.futures import ThreadPoolExecutor  # seldom needed: large graphs that tasks return
-
-            self._savers = ThreadPoolExecutor(SAVERS, "onceflow saver")
-        self._savers.submit(self._write, driver, author, name, value, then)
+        self._threads().submit(self._write, driver, author, name, value, then)
 
     def _save_object(
         self, driver: Driver, author: Author, name: str, object: Object, then: Callable[[str | None], None]

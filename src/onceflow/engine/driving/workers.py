@@ -82,6 +82,7 @@ class Workers:
         environment: Mapping[str, str],
         loop: Loop,
         open_blob: Callable[[str], BinaryIO],
+        open_checked: Callable[[str], BinaryIO],
         answer: Answer,
         tell_progress: TellProgress,
         lost: Callable[[Set[Object]], None],
@@ -108,7 +109,7 @@ class Workers:
         self._jobs: dict[int, tuple[Driver, Work]] = {}
         self._by_attempt: dict[tuple[Driver, int], int] = {}
         self._foresight = Foresight()
-        self._maker = JobMaker(open_blob, on_cluster=cluster is not None)
+        self._maker = JobMaker(open_blob, open_checked, on_cluster=cluster is not None)
         self._ran_ahead: set[int] = set()
         """Tokens of jobs that ran ahead and were asked for."""
         self._fetching: Fetching | None = None
@@ -140,18 +141,23 @@ class Workers:
         self._maker.pool, self._maker.actors = self._pool, self._actors
         self.errands = Errands(self._pool, self._tokens, self._maker.ship)
 
+    def add_file(self, file: BinaryIO) -> Object:
+        """A blob, as an object that workers can read."""
+        return self._maker.add_file(file)
+
     def fetch_with(self, fetching: Fetching) -> None:
-        """Not all blobs are files: attempts wait until what they read is here."""
+        """Attempts wait until the blobs that they read are here, and checked."""
         self._fetching = self._maker.fetching = fetching
 
-    def start(self, driver: Driver, work: Work) -> None:
+    def start(self, driver: Driver, work: Work, *, fetched: bool = False) -> None:
+        """`fetched`: what it reads is here."""
         ahead = self._foresight.take(driver, work)
         if ahead is not None:
             self._jobs[ahead] = (driver, work)
             self._by_attempt[driver, work.attempt] = ahead
             self._ran_ahead.add(ahead)
             return
-        if self._fetching is not None and self._fetching.holds_back(driver, work):
+        if not fetched and self._fetching is not None and self._fetching.holds_back(driver, work):
             return
         token = next(self._tokens)
         self._jobs[token] = (driver, work)

@@ -49,6 +49,7 @@ class Listing:
         """By id, or by name. Raises `NoSuchRun`."""
         row = self._home.journal.get_run(run) or self._home.journal.find_name(run)
         if row is None:
+            self._home.journal.check_absence(run)
             raise NoSuchRun(run)
         return row
 
@@ -60,6 +61,7 @@ class Listing:
             found |= self._home.journal.find_runs(asked[start : start + AT_ONCE])
         for run in asked:
             if run not in found:
+                self._home.journal.check_absence(run)
                 raise NoSuchRun(run)
         return found
 
@@ -75,6 +77,7 @@ class Listing:
         rows = [*journal.find_prefix(run, most), *journal.list_runs(name=run, limit=most)]
         found = list({row.id: row for row in rows}.values())
         if not found:
+            journal.check_absence(run)
             raise NoSuchRun(run)
         if len(found) > 1:
             names = [row.name if row.name is not None and row.name.startswith(run) else row.id for row in found]

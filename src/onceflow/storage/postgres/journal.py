@@ -13,10 +13,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onceflow.errors import NoSuchRun, StorageClosed, StorageError
-from onceflow.storage import forks, redaction
+from onceflow.errors import NoSuchRun, StorageClosed, StorageDamaged, StorageError
+from onceflow.storage import checksums, forks, redaction
+from onceflow.storage.checksums import skipped
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
@@ -32,7 +34,6 @@ from onceflow.storage.journal import (
     StandingRow,
     Statistics,
     Table,
-    read_entry,
 )
 from onceflow.storage.postgres import connecting, schema
 from onceflow.storage.postgres.attendance import Attendance, Member
@@ -87,7 +88,7 @@ class PostgresJournal:
         forks.watch(self)
 
     def identity(self) -> str:
-        return str(self._rows(schema.GET_IDENTITY, ())[0][0])
+        return checksums.check_identity(self._place, self._rows(schema.GET_IDENTITY, ())[0])
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         self._writer.submit(requests, answer)
@@ -127,11 +128,14 @@ class PostgresJournal:
         return self._one(schema.FIND_NAME, name)
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
-        return found_runs(self._rows(schema.FIND_RUNS, {"runs": list(runs)}))
+        return found_runs(self._rows(schema.FIND_RUNS, {"runs": list(runs)}), self._place)
+
+    def check_absence(self, run: str) -> None:
+        """The database answers for its indexes."""
 
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
         wanted = {"prefix": prefix, "end": schema.after_prefix(prefix), "limit": limit}
-        return [RunRow(*row) for row in self._rows(schema.FIND_PREFIX, wanted)]
+        return self._runs(self._rows(schema.FIND_PREFIX, wanted))
 
     def list_runs(
         self,
@@ -152,13 +156,14 @@ class PostgresJournal:
             "limit": limit,
         }
         if metadata is None:
-            return [RunRow(*row) for row in self._rows(schema.LIST_RUNS, wanted)]
+            return self._runs(self._rows(schema.LIST_RUNS, wanted))
         members = decode_metadata(metadata)
         found: list[RunRow] = []
         while limit is None or len(found) < limit:
-            page = [RunRow(*row) for row in self._rows(schema.LIST_RUNS, wanted | {"limit": PAGE})]
+            rows = self._rows(schema.LIST_RUNS, wanted | {"limit": PAGE})
+            page = self._runs(rows)
             found += [row for row in page if fits(decode_metadata(row.metadata), members)]
-            if len(page) < PAGE:
+            if len(rows) < PAGE or not page:
                 break
             wanted["before"] = page[-1].id
         return found[:limit]
@@ -167,13 +172,13 @@ class PostgresJournal:
         self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
     ) -> list[RunRow]:
         wanted = {"statuses": list(statuses), "workflow": workflow, "limit": limit, "among": among}
-        return [RunRow(*row) for row in self._rows(schema.LAST_RUNS, wanted)]
+        return self._runs(self._rows(schema.LAST_RUNS, wanted))
 
     def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
         return dict(self._rows(schema.OWNERS, (list(statuses),)))
 
     def owned(self, owner: str | None, statuses: Sequence[str], limit: int, *, parked: bool = False) -> list[RunRow]:
-        return [RunRow(*row) for row in self._rows(schema.OWNED, (list(statuses), owner, parked, limit))]
+        return self._runs(self._rows(schema.OWNED, (list(statuses), owner, parked, limit)))
 
     def size(self, run: str) -> int:
         found = self._rows(schema.SIZE_OF_RUN, (run,))
@@ -183,11 +188,16 @@ class PostgresJournal:
     def load(self, run: str) -> Iterator[Loaded]:
         found = self._rows(schema.LOAD_RUN, (run,))
         if not found:
+            if self.get_run(run) is not None:
+                raise StorageDamaged(self._place, "the stored graph of a run is missing", run=run)
             raise NoSuchRun(run)
-        number, count, graph, settings, *columns = found[0]
+        number, count, graph, settings, checksum, *columns = found[0]
+        row = checksums.check_run(self._place, columns)
+        checksums.check_definition(self._place, row, number, graph, settings, checksum)
+        checksums.check_count(self._place, run, count, columns[2])
         entries = _Entries(self, run, number, count)
         try:
-            yield Loaded(RunRow(*columns), graph, settings, entries)
+            yield Loaded(row, graph, settings, entries)
         finally:
             entries.over = True
 
@@ -195,38 +205,50 @@ class PostgresJournal:
         rows = self._rows(schema.LOAD_RUNS, (list(runs),))
         numbers = [number for number, *_ in rows]
         entries = self._rows(schema.FIRST_ENTRIES, (numbers, most))
-        return short_runs(rows, entries, self._rows(schema.FREE_EVENTS, (numbers,)), most)
+        return short_runs(rows, entries, self._rows(schema.FREE_EVENTS, (numbers,)), most, self._place)
 
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         found = self._rows(schema.NAMED_BLOBS, (run,))
         if not found:
             return None, set()
         *columns, named = found[0]
-        return RunRow(*columns), set(named)
+        return checksums.check_run(self._place, columns), set(named)
 
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
-        return [read_entry(run, row) for row in self._rows(schema.LAST_ENTRIES, (run, among, list(kinds)))]
+        rows = self._rows(schema.LAST_ENTRIES, (run, among, list(kinds)))
+        return [checksums.check_entry(self._place, run, place, columns) for place, *columns in rows]
 
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
-        return [MailboxEvent(*row) for row in self._rows(schema.MAILBOX, (run, key))]
+        return [checksums.check_event(self._place, row) for row in self._rows(schema.MAILBOX, (run, key))]
 
     def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
         """Of all that nobody has taken: events may be committed in another order than they were numbered in."""
         return dict(self._rows(schema.RUNS_WITH_MAIL, (owner,)))
 
     def commands(self, owner: str) -> list[Command]:
-        return [Command(*row) for row in self._rows(schema.LIST_COMMANDS, (owner,))]
+        rows = self._rows(schema.LIST_COMMANDS, (owner,))
+        return checksums.whole(partial(checksums.check_command, self._place), rows, skipped)
 
     def get_standing(self, table: Table, id: str) -> StandingRow | None:
         found = self._rows(schema.GET_STANDING[table], (id,))
-        return StandingRow(*found[0]) if found else None
+        return checksums.check_standing(self._place, table, found[0]) if found else None
 
     def list_standing(self, table: Table) -> list[StandingRow]:
-        return [StandingRow(*row) for row in self._rows(schema.LIST_STANDING[table], ())]
+        rows = self._rows(schema.LIST_STANDING[table], ())
+        return checksums.whole(partial(checksums.check_standing, self._place, table), rows, skipped)
 
     def read_entries(self, run: str, number: int, first: int, end: int) -> list[Entry]:
         """Of a run that was loaded."""
-        return [read_entry(run, row) for row in self._rows(schema.LOAD_ENTRIES, (number, first, end), binary=True)]
+        rows = self._rows(schema.LOAD_ENTRIES, (number, first, end), binary=True)
+        if len(rows) < end - first and self.get_run(run) is None:  # it was deleted meanwhile
+            raise NoSuchRun(run)
+        checked = checksums.check_entries(self._place, run, first, rows)
+        checksums.check_count(self._place, run, first + len(checked), end)
+        return checked
+
+    def rows(self) -> PostgresRows:
+        """For `inspection`."""
+        return PostgresRows(self)
 
     def ask(self, question: str, wanted: Any = (), *, patience: float = connecting.PATIENCE) -> list[tuple[Any, ...]]:
         """For `fleet`. All rows that a statement of `schema` gives."""
@@ -239,7 +261,10 @@ class PostgresJournal:
 
     def _one(self, statement: str, wanted: str) -> RunRow | None:
         found = self._rows(statement, (wanted,))
-        return RunRow(*found[0]) if found else None
+        return checksums.check_run(self._place, found[0]) if found else None
+
+    def _runs(self, rows: Sequence[tuple[Any, ...]]) -> list[RunRow]:
+        return checksums.whole(partial(checksums.check_run, self._place), rows, skipped)
 
     def _rows(self, statement: str, wanted: Any, *, binary: bool = False) -> list[tuple[Any, ...]]:
         return self._ask(lambda connection: connection.execute(statement, wanted, binary=binary).fetchall())
@@ -300,10 +325,45 @@ class _Entries:
             raise StopIteration
         end = min(self._fetched + CHUNK, self._count)
         chunk = self._journal.read_entries(self._run, self._number, self._fetched, end)
-        if len(chunk) < end - self._fetched:  # it was deleted meanwhile
-            raise NoSuchRun(self._run)
         self._fetched, self._chunk = end, iter(chunk)
         return next(self._chunk)
+
+
+class PostgresRows:
+    """`inspection.Rows`. The database answers for its own structure."""
+
+    def __init__(self, journal: PostgresJournal) -> None:
+        self._journal = journal
+        self.where = journal.place
+
+    def structure(self) -> list[str]:
+        return []
+
+    def all_runs(self) -> list[Any]:
+        return self._journal.ask(schema.ALL_RUNS)
+
+    def definition(self, number: int) -> Any | None:
+        return next(iter(self._journal.ask(schema.DEFINITION, (number,))), None)
+
+    def all_entries(self, number: int) -> Iterator[Any]:
+        (count,) = self._journal.ask(schema.COUNT_ENTRIES, (number,))[0]
+        for first in range(0, count, CHUNK):
+            yield from self._journal.ask(schema.ENTRIES_FROM, (number, first, first + CHUNK))
+
+    def mark(self, number: int) -> int:
+        return 0
+
+    def has_run(self, run: str) -> bool:
+        return bool(self._journal.ask(schema.GET_RUN, (run,)))
+
+    def all_events(self) -> list[Any]:
+        return self._journal.ask(schema.ALL_EVENTS)
+
+    def all_commands(self) -> list[Any]:
+        return self._journal.ask(schema.ALL_COMMANDS)
+
+    def all_standing(self, table: Table) -> list[Any]:
+        return self._journal.ask(schema.LIST_STANDING[table])
 
 
 _left_to_parent: list[Any] = []

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from onceflow.errors import StorageTooNew
-from onceflow.storage.journal import Table
+from onceflow.storage import checksums
+from onceflow.storage.checksums import TAKEN
+from onceflow.storage.journal import Entry, Table
 
 Connection = Any
 """A psycopg connection. Named loosely here, because the package is optional."""
@@ -37,6 +39,39 @@ STALE = "OF002"
 
 MIGRATING = 7_061_945
 """The advisory lock of whoever migrates: any number that nobody else uses."""
+
+
+def _enter(parameter: str = "", column: str = "", argument: str = "") -> str:
+    """The function that every transaction begins with. Later versions take one more array of columns."""
+    return f"""
+    CREATE FUNCTION enter(
+        me text, my_generation bigint, my_sequence bigint,
+        numbers bigint[], epochs bigint[], statuses text[], owners text[],
+        runs bigint[], places bigint[], kinds text[], nodes text[], bodies bytea[], given bytea[],
+        blobs text[]{parameter}
+    ) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE engine SET sequence = my_sequence WHERE id = me AND generation = my_generation;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'engine % is no more', me USING ERRCODE = '{GONE}';
+        END IF;
+        IF cardinality(numbers) > 0 THEN
+            PERFORM 1 FROM run WHERE number = ANY (numbers) ORDER BY number FOR NO KEY UPDATE;
+            IF cardinality(numbers) <> (
+                SELECT count(*) FROM unnest(numbers, epochs, statuses, owners) AS known (number, epoch, status, owner)
+                JOIN run USING (number, epoch, status) WHERE run.owner IS NOT DISTINCT FROM known.owner
+            ) THEN
+                RAISE EXCEPTION 'a run has changed' USING ERRCODE = '{STALE}';
+            END IF;
+        END IF;
+        IF cardinality(runs) > 0 THEN
+            INSERT INTO entry (run, place, kind, node, body, value, blob{column})
+            SELECT * FROM unnest(runs, places, kinds, nodes, bodies, given, blobs{argument});
+        END IF;
+    END
+    $$
+    """
+
 
 TABLES = (
     """
@@ -92,33 +127,7 @@ TABLES = (
         sequence bigint NOT NULL DEFAULT 0
     ) WITH (fillfactor = 50)
     """,
-    f"""
-    CREATE FUNCTION enter(
-        me text, my_generation bigint, my_sequence bigint,
-        numbers bigint[], epochs bigint[], statuses text[], owners text[],
-        runs bigint[], places bigint[], kinds text[], nodes text[], bodies bytea[], given bytea[], blobs text[]
-    ) RETURNS void LANGUAGE plpgsql AS $$
-    BEGIN
-        UPDATE engine SET sequence = my_sequence WHERE id = me AND generation = my_generation;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION 'engine % is no more', me USING ERRCODE = '{GONE}';
-        END IF;
-        IF cardinality(numbers) > 0 THEN
-            PERFORM 1 FROM run WHERE number = ANY (numbers) ORDER BY number FOR NO KEY UPDATE;
-            IF cardinality(numbers) <> (
-                SELECT count(*) FROM unnest(numbers, epochs, statuses, owners) AS known (number, epoch, status, owner)
-                JOIN run USING (number, epoch, status) WHERE run.owner IS NOT DISTINCT FROM known.owner
-            ) THEN
-                RAISE EXCEPTION 'a run has changed' USING ERRCODE = '{STALE}';
-            END IF;
-        END IF;
-        IF cardinality(runs) > 0 THEN
-            INSERT INTO entry (run, place, kind, node, body, value, blob)
-            SELECT * FROM unnest(runs, places, kinds, nodes, bodies, given, blobs);
-        END IF;
-    END
-    $$
-    """,
+    _enter(),
 )
 
 IDENTITY = (
@@ -180,8 +189,60 @@ EVENTS = (
     "ALTER TABLE run ADD COLUMN due double precision",
 )
 
+_ENTER = "enter(text, bigint, bigint, bigint[], bigint[], text[], text[], bigint[], bigint[], text[], text[], {})"
+
+CHECKSUMS = (
+    "ALTER TABLE run ADD COLUMN entries bigint NOT NULL DEFAULT 0",
+    *[
+        f"ALTER TABLE {table} ADD COLUMN checksum bigint NOT NULL DEFAULT 0"
+        for table in ("run", "definition", "entry", "command", "event", "identity")
+    ],
+    *[
+        f"ALTER TABLE {table} ADD COLUMN {column} bigint NOT NULL DEFAULT 0"
+        for table in ("schedule", "queue")
+        for column in ("definition_checksum", "state_checksum")
+    ],
+    f"DROP FUNCTION {_ENTER.format('bytea[], bytea[], text[]')}",
+    _enter(", checksums bigint[]", ", checksum", ", checksums"),
+    *[
+        f"DROP FUNCTION change_{table}(text, bigint, boolean, double precision, bytea, bytea)"
+        for table in ("schedule", "queue")
+    ],
+    *[
+        f"""
+    CREATE FUNCTION change_{table}(
+        its_id text, expected bigint, gone boolean, new_due double precision, new_definition bytea, new_state bytea,
+        of_definition bigint, of_state bigint
+    ) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        IF expected = 0 THEN
+            INSERT INTO {table} (id, version, due, definition, state, definition_checksum, state_checksum)
+            VALUES (its_id, 1, new_due, new_definition, new_state, of_definition, of_state) ON CONFLICT DO NOTHING;
+        ELSIF gone THEN
+            DELETE FROM {table} WHERE id = its_id AND version = expected;
+        ELSE
+            UPDATE {table}
+            SET version = expected + 1, due = new_due, definition = coalesce(new_definition, definition),
+                state = new_state, definition_checksum = coalesce(of_definition, definition_checksum),
+                state_checksum = of_state
+            WHERE id = its_id AND version = expected;
+        END IF;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'a {table} has changed' USING ERRCODE = '{STALE}';
+        END IF;
+    END
+    $$
+    """
+        for table in ("schedule", "queue")
+    ],
+)
+"""`run.entries` is how many entries there were when the row was written last: at least so many there are."""
+
 COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata, due"
-ENTRY = "kind, node, body, value, blob"
+CHECKED_RUN = "run.checksum, run.number, run.entries, " + COLUMNS
+CHECKED_ENTRY = "entry.checksum, kind, node, body, value, blob"
+CHECKED_STANDING = "id, version, due, definition, state, definition_checksum, state_checksum"
+"""As `checksums` takes them."""
 
 CREATE_SCHEMA = f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
 FIND_SCHEMA = "SELECT to_regclass('onceflow.version') IS NOT NULL"
@@ -194,40 +255,46 @@ LOCK_MIGRATION = f"SELECT pg_advisory_xact_lock({MIGRATING})"
 ENTER = """
     SELECT enter(%b::text, %b::bigint, %b::bigint,
         %b::bigint[], %b::bigint[], %b::text[], %b::text[],
-        %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::text[])
+        %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::text[], %b::bigint[])
 """
 NEXT_BLOCK = "SELECT nextval('run_block')"
 LOOK_UP = f"""
-    SELECT number, (SELECT max(place) FROM entry WHERE entry.run = run.number), {COLUMNS} FROM run
+    SELECT number, (SELECT max(place) FROM entry WHERE entry.run = run.number), {CHECKED_RUN} FROM run
     WHERE id = ANY (%(ids)s) OR name = ANY (%(names)s)
 """
 CREATE_RUNS = f"""
-    INSERT INTO run (number, {COLUMNS})
+    INSERT INTO run (number, {COLUMNS}, entries, checksum)
     SELECT * FROM unnest(
         %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[], %b::text[], %b::text[],
-        %b::float8[], %b::float8[], %b::text[], %b::float8[]
+        %b::float8[], %b::float8[], %b::text[], %b::float8[], %b::bigint[], %b::bigint[]
     )
 """
 CHANGE_RUNS = """
     UPDATE run SET status = changed.status, epoch = changed.epoch, owner = changed.owner, updated = changed.updated,
-        due = changed.due
-    FROM unnest(%b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::float8[], %b::float8[])
-        AS changed (number, status, epoch, owner, updated, due)
+        due = changed.due, entries = changed.entries, checksum = changed.checksum
+    FROM unnest(
+        %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::float8[], %b::float8[], %b::bigint[], %b::bigint[]
+    ) AS changed (number, status, epoch, owner, updated, due, entries, checksum)
     WHERE run.number = changed.number
 """
 WRITE_DEFINITIONS = """
-    INSERT INTO definition (number, graph, settings) SELECT * FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[])
+    INSERT INTO definition (number, graph, settings, checksum)
+    SELECT * FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[], %b::bigint[])
 """
 WRITE_COMMANDS = """
-    INSERT INTO command (run, kind, body) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bytea[])
+    INSERT INTO command (run, kind, body, checksum)
+    SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bytea[], %b::bigint[])
 """
 WRITE_EVENTS = """
-    INSERT INTO event (run, key, id, payload) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[])
+    INSERT INTO event (run, key, id, payload, checksum)
+    SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::bigint[])
     ON CONFLICT DO NOTHING
 """
-MARK_EVENTS = "UPDATE event SET taken = %b WHERE number = ANY (%b::bigint[])"
+MARK_EVENTS = f"""
+    UPDATE event SET taken = %b, checksum = checksum %% {TAKEN} + %b * {TAKEN} WHERE number = ANY (%b::bigint[])
+"""
 MAILBOX = """
-    SELECT event.number, run.id, key, payload FROM run JOIN event ON event.run = run.number
+    SELECT event.number, run.id, key, payload, event.id, event.checksum FROM run JOIN event ON event.run = run.number
     WHERE run.id = %s AND key = %s AND NOT taken ORDER BY event.number
 """
 RUNS_WITH_MAIL = """
@@ -248,24 +315,27 @@ DELETE_RUNS = tuple(
 
 STANDING: tuple[Table, ...] = ("schedule", "queue")
 VERSIONS_OF_STANDING = {table: f"SELECT id, version FROM {table} WHERE id = ANY (%s)" for table in STANDING}
-CHANGE_STANDING = {table: f"SELECT change_{table}(%b, %b, %b, %b::float8, %b::bytea, %b::bytea)" for table in STANDING}
-GET_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table} WHERE id = %s" for table in STANDING}
-LIST_STANDING = {table: f"SELECT id, version, due, definition, state FROM {table} ORDER BY id" for table in STANDING}
+CHANGE_STANDING = {
+    table: f"SELECT change_{table}(%b, %b, %b, %b::float8, %b::bytea, %b::bytea, %b::bigint, %b::bigint)"
+    for table in STANDING
+}
+GET_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} WHERE id = %s" for table in STANDING}
+LIST_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} ORDER BY id" for table in STANDING}
 
-GET_IDENTITY = "SELECT id FROM identity"
-GET_RUN = f"SELECT {COLUMNS} FROM run WHERE id = %s"
-FIND_NAME = f"SELECT {COLUMNS} FROM run WHERE name = %s"
+GET_IDENTITY = "SELECT id, checksum FROM identity"
+GET_RUN = f"SELECT {CHECKED_RUN} FROM run WHERE id = %s"
+FIND_NAME = f"SELECT {CHECKED_RUN} FROM run WHERE name = %s"
 FIND_RUNS = f"""
-    SELECT id, {COLUMNS} FROM run WHERE id = ANY (%(runs)s)
+    SELECT id, {CHECKED_RUN} FROM run WHERE id = ANY (%(runs)s)
     UNION ALL
-    SELECT name, {COLUMNS} FROM run WHERE name = ANY (%(runs)s)
+    SELECT name, {CHECKED_RUN} FROM run WHERE name = ANY (%(runs)s)
 """
 FIND_PREFIX = f"""
-    SELECT {COLUMNS} FROM run WHERE id >= %(prefix)s AND id < %(end)s
+    SELECT {CHECKED_RUN} FROM run WHERE id >= %(prefix)s AND id < %(end)s
     ORDER BY created DESC, number DESC LIMIT %(limit)s
 """
 LIST_RUNS = f"""
-    SELECT {COLUMNS} FROM run
+    SELECT {CHECKED_RUN} FROM run
     WHERE (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s))
         AND (%(name)s::text IS NULL OR (name >= %(name)s AND name < %(end)s))
         AND (%(workflow)s::text IS NULL OR workflow = %(workflow)s)
@@ -278,38 +348,41 @@ LIST_RUNS = f"""
     ORDER BY created DESC, number DESC LIMIT %(limit)s
 """
 LAST_RUNS = f"""
-    SELECT {COLUMNS} FROM (SELECT * FROM run ORDER BY created DESC, number DESC LIMIT %(among)s) AS last
+    SELECT {CHECKED_RUN} FROM (SELECT * FROM run ORDER BY created DESC, number DESC LIMIT %(among)s) AS run
     WHERE status = ANY (%(statuses)s) AND (%(workflow)s::text IS NULL OR workflow = %(workflow)s)
     ORDER BY created DESC, number DESC LIMIT %(limit)s
 """
 OWNERS = "SELECT owner, count(*) FROM run WHERE status = ANY (%s) GROUP BY owner"
 OWNED = f"""
-    SELECT {COLUMNS} FROM run WHERE status = ANY (%s) AND owner IS NOT DISTINCT FROM %s
+    SELECT {CHECKED_RUN} FROM run WHERE status = ANY (%s) AND owner IS NOT DISTINCT FROM %s
         AND (due IS NOT NULL) = %s
     ORDER BY created, number LIMIT %s
 """
 LOAD_RUN = f"""
     SELECT number, (SELECT coalesce(max(place) + 1, 0) FROM entry WHERE entry.run = run.number), graph, settings,
-        {COLUMNS}
+        definition.checksum, {CHECKED_RUN}
     FROM run JOIN definition USING (number) WHERE id = %s
 """
-LOAD_ENTRIES = f"SELECT {ENTRY} FROM entry WHERE run = %b AND place >= %b AND place < %b ORDER BY place"
+LOAD_ENTRIES = f"SELECT place, {CHECKED_ENTRY} FROM entry WHERE run = %b AND place >= %b AND place < %b ORDER BY place"
 LOAD_RUNS = f"""
-    SELECT number, graph, settings, {COLUMNS} FROM run JOIN definition USING (number) WHERE id = ANY (%s)
+    SELECT number, graph, settings, definition.checksum, {CHECKED_RUN} FROM run JOIN definition USING (number)
+    WHERE id = ANY (%s)
 """
-FIRST_ENTRIES = f"SELECT run, {ENTRY} FROM entry WHERE run = ANY (%s) AND place <= %s ORDER BY run, place"
+FIRST_ENTRIES = (
+    f"SELECT run, place, {CHECKED_ENTRY} FROM entry WHERE run = ANY (%s) AND place <= %s ORDER BY run, place"
+)
 FREE_EVENTS = """
-    SELECT event.number, run.id, key, payload FROM event JOIN run ON run.number = event.run
+    SELECT event.number, run.id, key, payload, event.id, event.checksum FROM event JOIN run ON run.number = event.run
     WHERE event.run = ANY (%s) AND NOT taken ORDER BY event.number
 """
 LAST_ENTRIES = f"""
-    SELECT {ENTRY} FROM entry, (
+    SELECT place, {CHECKED_ENTRY} FROM entry, (
         SELECT run.number, (SELECT max(place) FROM entry WHERE entry.run = run.number) AS last FROM run WHERE id = %s
     ) AS found
     WHERE entry.run = found.number AND place > found.last - %s AND kind = ANY (%s) ORDER BY place
 """
 LIST_COMMANDS = """
-    SELECT command.number, run.id, command.kind, command.body
+    SELECT command.number, run.id, command.kind, command.body, command.checksum
     FROM command JOIN run ON run.number = command.run
     WHERE run.owner = %s ORDER BY command.number
 """
@@ -320,9 +393,17 @@ SIZE_OF_RUN = """
     FROM run JOIN definition USING (number) WHERE id = %s
 """
 NAMED_BLOBS = f"""
-    SELECT {COLUMNS}, ARRAY(SELECT DISTINCT blob FROM entry WHERE entry.run = run.number AND blob IS NOT NULL)
+    SELECT {CHECKED_RUN}, ARRAY(SELECT DISTINCT blob FROM entry WHERE entry.run = run.number AND blob IS NOT NULL)
     FROM run WHERE id = %s
 """
+
+# For whoever reads everything (`inspection`).
+ALL_RUNS = f"SELECT {CHECKED_RUN} FROM run ORDER BY number"
+DEFINITION = "SELECT number, graph, settings, checksum FROM definition WHERE number = %s"
+ENTRIES_FROM = LOAD_ENTRIES.replace("%b", "%s")
+COUNT_ENTRIES = "SELECT coalesce(max(place) + 1, 0) FROM entry WHERE run = %s"
+ALL_EVENTS = "SELECT number, run, key, payload, id, checksum, taken FROM event ORDER BY number"
+ALL_COMMANDS = "SELECT number, run, kind, body, checksum FROM command ORDER BY number"
 
 ENROL = """
     INSERT INTO engine (id, home, about, expires, seconds)
@@ -374,7 +455,56 @@ def add_queues(connection: Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_schedules, add_identity, add_events, add_queues)
+def add_checksums(connection: Connection) -> None:
+    """Rows that are there already are vouched for as they are now."""
+    for statement in CHECKSUMS:
+        connection.execute(statement)
+    ids: dict[int, str] = {}
+    for number, entries, *columns in connection.execute(f"SELECT number, entries, {COLUMNS} FROM run").fetchall():
+        ids[number] = columns[0]
+        _vouch(connection, "run", "number = %s", (number,), checksum=checksums.of_run(number, entries, columns))
+    for number, graph, settings in connection.execute("SELECT number, graph, settings FROM definition").fetchall():
+        found = checksums.of_definition(ids[number], number, graph, settings)
+        _vouch(connection, "definition", "number = %s", (number,), checksum=found)
+    every = "SELECT run, place, kind, node, body, value, blob FROM entry"
+    for run, place, *columns in connection.execute(every).fetchall():
+        found = checksums.of_entry(ids[run], place, Entry(*columns))
+        _vouch(connection, "entry", "run = %s AND place = %s", (run, place), checksum=found)
+    for number, run, kind, body in connection.execute("SELECT number, run, kind, body FROM command").fetchall():
+        found = checksums.of_command(ids[run], kind, body)
+        _vouch(connection, "command", "number = %s", (number,), checksum=found)
+    every = "SELECT number, run, key, id, payload, taken FROM event"
+    for number, run, key, id, payload, taken in connection.execute(every).fetchall():
+        found = checksums.of_event(ids[run], key, id, payload) + taken * TAKEN
+        _vouch(connection, "event", "number = %s", (number,), checksum=found)
+    for (id,) in connection.execute("SELECT id FROM identity").fetchall():
+        _vouch(connection, "identity", "id = %s", (id,), checksum=checksums.of_identity(id))
+    for table in STANDING:
+        for row in connection.execute(f"SELECT id, version, due, definition, state FROM {table}").fetchall():
+            id, version, due, definition, state = row
+            _vouch(
+                connection,
+                table,
+                "id = %s",
+                (id,),
+                definition_checksum=checksums.of_standing_definition(table, id, definition),
+                state_checksum=checksums.of_standing_state(table, id, version, due, state),
+            )
+
+
+def _vouch(connection: Connection, table: str, which: str, key: tuple[Any, ...], **found: int) -> None:
+    columns = ", ".join([f"{column} = %s" for column in found])
+    connection.execute(f"UPDATE {table} SET {columns} WHERE {which}", (*found.values(), *key))
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    create_tables,
+    add_schedules,
+    add_identity,
+    add_events,
+    add_queues,
+    add_checksums,
+)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

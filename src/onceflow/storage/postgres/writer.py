@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from onceflow.errors import StorageError
+from onceflow.errors import StorageDamaged, StorageError
+from onceflow.storage import checksums
 from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
@@ -29,7 +30,6 @@ from onceflow.storage.journal import (
     OfStanding,
     Outcome,
     Request,
-    RunRow,
     WriteStanding,
 )
 from onceflow.storage.postgres import connecting, schema, swift
@@ -112,6 +112,10 @@ class PostgresWriter(GroupWriter):
             psycopg = connecting.library()
             try:
                 return self._transact(batches)
+            except StorageDamaged as error:
+                if error.run is not None:
+                    return self._one_by_one(batches, error)
+                failure = error
             except StorageError as error:
                 failure = error
             except psycopg.Error as error:
@@ -176,7 +180,8 @@ class PostgresWriter(GroupWriter):
         wanted = {"ids": sorted(ids), "names": sorted(names)}
         found = self._persistently(lambda connection: connection.execute(schema.LOOK_UP, wanted).fetchall())
         for number, last, *columns in found:
-            self._rows.learn(Known(number, RunRow(*columns), 0 if last is None else last + 1))
+            row = checksums.check_run(self._place, columns)
+            self._rows.learn(Known(number, row, max(0 if last is None else last + 1, columns[2])))
 
     def _look_up_standing(self, wanted: set[Standing]) -> dict[Standing, int]:
         versions: dict[Standing, int] = {}
@@ -285,7 +290,10 @@ def _statements(changes: Changes) -> tuple[list[Statement], int]:
     new = [known for number, known in changes.runs.items() if number in changes.definitions]
     if new:
         made.append((schema.CREATE_RUNS, _columns([known.columns() for known in new])))
-        definitions = [(number, run.graph, run.settings) for number, run in changes.definitions.items()]
+        definitions = [
+            (number, run.graph, run.settings, checksums.of_definition(run.id, number, run.graph, run.settings))
+            for number, run in changes.definitions.items()
+        ]
         made.append((schema.WRITE_DEFINITIONS, _columns(definitions)))
     changed = [known for number, known in changes.runs.items() if number not in changes.definitions]
     if changed:
@@ -295,10 +303,10 @@ def _statements(changes: Changes) -> tuple[list[Statement], int]:
         made.append((schema.WRITE_COMMANDS, _columns(changes.commands)))
     if changes.events:
         made.append((schema.WRITE_EVENTS, _columns(changes.events)))
-    made += [(schema.MARK_EVENTS, mark) for mark in changes.marks().items()]
+    made += [(schema.MARK_EVENTS, (taken, int(taken), numbers)) for taken, numbers in changes.marks().items()]
     made += [(schema.CHANGE_STANDING[request.table], _of_standing(request)) for request in changes.standing]
     size = sum([len(run.graph) + len(run.settings) for run in changes.definitions.values()])
-    return made, size + sum([_size(entry) for _, _, entry in changes.entries])
+    return made, size + sum([_size(entry) for _, _, entry, _ in changes.entries])
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
@@ -317,19 +325,20 @@ def _of_known(known: Sequence[Known]) -> tuple[list[Any], ...]:
 def _of_entries(changes: Changes) -> tuple[list[Any], ...]:
     entries = changes.entries
     return (
-        [number for number, _, _ in entries],
-        [place for _, place, _ in entries],
-        [entry.kind for _, _, entry in entries],
-        [entry.node for _, _, entry in entries],
-        [entry.body for _, _, entry in entries],
-        [entry.value for _, _, entry in entries],
-        [entry.blob for _, _, entry in entries],
+        [number for number, _, _, _ in entries],
+        [place for _, place, _, _ in entries],
+        [entry.kind for _, _, entry, _ in entries],
+        [entry.node for _, _, entry, _ in entries],
+        [entry.body for _, _, entry, _ in entries],
+        [entry.value for _, _, entry, _ in entries],
+        [entry.blob for _, _, entry, _ in entries],
+        [checksum for _, _, _, checksum in entries],
     )
 
 
 def _of_change(known: Known) -> tuple[Any, ...]:
     row = known.row
-    return (known.number, row.status, row.epoch, row.owner, row.updated, row.due)
+    return (known.number, row.status, row.epoch, row.owner, row.updated, row.due, known.entries, known.checksum)
 
 
 def _select(statement: str, arguments: tuple[Any, ...], connection: Connection) -> list[tuple[Any, ...]]:
@@ -339,8 +348,11 @@ def _select(statement: str, arguments: tuple[Any, ...], connection: Connection) 
 
 def _of_standing(request: OfStanding) -> tuple[Any, ...]:
     if isinstance(request, DeleteStanding):
-        return request.id, request.expected, True, None, None, None
-    return request.id, request.expected, False, request.due, request.definition, request.state
+        return request.id, request.expected, True, None, None, None, None, None
+    table, id, definition = request.table, request.id, request.definition
+    of_definition = None if definition is None else checksums.of_standing_definition(table, id, definition)
+    of_state = checksums.of_standing_state(table, id, request.expected + 1, request.due, request.state)
+    return id, request.expected, False, request.due, definition, request.state, of_definition, of_state
 
 
 def _size(entry: Entry) -> int:
