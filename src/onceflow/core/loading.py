@@ -232,6 +232,7 @@ class Loading(Concluding):
             self._replay_drop(again)
             self._distrust_changed()
         self._wake()
+        self._refuse_broken_promises()
 
     def _wake(self) -> None:
         self._dormant = False
@@ -316,6 +317,19 @@ class Loading(Concluding):
             if not self._recovering:
                 self._resume_starts()
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
+
+    def _refuse_broken_promises(self) -> None:
+        """What waits for its delay, or is in a graph that does, needs what it reads only later; but if something
+        irrevocable would fall into R then, the run is refused now."""
+        if not self._codes or self._stopping is not None:
+            return
+        makers: Makers = {}
+        seeds: dict[Row, None] = {}
+        for row in self.rows.values():
+            if row.state != "done" and not row.scope.over:
+                for parent, mask in row.parents:
+                    seeds.update(dict.fromkeys(self._makers_of_lost(parent, mask, makers)))
+        self._rerun_set(seeds, makers)
 
     def _drop_torn(self) -> None:
         torn, self._torn = [row for row in self._torn if not row.abandoned], []

@@ -41,6 +41,7 @@ class Run(Loading):
             self._distrust_changed()
             if not self._dormant:
                 self._take_stock()
+                self._refuse_broken_promises()
         else:
             self._ready.extend(row for row in self.rows.values() if row.missing == 0)
         return self._answer()
@@ -371,6 +372,7 @@ class Run(Loading):
     def _retry_undo(self, event: events.RetryUndo) -> None:
         if event.node in self._were_parked:
             self._wake()
+            self._refuse_broken_promises()
             return
         row = self.rows.get(event.node)
         efforts = [] if row is None else [row.undo, self._rebuilding.get(row)]

@@ -81,7 +81,9 @@ class Undoing(Outputs):
             rows = list(self._rebuilding)
             for row in rows[looked_at:]:
                 rebuild = self._rebuilding[row]
-                if rebuild.idle and self._has_inputs(row) and not self._is_being_read(row):
+                if rebuild.idle and not row.repeatable:
+                    self._park(row, rebuild)  # its code was edited: it would not give what the attempt has seen
+                elif rebuild.idle and self._has_inputs(row) and not self._is_being_read(row):
                     rebuild.attempt = self._new_attempt()
                     self._emit(commands.Start(row.id, rebuild.attempt, row.effect != "none", private=True))
                     self._take(row, besides=self._rebuilt)
@@ -109,13 +111,16 @@ class Undoing(Outputs):
     def _effort_raised(self, row: Row, effort: Effort) -> None:
         effort.failures += 1
         if effort.failures >= EFFORT_TRIES:
-            effort.parked = True
-            effort.attempt = 0
-            self._append(records.Parked(row.id))
-            self._emit(commands.Park(row.id))
+            self._park(row, effort)
         else:
             effort.waiting = True
             self._emit(commands.Wait(row.id, effort.attempt, effort.failures))
+
+    def _park(self, row: Row, effort: Effort) -> None:
+        effort.parked = True
+        effort.attempt = 0
+        self._append(records.Parked(row.id))
+        self._emit(commands.Park(row.id))
 
     def _effort_elapsed(self, effort: Effort) -> None:
         effort.waiting = False

@@ -2,6 +2,7 @@
 
 import pytest
 
+from onceflow.core import events
 from onceflow.core.records import Trusted
 from onceflow.errors import BrokenPromise
 from onceflow.testing.simulation.notation import graph
@@ -68,3 +69,36 @@ def test_what_was_saved_by_other_code_and_dropped_has_run_by_the_present_code():
     drive.finish("n")
     drive.finish("p")
     assert [record for record in drive.journal if isinstance(record, Trusted)] == [Trusted("p", "edited")]
+
+
+def test_a_promise_that_only_what_waits_for_its_delay_would_break_is_noticed_when_the_run_is_loaded():
+    """`d` needs `p` again, by other code, when its delay is over, and `n` was built on what `p` gave."""
+    drive = Drive(graph("p pure; c kept p; n default c; d kept,retries=2 p; s kept n d"))
+    drive.begin()
+    drive.finish("p", "c")
+    drive.save("c")
+    drive.raises("d")
+    with pytest.raises(BrokenPromise):
+        drive.reload(changed=["p"]).begin()
+    assert "+cancelled" in drive.reload(changed=["p"], asleep=True).cancel()
+
+
+def test_an_undo_is_not_given_what_edited_code_makes():
+    drive = Drive(graph("p pure; u undoable p; d kept p; s kept u d"))
+    drive.begin()
+    drive.finish("p", small=False)
+    drive.complete("u")
+    edited = drive.reload(changed=["p"])
+    assert "start p privately" not in edited.begin()
+    assert edited.status == "parked"
+
+    still_edited = edited.reload(changed=["p"])
+    still_edited.begin()
+    still_edited.tell(events.RetryUndo("p"))
+    assert still_edited.status == "parked"
+
+    restored = edited.reload()
+    restored.begin()
+    assert "start p privately" in restored.tell(events.RetryUndo("p"))
+    restored.finish_rebuilding("p")
+    assert restored.play().status == "succeeded"
