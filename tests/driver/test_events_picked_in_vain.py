@@ -25,7 +25,7 @@ def commit(drive: Drive) -> None:
 
 
 def saves(drive: Drive) -> list[str]:
-    return [name.partition(".")[0] for name, _, _ in drive.host.saves]
+    return [name.split(".", 3)[3] for name, _, _ in drive.host.saves]
 
 
 @pytest.mark.parametrize("waits_already", [False, True])
