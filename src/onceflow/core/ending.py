@@ -358,7 +358,8 @@ class Ending(Handling):
             for mark in (row.settling, row.quieting):
                 if mark is not None:
                     self._release_hindered(mark)
-            row.settling = row.quieting = None
+                    mark.why = None
+                    mark.consumer = mark.parent = 0
         for row in rows:
             row.unquiet = sum(not parent.quiet for parent, _ in row.parents)
             row.unsettled = sum(not consumer.settled for consumer, _, _ in row.consumers) + row.exported
@@ -385,6 +386,9 @@ class Ending(Handling):
             self._make_handled(sink)
             sink.ended = scope
             inside = list(self._rows_in(scope))
+            for row in inside:
+                if not row.fully_saved:
+                    self._leave(row)  # what is not saved of a join never counts
             have_read = [row for row in inside if row.begun or (row.saved and not row.abandoned and row not in given)]
             done = reach(have_read, unsaved_parents)  # it was not abandoned, because something was built on it
             for row in inside:

@@ -177,6 +177,10 @@ class Outputs(Sharing):
         row.saving &= ~(1 << part)
         self._saving -= 1
         row.saved |= 1 << part
+        if (
+            not row.checkpoint
+        ):  # what was handled in its graph was dropped meanwhile: a part of it is saved all the same
+            row.checkpoint = row.forced = True
         nested = row.nested
         graph = nested.graph if nested is not None and part == 0 else None
         joined = tuple([child.id for child in row.joined]) if row.joined else ()

@@ -150,6 +150,8 @@ class Recovery(Undoing):
 
     def _abandon_rows(self, rows: list[Row]) -> None:
         """Their graph has ended, and they never run: they count as done and saved, with nothing."""
+        for row in rows:
+            self._leave(row)  # what is not saved of a join never counts
         self._join_ends(rows)
         before = [(row, not row.visible, row.holds_up) for row in rows]
         for row in rows:
@@ -186,8 +188,10 @@ class Recovery(Undoing):
         for mark in (row.settling, row.quieting):
             if mark is not None:
                 mark.why = None
-                mark.consumer = 0
+                mark.consumer = mark.parent = 0
         self._end_turn(row)
+        if row.nested is None and row.keeps is None:
+            self._keep_turns(row)
         row.state = "waiting"
         row.attempt = row.available = row.saved = row.failures = 0
         if row.abandoned:

@@ -107,7 +107,7 @@ class Turns(Taking):
     def _end_turn(self, row: Row) -> None:
         """The row of a group is not in flight any more, unless it returned a graph whose result is not there."""
         group = row.group
-        if group is not None and row in group.flying and not is_kept_in_flight(row):
+        if group is not None and row in group.flying and not _is_kept_in_flight(row):
             del group.flying[row]
             self._eager[group] = None
 
@@ -121,6 +121,15 @@ class Turns(Taking):
             if not is_in_flight(kept):  # else it runs once more, which is its turn as well
                 self._end_turn(kept)
             last = row = kept  # which may have been a sink in turn
+
+    def _keep_turns(self, sink: Row) -> None:
+        """The result of a graph is dropped, and the graph is not: who is in flight until it is there is so again."""
+        kept = _kept_by(sink)
+        while kept is not None and sink.keeps is None:
+            assert kept.group is not None
+            kept.group.flying[kept] = None
+            sink.keeps = kept
+            sink, kept = kept, _kept_by(kept)
 
     def _set_limit(self, id: str, limit: int) -> None:
         """How many rows of this group may be in flight from now on."""
@@ -136,7 +145,7 @@ def is_in_flight(row: Row) -> bool:
     return row.state == "running" or row.asking
 
 
-def is_kept_in_flight(row: Row) -> bool:
+def _is_kept_in_flight(row: Row) -> bool:
     """Whether it is in flight for the sake of the graph that it returned."""
     last = row
     while last.nested is not None:
@@ -145,6 +154,16 @@ def is_kept_in_flight(row: Row) -> bool:
     while kept is not None and kept is not row:
         kept = kept.keeps  # which is a sink in turn
     return kept is row
+
+
+def _kept_by(sink: Row) -> Row | None:
+    """Who is in flight until this row is done, if it gives the result of a graph (see `_form_group`)."""
+    row = sink
+    while (expander := row.expander) is not None and expander.nested is not None and expander.nested.sink is row:
+        if expander.group is not None and not any(inner.group is expander.group for inner in expander.nested.rows):
+            return expander
+        row = expander
+    return None
 
 
 def _opens(row: Row) -> bool:

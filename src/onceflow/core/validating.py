@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from onceflow.core import definitions
 from onceflow.core.rows import Row
-from onceflow.core.turns import is_kept_in_flight
 
 if TYPE_CHECKING:
     from onceflow.core.run import Run
@@ -111,11 +110,21 @@ def _validate_turn(row: Row) -> None:
         return
     is_kept = _has_open_graph(row)
     assert row in group.flying or row.state != "running", f"{row.id} runs, and it is not its turn"
-    assert row in group.flying or not is_kept_in_flight(row), f"{row.id} has returned a graph, and has lost its turn"
+    assert row in group.flying or not _is_to_be_kept(row), f"{row.id} has returned a graph, and has lost its turn"
     has_reason = row.state == "running" or row.asking or is_kept
     assert row not in group.flying or has_reason, f"{row.id} has a turn for nothing"
     if row.queued:
         assert not group.is_open, f"{row.id} waits, and it could be its turn"
+
+
+def _is_to_be_kept(row: Row) -> bool:
+    """Whether its graph has no result yet, and no nodes of the same loop, which would have turns of their own."""
+    last = row
+    while last.nested is not None:
+        if any(inner.group is row.group for inner in last.nested.rows):
+            return False
+        last = last.nested.sink
+    return last is not row and not last.visible
 
 
 def _has_open_graph(row: Row) -> bool:

@@ -112,8 +112,9 @@ def deduce_versions(
         if member.id in known:
             continue
         version = reading.recorded.get(member.id) or next(iter(reading.saved.get(member.id, {}).values()), None)
-        if member.id in over and structure.nodes[member.id].aside and reading.is_saved_in_part(member.id):
-            version = None  # it was abandoned: what stands aside is not settled before it is saved
+        is_torn = member.id in over and reading.is_saved_in_part(member.id)
+        if is_torn and version is not None and (structure.nodes[member.id].aside or version.joined):
+            version = None  # it was abandoned: such a one counts, and is settled, when it is saved as a whole
         for consumer in each(shape.consumers[x]):
             if version is not None:
                 break
