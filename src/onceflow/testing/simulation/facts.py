@@ -131,10 +131,13 @@ def deduce_versions(
 
 def _read_by(attempt: Attempt, node: str) -> Attempt | None:
     """The version of the node that an attempt read, directly or through the result of a graph nested in it."""
-    if node in attempt.versions:
-        return attempt.versions[node]
-    for version in attempt.versions.values():
-        found = _read_by(version, node)
-        if found is not None:
-            return found
+    seen: set[Attempt] = set()
+    stack = [attempt]
+    while stack:
+        reader = stack.pop()
+        if node in reader.versions:
+            return reader.versions[node]
+        if reader not in seen:  # else there are many ways to it, and none of them leads to the node
+            seen.add(reader)
+            stack.extend(reversed(reader.versions.values()))
     return None
