@@ -139,5 +139,5 @@ def _read_by(attempt: Attempt, node: str) -> Attempt | None:
             return reader.versions[node]
         if reader not in seen:  # else there are many ways to it, and none of them leads to the node
             seen.add(reader)
-            stack.extend(reversed(reader.versions.values()))
+            stack.extend(reversed(list(reader.versions.values())))
     return None
