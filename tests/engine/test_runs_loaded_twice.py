@@ -78,7 +78,6 @@ def test_two_that_resume_a_parked_run_at_once_both_learn_its_result(
     assert found_late == found == [7]
 
 
-@pytest.mark.soak  # known to fail about once in twenty times: if the run is woken once more in that moment, it is lost
 def test_a_run_that_is_parked_while_it_is_being_woken_stays_parked(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,8 @@ class Batching(DriverState):
         """Hand the journal what has been collected."""
         if self.over:
             return
+        if self.run.epoch > 1 and self._submitted and not self._committed:
+            return  # the first batch claims the run; if that is refused, another driver of this engine has this epoch
         requests = list(self._opening)
         status, due = self.status, self.due
         if (status, due) != self._written or (self.measurements.due and (self._entries or requests)):
