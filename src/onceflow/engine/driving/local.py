@@ -464,7 +464,7 @@ class LocalHub(Hub):
     # -- what is told to the log of the engine, too --------------------------------------------------------------------
 
     def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
-        was_parked = driver.id in self.parking
+        was_parked = driver.id in self.parking or self.parking.was_woken(driver.id)  # if so, that wake is used up here
         waiting = self.parking.take(driver.id)
         if was_parked:
             self._unparked[driver] = waiting
