@@ -131,9 +131,9 @@ def large() -> Object:
 class Drive:
     """A driver of the graph that leads to a node."""
 
-    def __init__(self, node: Any, *, opening: Sequence[Request] = (), on_failure: Any = "keep") -> None:
+    def __init__(self, node: Any, *, opening: Sequence[Request] = (), on_failure: Any = "keep", epoch: int = 1) -> None:
         self.host = FakeHost()
-        self.run = Run(build_graph(node), on_failure=on_failure)
+        self.run = Run(build_graph(node), on_failure=on_failure, epoch=epoch)
         self.driver = Driver("r", self.run, self.host, self.host, opening=opening)
         self.driver.begin()
         self.host.flush()

@@ -251,6 +251,16 @@ def test_nothing_is_handed_to_the_journal_twice():
     assert len(drive.host.batches) == 1
 
 
+def test_nothing_follows_a_claim_before_the_claim_is_durable():
+    """If it is refused, another driver of the same engine may have the same epoch, and what follows would pass for that
+    driver's."""
+    drive = Drive(loose.bind(loose.bind(1)), opening=[Claim("r", "engine", 1)], epoch=2)
+    drive.finish(drive.started[0], 1)
+    assert len(drive.host.batches) == 1
+    drive.commit()
+    assert len(drive.host.batches) == 2
+
+
 def test_the_delay_of_a_retry_counts_from_the_failure_not_from_a_restart():
     drive = Drive(undoable.bind(1))
     drive.commit()
