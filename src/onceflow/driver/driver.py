@@ -66,16 +66,21 @@ class Driver(Obeying):
 
     def admitted(self, node: str) -> int | None:
         """A node that asked may start. Returns its attempt, or None if it does not start after all."""
-        self._asking.pop(node, None)
-        if self.over:
-            return None
-        self.tell(events.Admitted(node))
         row = self.run.rows.get(node)
-        if row is None or row.state != "running":
-            return None
-        if row.attempt not in self._in_flight:
-            self._admitted[row.attempt] = None
-        return row.attempt
+        was_running = row is not None and row.state == "running"
+        self.admit([node])
+        row = self.run.rows.get(node)
+        return row.attempt if row is not None and row.state == "running" and not was_running else None
+
+    def admit(self, nodes: Sequence[str]) -> None:
+        """Nodes that asked may start. Of those that do not, the host is told (`Host.unused`)."""
+        for node in nodes:
+            self._asking.pop(node, None)
+            if not self.over:
+                self._entering[node] = None
+                self._events.append(events.Admitted(node))
+        if self._events and not self._busy:
+            self._work_off(())
 
     def finished(
         self,
@@ -272,6 +277,7 @@ class Driver(Obeying):
             assert isinstance(held.command, (commands.Start, commands.Undo))
             self._held.remove(held)
             self._private.pop(held.command.attempt, None)
+            self._give_back_place(held.command.attempt)
             self._events.append(events.Ended(held.command.node, held.command.attempt, started=False))
         if self._events and not self._busy:
             self._work_off(())
