@@ -238,26 +238,27 @@ class Driver(Obeying):
         if instead is not None and self.run.status == "running":
             self._note_answer(work, cancelling.failure(), True, instead)
         elif work.node in limits and not work.undo:
-            self._raise_here(work, limits.failure(work.node, work.call.settings), permanent=True)
+            self._raise_here(work, limits.failure(work.node, work.call.settings), permanent=True, started=started)
         else:
             self.tell(events.Ended(work.node, work.attempt, started))
 
     def _take(self, work: Work) -> bool:
         return self._in_flight.pop(work.attempt, None) is not None and not self.over
 
-    def _note_raised(self, work: Work, failure: bytes, permanent: bool) -> None:
+    def _note_raised(self, work: Work, failure: bytes, permanent: bool, started: bool = True) -> None:
         self._private.pop(work.attempt, None)
         self.raised_last[work.node] = failure
         if work.undo:
             self.tell(events.UndoFailed(work.node, work.attempt))
         else:
-            self.tell(events.Raised(work.node, work.attempt, permanent))
+            self.tell(events.Raised(work.node, work.attempt, permanent, started=started))
 
-    def _raise_here(self, work: Work, failure: bytes, permanent: bool) -> None:
-        """It counts as having raised. If handlers have a say, they are asked where user code runs."""
+    def _raise_here(self, work: Work, failure: bytes, permanent: bool, started: bool = True) -> None:
+        """It counts as having raised, perhaps before it `started`. If handlers have a say, they are asked where user
+        code runs; what they answer for counts as having started."""
         tries = work.failed.get(THE_TASK, 0)
         if work.guard is None or work.failure is not None or not (permanent or tries >= work.call.retry.count):
-            self._note_raised(work, failure, permanent)
+            self._note_raised(work, failure, permanent, started)
         else:
             self._launch(msgspec.structs.replace(work, failure=failure))
 

@@ -91,7 +91,7 @@ class Launching(Batching):
                 work = msgspec.structs.replace(work, failure=failure)
             elif work.failure is None:
                 self.raised_last[work.node] = failure
-                self._events.append(events.Raised(work.node, work.attempt, permanent=True))
+                self._events.append(events.Raised(work.node, work.attempt, permanent=True, started=False))
                 return
         if self._deaths and (work.node, work.undo) in self._deaths:
             work = msgspec.structs.replace(work, alone=True)

@@ -33,14 +33,14 @@ THREADS = 32
 class Dispatcher:
     """The queue of a pool. It gives jobs to workers and never takes any back."""
 
-    def __init__(self, admission: Admission, shelf: Shelf, workers: Callable[[], int]) -> None:
+    def __init__(self, admission: Admission, shelf: Shelf, workers: Callable[[], int], idle: Callable[[], int]) -> None:
         self._shelf = shelf
         self.shipped: dict[str, Shipped] = {}
         """Hash → function."""
         self.path = search_path()
         """The caller's `sys.path` when a function was last shipped."""
         self.estimates = Estimates()
-        self.reservations = Reservations(self.estimates, workers)
+        self.reservations = Reservations(self.estimates, workers, idle)
         self.holders: dict[int, Worker] = {}
         """Token → the worker that has the job."""
         self.congested = False
@@ -119,7 +119,7 @@ class Dispatcher:
         if not self.weighs:
             self._fill_lanes(workers, None, now)
             self._fill_shared(workers, None)
-            if self._queues.lane.young:
+            if self._queues.lane.young or self.reservations.young:
                 self._hurry(workers)
             return
         admission.line_up(self._queues.holds)

@@ -6,16 +6,19 @@ free for it; then the journal learns that it begins, and it is started as a job 
 a worker has the job.
 
 Without any promise ahead, each worker would wait for a commit before each job. So each has a *window* of promises
-beyond what it runs: one, or as many as are expected to take `HORIZON` seconds together. Jobs that share a worker start
-as they come, so for them it is the number of threads that a worker has.
+beyond what it runs: one, or as many as are expected to take `HORIZON` seconds together. As long as nothing is known
+about a function, its jobs are promised idle workers only. Jobs that share a worker start as they come, so for them the
+window is the number of threads that a worker has.
 
 Who waits for a promise stands in a line in which runs take turns (`lines`). What needs the same stands in one line and
-has a window of its own: many jobs that wait for memory keep no others from workers that are free.
+has a window of its own: many jobs that wait for memory keep no others from workers that are free. So have runs that have just begun, for which
+loops make room: they do not wait until a part of a loop that was promised a place has had it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from onceflow.backends.local.lines import Line
 from onceflow.backends.local.messages import Job
@@ -33,6 +36,9 @@ Kind = tuple[object, ...]
 PLAIN: Kind = ()
 """A lane, and nothing else. Almost all."""
 
+YOUNGEST: Kind = (True,)
+"""The same for a run that has just begun (`Job.young`)."""
+
 
 class _Window:
     """The promises for jobs of one kind, and those who wait for one."""
@@ -45,21 +51,22 @@ class _Window:
         """What is promised."""
         self.line = Line()
 
-    def admits(self, expected: float, workers: int) -> bool:
+    def admits(self, expected: float, workers: int, idle: Callable[[], int]) -> bool:
         load = self.load
         if self.shares:
             return load.jobs < SHARED * workers
         if load.jobs < workers:
-            return True
+            return expected < inf or load.jobs < idle()
         return expected < LONG and load.jobs < AHEAD * workers and load.seconds < HORIZON * workers
 
 
 class Reservations:
-    """Those of one pool. `workers` says how many it has."""
+    """Those of one pool. `workers` says how many it has, and `idle` how many of them have nothing to do."""
 
-    def __init__(self, estimates: Estimates, workers: Callable[[], int]) -> None:
+    def __init__(self, estimates: Estimates, workers: Callable[[], int], idle: Callable[[], int]) -> None:
         self._estimates = estimates
         self._workers = workers
+        self._idle = idle
         self._windows: dict[Kind, _Window] = {PLAIN: _Window(shares=False)}
         self._waiting: dict[int, _Window] = {}
         """Token → where the job waits."""
@@ -69,6 +76,11 @@ class Reservations:
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waiting)
+
+    @property
+    def young(self) -> bool:
+        """Whether a run that has just begun waits."""
+        return bool(self._waiting) and any(window.line.young for window in self._windows.values())
 
     def promise(self, token: int, function: str, kind: Kind = PLAIN, *, shares: bool = False) -> bool:
         """Whether a place is promised at once. Else the job has to `wait`."""
@@ -106,7 +118,7 @@ class Reservations:
         return found
 
     def _promise(self, token: int, window: _Window, expected: float) -> bool:
-        if not window.admits(expected, self._workers()):
+        if not window.admits(expected, self._workers(), self._idle):
             return False
         window.load.add(expected)
         self.promised[token] = (window, expected)

@@ -139,7 +139,9 @@ class RayPool:
         self._shipped: dict[str, Shipped] = {}
         self._sources = Sources()
         self._estimates = Estimates()
-        self.reservations = Reservations(self._estimates, lambda: max(1, self._slots))
+        self.reservations = Reservations(
+            self._estimates, lambda: max(1, self._slots), lambda: max(1, self._slots) - len(self._holders)
+        )
         self._queue = Line()
         """Jobs that no station has."""
         self._followers: dict[int, list[Job]] = {}

@@ -28,7 +28,7 @@ from onceflow.backends.local.reports import (
     Report,
     Statistics,
 )
-from onceflow.backends.local.reservations import PLAIN, Kind
+from onceflow.backends.local.reservations import PLAIN, YOUNGEST, Kind
 from onceflow.backends.pools import AnyInstances, AnyPool, Told
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
@@ -172,15 +172,16 @@ class Workers:
             return True  # it is told so when it starts
         token = reserved[node] = next(self._tokens)
         settings = call.settings
-        kind: Kind = PLAIN
+        young = driver.finished_attempts < YOUNG
+        kind: Kind = YOUNGEST if young else PLAIN
         shares = call.is_async or settings.threads
         if shares or settings.cpus is not None or settings.memory or settings.resources or settings.placement:
             kind = (call.is_async, settings.threads, settings.cpus, settings.memory, *settings.resources)
-            kind = (*kind, settings.placement)
+            kind = (*kind, settings.placement, young)
         if self._pool.reservations.promise(token, function, kind, shares=shares):
             return True
         self._asking[token] = (driver, node)
-        priority, young = driver.priority + settings.priority, driver.finished_attempts < YOUNG
+        priority = driver.priority + settings.priority
         job = Job(token, function, node, b"", context={"run": driver.id}, priority=priority, young=young)
         self._pool.reservations.wait(job, kind)
         return False
