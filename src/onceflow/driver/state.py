@@ -61,12 +61,12 @@ class DriverState:
 
     __slots__ = (
         "_admitted",
-        "_entering",
         "_asking",
         "_busy",
         "_committed",
         "_deaths",
         "_drained",
+        "_entering",
         "_entries",
         "_events",
         "_guards",

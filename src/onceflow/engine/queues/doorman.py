@@ -24,9 +24,7 @@ Attempt = tuple["Driver", int]
 class Doorman:
     """Belongs to the loop's thread."""
 
-    def __init__(
-        self, gate: Gate, max_running: int | None, has_worker_for: Callable[[Driver, str], bool]
-    ) -> None:
+    def __init__(self, gate: Gate, max_running: int | None, has_worker_for: Callable[[Driver, str], bool]) -> None:
         self.gate = gate
         self._has_worker_for = has_worker_for
         self._placed: dict[tuple[Driver, str], int] = {}

@@ -3,7 +3,7 @@
 
     finish b                 the attempt of b returns. `finish b as 1 holding new a.1 joining f/x`: the graph with this
                              number, these refs, what stands aside and is joined; `large`: not small
-    fail b                   it raises. `for good`: trying again cannot help; `again`: a handler wants it to be repeated;
+    fail b                   it raises. `for good`: trying again cannot help; `again`: a handler wants it to be repeated
                              `unstarted`: its time was over before it started
     answer b                 it raises, and a handler gives an output (`large`: not a small one)
     answer b for 1           it raises, and a handler answers for the graph at this depth; `failing 2`: whose failure
