@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, TaskFailed, TaskTimedOut, task
+from onceflow import Engine, RunCancelled, TaskFailed, TaskTimedOut, task
 from tests.engine.common import Door, kill, knock, started, traces, until
 
 WINDOW = 1
@@ -160,3 +160,20 @@ def test_runs_take_turns_for_workers_although_they_ask(tmp_path: Path, door: Doo
         assert len(begun_in(engine, "many")) < 20
         assert busy.result() == 0
         assert many.result() == 200
+
+
+def test_what_has_a_place_in_a_queue_begins_when_a_worker_can_take_it(tmp_path: Path, door: Door) -> None:
+    with Engine(tmp_path / "home", workers=1) as engine:
+        engine.set_queue("q", concurrency=3)
+        queued = wait_at.options(queue="q")
+        run = engine.run_async(collect.bind([queued.bind(door.path, number) for number in range(5)]), name="five")
+        door.wait()
+        until(lambda: len([one for one in engine.list_tasks("five") if "free worker" in one.reason]) == 2)
+        assert len(begun_in(engine, "five")) == 1
+        assert engine.cancel("five", grace=0) == "cancelled"
+        with pytest.raises(RunCancelled) as cancelled:
+            run.result()
+        assert len(cancelled.value.uncertain) == 1
+        door.open()
+        door.open()
+        assert engine.run(queued.bind(door.path, 7)) == 7

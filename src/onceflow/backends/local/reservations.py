@@ -12,7 +12,7 @@ window is the number of threads that a worker has.
 
 Who waits for a promise stands in a line in which runs take turns (`lines`). What needs the same stands in one line and
 has a window of its own: many jobs that wait for memory keep no others from workers that are free. So have runs that
-have just begun, for which loops make room: they do not wait until a part of a loop that was promised a place has had it.
+have just begun, for which loops make room: they do not wait for a part of a loop that was promised a place.
 """
 
 from __future__ import annotations
