@@ -74,11 +74,14 @@ class Driver(Obeying):
 
     def admit(self, nodes: Sequence[str]) -> None:
         """Nodes that asked may start. Of those that do not, the host is told (`Host.unused`)."""
+        starts = not (self.over or self._pausing or self._drained is not None)
         for node in nodes:
-            self._asking.pop(node, None)
-            if not self.over:
+            if starts:
+                self._asking.pop(node, None)
                 self._entering[node] = None
                 self._events.append(events.Admitted(node))
+            else:
+                self._host.unused(self, node, 0)
         if self._events and not self._busy:
             self._work_off(())
 

@@ -120,6 +120,8 @@ class Obeying(Launching):
                 needs = self._inputs.of_undo(row, with_output=command.finished is not None)
                 self._hold(command, needs)
             case commands.Ask(node):
+                if self._pausing or self._drained is not None:
+                    return  # it asks again when the run is loaded
                 if self._host.ask(self._whole, node):
                     self._entering[node] = None
                     self._events.append(events.Admitted(node))
