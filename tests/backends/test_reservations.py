@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onceflow.backends.local.messages import Job
-from onceflow.backends.local.reservations import PLAIN, SHARED, Reservations
-from onceflow.backends.local.window import AHEAD, Estimates
+from onceflow.backends.local.reservations import MOST, PLAIN, SHARED, Reservations
+from onceflow.backends.local.window import Estimates
 
 LONG_ONE, SHORT_ONE, NEW_ONE = "long", "short", "new"
 
@@ -51,8 +51,8 @@ def test_a_function_of_which_nothing_is_known_is_promised_idle_workers_only():
 
 def test_of_short_jobs_as_many_are_promised_as_a_commit_may_take():
     pool = Pool(workers=1)
-    asked = [pool.ask(SHORT_ONE) for _ in range(AHEAD + 5)]
-    assert sum(token > 0 for token in asked) == AHEAD
+    asked = [pool.ask(SHORT_ONE) for _ in range(MOST + 5)]
+    assert sum(token > 0 for token in asked) == MOST
 
 
 def test_runs_take_turns():

@@ -22,10 +22,13 @@ from math import inf
 
 from onceflow.backends.local.lines import Line
 from onceflow.backends.local.messages import Job
-from onceflow.backends.local.window import AHEAD, LONG, Estimates, Load
+from onceflow.backends.local.window import LONG, Estimates, Load
 
 HORIZON = 0.020
 """Seconds of expected work for each worker beyond which nothing more is promised: a commit takes some milliseconds."""
+
+MOST = 512
+"""Promises for each worker, however short the jobs are."""
 
 SHARED = 32
 """Promises for each worker of places for jobs that share it."""
@@ -43,12 +46,14 @@ YOUNGEST: Kind = (True,)
 class _Window:
     """The promises for jobs of one kind, and those who wait for one."""
 
-    __slots__ = ("line", "load", "shares")
+    __slots__ = ("expected", "line", "load", "shares")
 
     def __init__(self, shares: bool) -> None:
         self.shares = shares
         self.load = Load()
         """What is promised."""
+        self.expected: dict[int, float] = {}
+        """Token of what is promised → how long it is expected to take."""
         self.line = Line()
 
     def admits(self, expected: float, workers: int, idle: Callable[[], int]) -> bool:
@@ -57,7 +62,7 @@ class _Window:
             return load.jobs < SHARED * workers
         if load.jobs < workers:
             return expected < inf or load.jobs < idle()
-        return expected < LONG and load.jobs < AHEAD * workers and load.seconds < HORIZON * workers
+        return expected < LONG and load.jobs < MOST * workers and load.seconds < HORIZON * workers
 
 
 class Reservations:
@@ -70,8 +75,8 @@ class Reservations:
         self._windows: dict[Kind, _Window] = {PLAIN: _Window(shares=False)}
         self._waiting: dict[int, _Window] = {}
         """Token → where the job waits."""
-        self.promised: dict[int, tuple[_Window, float]] = {}
-        """Token → in which window its place is, and how long the job is expected to take."""
+        self.promised: dict[int, _Window] = {}
+        """Token → where its place is. (No tuples: the garbage collector would look at each.)"""
 
     def __len__(self) -> int:
         """How many wait."""
@@ -121,15 +126,15 @@ class Reservations:
         if not window.admits(expected, self._workers(), self._idle):
             return False
         window.load.add(expected)
-        self.promised[token] = (window, expected)
+        window.expected[token] = expected
+        self.promised[token] = window
         return True
 
     def release(self, token: int) -> None:
         """A worker has the job, or it does not want to start any more. Unknown tokens are ignored."""
-        place = self.promised.pop(token, None)
-        if place is not None:
-            window, expected = place
-            window.load.remove(expected)
+        window = self.promised.pop(token, None)
+        if window is not None:
+            window.load.remove(window.expected.pop(token))
         elif self._waiting:
             waiting = self._waiting.pop(token, None)
             if waiting is not None:

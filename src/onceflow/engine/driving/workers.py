@@ -398,9 +398,9 @@ class Workers:
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
         self._maker.forget(driver)
-        for node in list(self._reserved.get(driver, ())):
-            self.unused(driver, node)
-        self._reserved.pop(driver, None)
+        for token in self._reserved.pop(driver, {}).values():
+            self._asking.pop(token, None)
+            self._pool.reservations.release(token)
         self._stop_ahead(driver)
         self._foresight.when_free(driver, then)
 
