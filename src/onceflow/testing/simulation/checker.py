@@ -76,6 +76,21 @@ class Checker:
             if reason is not None:
                 raise Violation(f"{attempt!r} ({attempt.task.options.effect}) starts, but {reason}")
 
+    def judge_stuck(self, driver: Driver, command: commands.Stuck) -> None:
+        """2.8: a run may say that it cannot go on if nothing is under way, nothing may start, and the graph is safe
+        only thanks to what handlers gave."""
+        held = [waiting.attempt for waiting in driver.waiting if waiting.attempt is not None]
+        if driver.active or held or driver.saves or driver.timers or driver.asking or driver.parked:
+            raise Violation(f"{command}, but something is under way")
+        facts = driver.facts()
+        left = facts.shape.names(facts.shape.everyone & ~facts.done)
+        closed = driver.closed() | driver.structure.over
+        able = [node for node in left if node not in closed and why_not_start(facts, node) is None]
+        if able or not self.letter:
+            raise Violation(f"{command}: nothing is left to do, but {able} may start")
+        if driver.structure.is_safe(driver.done()):
+            raise Violation(f"{command}: nothing is left to do, but the graph is safe, whatever handlers gave")
+
     def judge_joins(self, driver: Driver, attempt: Attempt, joined: tuple[str, ...]) -> None:
         """2.11: who joins something is given what has come to its end."""
         facts = driver.facts()

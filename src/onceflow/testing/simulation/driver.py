@@ -504,6 +504,8 @@ class Driver:
                 ):
                     raise Violation(f"{command}, but the law allows that graph")
                 self.refusing = None
+            case commands.Stuck():
+                self.checker.judge_stuck(self, command)
             case commands.Need():
                 raise Violation(f"{command} in a run over a whole graph")
             case _:
@@ -802,8 +804,7 @@ class Driver:
             self.forgotten.discard(node)
             return True
         self.forgotten.discard(node)
-        done = {id for id, row in self.rows.items() if row.version is not None}
-        if not self.structure.accepts(node, graph, done):
+        if not self.structure.accepts(node, graph, self.done()):
             return False
         graphs = {**self.structure.graphs, node: graph}
         before = self.structure
@@ -888,6 +889,10 @@ class Driver:
         version = self.rows[node].version
         assert version is not None
         return version
+
+    def done(self) -> set[str]:
+        """The nodes that have an output."""
+        return {id for id, row in self.rows.items() if row.version is not None}
 
     def facts(self) -> Facts:
         """What is true now, everything appended counted as committed."""

@@ -178,10 +178,36 @@ class Structure:
             node.options.effect != "none" or node.options.checkpoint for node in graph.nodes
         ):
             return False
-        if _is_shared_by_turns(graph):
+        if any(node.aside and graph.consumers[x] for x, node in enumerate(graph.nodes)):
+            return False
+        if self._is_shared_by_turns(expander, graph):
             return False
         whole = structure_of(self.graph, {**self.graphs, expander: graph}, self.handled, joins=self.joins)
         return not blocked(whole._with_joins(done))
+
+    def _is_shared_by_turns(self, expander: str | None, graph: Graph) -> bool:
+        """2.10: whether some nodes take turns, and something that may change and is not saved is read by several, in
+        this graph or in one around it whose nodes may change because this one's result may."""
+        above: int | None = None
+        while True:
+            changing: dict[int, bool] = {}
+            for x, node in enumerate(graph.nodes):
+                inherits = any(changing[parent] for parent, _ in node.edges)
+                changes = inherits or not node.options.repeatable
+                changing[x] = x == above or (changes and not node.options.checkpoint)
+            takes_turns = any(node.turn is not None for node in graph.nodes)
+            if takes_turns and any(changes and len(graph.consumers[x]) > 1 for x, changes in changing.items()):
+                return True
+            around = None if expander is None else self.member(expander).expander
+            if expander is None or around is None or self.member(expander).checkpoint or not changing[graph.sink]:
+                return False
+            siblings = [member.id for member in self._members if member.expander == around]
+            expander, graph, above = around, self.graphs[around], siblings.index(expander)
+
+    def is_safe(self, done: Container[str]) -> bool:
+        """2.4: could everything get done, from the beginning, if no handler gave anything?"""
+        declared = structure_of(self.graph, self.graphs, joins=self.joins)
+        return not blocked(declared._with_joins(done))
 
     def _with_joins(self, done: Container[str]) -> Shape:
         """2.4: what stands aside in a graph is joined when it is settled, and before the graph has its result."""
@@ -213,16 +239,6 @@ class Structure:
     ) -> Structure:
         """The same nodes, of which others have been handled, or have joined others."""
         return structure_of(self.graph, self.graphs, handled, ended, joins)
-
-
-def _is_shared_by_turns(graph: Graph) -> bool:
-    """2.10: whether some nodes take turns, and something that may change and is not saved is read by several."""
-    changing: dict[int, bool] = {}
-    for x, node in enumerate(graph.nodes):
-        above = any(changing[parent] for parent, _ in node.edges)
-        changing[x] = not node.options.checkpoint and (above or not node.options.repeatable)
-    take_turns = any(node.turn is not None for node in graph.nodes)
-    return take_turns and any(changes and len(graph.consumers[x]) > 1 for x, changes in changing.items())
 
 
 def structure_of(
