@@ -120,6 +120,8 @@ class Facts:
     """An attempt is under way, and has not been stopped or lost."""
     recorded: Members = 0
     """Tasks with a durable *done* record, which counts as their save (2.12)."""
+    empty: Members = 0
+    """What counts as saved because its graph has ended (2.8), and is not."""
     wrote: Members = 0
     """Tasks whose writes to variables are committed (2.11)."""
     memory: list[int] = field(default_factory=list)
@@ -233,7 +235,7 @@ def reproducible(facts: Facts) -> Members:
     found = 0
     for x, edges in enumerate(shape.edges):
         again = shape.repeatable >> x & 1 and all(found >> parent & 1 for parent, _ in edges)
-        if again or facts.is_saved(x):
+        if again or (facts.is_saved(x) and not facts.empty >> x & 1):
             found |= 1 << x
     return found
 

@@ -279,8 +279,27 @@ class Checker:
             taken_back = {node for group in groups for node in driver.structure.inside(group)}
             self._staying = (driver.epoch, _finished_effects(driver) - taken_back)
 
+    def _judge_what_an_end_came_of(self, driver: Driver, record: records.Saved, given: Attempt) -> None:
+        """2.11: a graph that ends before its result is there has joined what was joined in it, also in what was taken
+        back of it."""
+        _, expander = driver.appended.abandoning[record.node]
+        inside = driver.structure.inside(expander)
+        stack = [] if given.came_of is None else [given.came_of]
+        seen: set[Attempt] = set()
+        while stack:
+            reader = stack.pop()
+            for child in reader.joined if reader.node in inside else ():
+                same = child in driver.run.rows and driver.rows[child].version is reader.versions.get(child)
+                if same and child not in inside and child not in record.joined:
+                    raise Violation(f"{record} came of what {child} gave, and has not joined it")
+            more = [read for read in reader.versions.values() if read not in seen]
+            seen.update(more)
+            stack += more
+
     def _judge_save(self, driver: Driver, record: records.Saved, attempt: Attempt) -> None:
         node = record.node
+        if attempt.came_of is not None:
+            self._judge_what_an_end_came_of(driver, record, attempt)
         row = driver.rows.get(node)
         given = row is not None and row.handled is attempt and not attempt.reported
         if row is None or (row.version is None and not given) or node in driver.appended.recovering:

@@ -94,6 +94,8 @@ class Driver:
     to survive a crash: no number is enough if the graph was not saved before."""
     raised: set[str] = field(default_factory=set)
     """Nodes that are tried again when their delay is over, as far as this engine has seen it."""
+    answered: dict[str, Attempt] = field(default_factory=dict)
+    """Node → its last attempt that raised, and for which a handler answered for a graph around it."""
     groups: set[str] = field(default_factory=set)
     """Expanders of transactions in which something failed that a handler answered for."""
     _answering: bool = False
@@ -268,6 +270,7 @@ class Driver:
         if counts and row is not None and (row.version is not None or self.appended.stopping):
             self.raising, self.permanent, self.again = attempt, True, False
         elif counts and row is not None:
+            self.answered[attempt.node] = attempt
             chain = [""]
             scope = self.run.rows[attempt.node].scope
             while scope.outer is not None:
@@ -330,6 +333,7 @@ class Driver:
         task = self.structure.nodes[command.node]
         given = Attempt(command.node, command.attempt, "run", task, {}, {}, state="ended", handled=True)
         given.known_ended = True
+        given.came_of = self.answered.get(command.cause)
         given.output = self.values.compute(given)
         self._add(given)
         self.rows[command.node].handled = given
@@ -431,7 +435,7 @@ class Driver:
                 waiting.attempt.known_ended = True
         for attempt in self.active:
             if attempt.state != "ended":
-                attempt.state = "silent" if survives(attempt) else "ended"
+                attempt.state = "silent" if attempt.launched and survives(attempt) else "ended"
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.closing, self.expiring, self.groups, self.raised = {}, {}, set(), set()
@@ -804,7 +808,7 @@ class Driver:
             self.forgotten.discard(node)
             return True
         self.forgotten.discard(node)
-        if not self.structure.accepts(node, graph, self.done()):
+        if not self.structure.accepts(node, graph, self.done(), self._known_to_be_handled()):
             return False
         graphs = {**self.structure.graphs, node: graph}
         before = self.structure
@@ -813,6 +817,20 @@ class Driver:
         versions = deduce_versions(self.structure, self.appended, known)
         self.rows = {id: self.rows.get(id) or Row(versions[id]) for id in self.structure.nodes}
         return True
+
+    def _known_to_be_handled(self) -> list[str]:
+        """2.8: a crash forgets that a handler made an output, unless that is saved, or the journal says so: it does for
+        tasks that are declared repeatable, in graphs that it has."""
+        return [
+            node
+            for node in self.structure.handled
+            if self.version(node).number >> 32 == self.epoch
+            or self.appended.saved.get(node)
+            or (
+                self.structure.repeatable(node)
+                and self.appended.graphs.keys() >= set(self.structure.expanders_around(node))
+            )
+        ]
 
     def _find_out_anew(self, expander: str) -> None:
         """A graph that a crash took is there again. If nothing is left that was built on its result, nobody can tell

@@ -42,14 +42,15 @@ def facts_of(
             done |= 1 << x
             if refs.get(node):
                 facts.refs[x] = refs[node]
-        if node in over:
-            facts.saved[x] = facts.every_part(x)
         saved = reading.saved.get(node)
         if saved:
             repeatable = shape.repeatable >> x & 1
             for part, attempt in saved.items():
                 if attempt is version or (repeatable and not attempt.handled):
                     facts.saved[x] |= 1 << part
+        if node in over and facts.saved[x] != facts.every_part(x):
+            facts.saved[x] = facts.every_part(x)
+            facts.empty |= 1 << x
     facts.begun = begun
     facts.done = facts.visible = done
     facts.wrote = done & shape.set_of([node for node in reading.wrote if node in structure.nodes])

@@ -170,8 +170,9 @@ class Structure:
         """The node as the law sees it."""
         return self.shape.members[self.shape.position[node]]
 
-    def accepts(self, expander: str, graph: Graph, done: Container[str]) -> bool:
-        """2.9, 2.11: may this task return this graph? `done` are the nodes that have an output."""
+    def accepts(self, expander: str, graph: Graph, done: Container[str], handled: Iterable[str]) -> bool:
+        """2.9, 2.11: may this task return this graph? `done` are the nodes that have an output, `handled` those whose
+        output a handler made, and that are saved therefore."""
         if self.nodes[expander].aside:
             return False
         if not self.member(expander).checkpoint and any(
@@ -182,7 +183,7 @@ class Structure:
             return False
         if self._is_shared_by_turns(expander, graph):
             return False
-        whole = structure_of(self.graph, {**self.graphs, expander: graph}, self.handled, joins=self.joins)
+        whole = structure_of(self.graph, {**self.graphs, expander: graph}, handled, joins=self.joins)
         return not blocked(whole._with_joins(done))
 
     def _is_shared_by_turns(self, expander: str | None, graph: Graph) -> bool:
