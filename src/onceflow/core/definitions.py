@@ -12,8 +12,8 @@ are a bit mask as well, as in `graph.Edge`. `shape.names(members)` turns a set i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from onceflow.core.effects import Effect
@@ -142,14 +142,19 @@ class Facts:
                 parts |= 1 << part
         return parts
 
-    def reads(self, x: int) -> Iterator[tuple[int, int]]:
+    def reads(self, x: int) -> Sequence[tuple[int, int]]:
         """2.7: the parents of x and what it reads of each. Whoever reads a declared part reads the refs it holds."""
+        if not self.refs:
+            return self.shape.edges[x]
+        found = []
         for parent, declared in self.shape.edges[x]:
             parts = declared
-            for part, ref in self.refs.get(parent, _NO_REFS).items():
-                if ref.holders & declared:
-                    parts |= 1 << part
-            yield parent, parts
+            if parent in self.refs:
+                for part, ref in self.refs[parent].items():
+                    if ref.holders & declared:
+                        parts |= 1 << part
+            found.append((parent, parts))
+        return found
 
     def takes(self, x: int) -> Iterator[tuple[int, int]]:
         """2.7: the versions of actors that x takes: whose output holds them, and as which part."""
@@ -171,8 +176,9 @@ class Facts:
         for part in self.refs[x]:
             at: tuple[int, int] | None = (x, part)
             while at is not None and not (self.memory[at[0]] | self.saved[at[0]]) >> at[1] & 1:
-                at = self.origin(*at)
-            parts |= (at is not None) << part
+                at = self.origin(at[0], at[1])
+            if at is not None:
+                parts |= 1 << part
         return parts
 
     def origin(self, x: int, part: int) -> tuple[int, int] | None:
@@ -194,8 +200,9 @@ class Facts:
 
     def with_everything_unsaved_lost(self) -> Facts:
         """The facts after the worst possible loss."""
-        nothing = [0] * len(self.memory)
-        return replace(self, memory=nothing)
+        lost = Facts(self.shape, self.done, self.visible, self.begun, self.running, self.recorded, self.wrote)
+        lost.saved, lost.refs = self.saved, self.refs
+        return lost
 
 
 def settled(facts: Facts) -> Members:
@@ -405,6 +412,8 @@ def worst_case(facts: Facts) -> str | None:
     ancestor of it, or undo a task below which an irrevocable one has begun? Says which, or None."""
     shape = facts.shape
     begun = for_good(facts)
+    if not _ancestors_of(shape, begun) & ~shape.repeatable:
+        return None  # nothing above them can change or be undone, whatever R is
     again = rerun(facts.with_everything_unsaved_lost(), failed=shape.everyone & ~facts.done)
     for x in each(begun & again):
         changing = shape.ancestors[x] & again & ~shape.repeatable

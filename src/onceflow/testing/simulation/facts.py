@@ -7,9 +7,9 @@ journal: what was in a nested graph that nobody saved is true even if it must be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from onceflow.core.definitions import Facts, Members, each
+from onceflow.core.definitions import Facts, Members, Shape, each
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.testing.simulation.attempts import Attempt, nothing
@@ -20,41 +20,58 @@ from onceflow.testing.simulation.structure import Structure, structure_of
 def facts_of(
     structure: Structure,
     reading: Reading,
-    versions: dict[str, Attempt | None],
+    versions: Sequence[Attempt | None],
     memory: list[int],
-    refs: Mapping[str, Mapping[int, RefPart]],
-    running: Collection[str] = (),
+    refs: Sequence[Mapping[int, RefPart]],
+    running: Members = 0,
 ) -> Facts:
-    """The members that are being recovered count as dropped already; their effects stay until they are undone."""
+    """The members that are being recovered count as dropped already; their effects stay until they are undone. The
+    lists have one element for each position of the shape."""
     shape = structure.shape
-    facts = Facts(shape, memory=memory, saved=[0] * len(memory), running=shape.set_of(running))
     dropping = members_of_recovery(structure, reading)
-    over = structure.over
-    begun = shape.set_of([node for node in reading.begun if node in structure.nodes])
+    present: dict[int, Mapping[int, RefPart]] = {}
+    saved = [0] * len(memory)
     done = 0
     for x, member in enumerate(shape.members):
         if dropping >> x & 1:
-            facts.memory[x] = 0
+            memory[x] = 0
             continue
-        node = member.id
-        version = versions[node]
+        version = versions[x]
         if version is not None:
             done |= 1 << x
-            if refs.get(node):
-                facts.refs[x] = refs[node]
-        if node in over:
-            facts.saved[x] = facts.every_part(x)
-        saved = reading.saved.get(node)
-        if saved:
-            repeatable = shape.repeatable >> x & 1
-            for part, attempt in saved.items():
-                if attempt is version or (repeatable and not attempt.handled):
-                    facts.saved[x] |= 1 << part
-    facts.begun = begun
-    facts.done = facts.visible = done
-    facts.wrote = done & shape.set_of([node for node in reading.wrote if node in structure.nodes])
-    facts.recorded = done & shape.set_of([node for node in reading.recorded if node in structure.nodes])
+            if refs[x]:
+                present[x] = refs[x]
+        parts = reading.saved.get(member.id)
+        if parts:
+            saved[x] = _saved_parts(parts, version, bool(shape.repeatable >> x & 1))
+    facts = Facts(shape, done, done, running=running, memory=memory, saved=saved, refs=present)
+    facts.begun = _members_among(shape, reading.begun)
+    facts.wrote = done & _members_among(shape, reading.wrote)
+    facts.recorded = done & _members_among(shape, reading.recorded)
+    for node in structure.over:
+        x = shape.position[node]
+        if not dropping >> x & 1:
+            facts.saved[x] |= facts.every_part(x)
     return facts
+
+
+def _saved_parts(parts: Mapping[int, Attempt], version: Attempt | None, repeatable: bool) -> int:
+    """The saved parts of a node that belong to its present output."""
+    found = 0
+    for part, attempt in parts.items():
+        if attempt is version or (repeatable and not attempt.handled):
+            found |= 1 << part
+    return found
+
+
+def _members_among(shape: Shape, nodes: Iterable[str]) -> Members:
+    """The members of the shape among these nodes."""
+    found = 0
+    for node in nodes:
+        x = shape.position.get(node)
+        if x is not None:
+            found |= 1 << x
+    return found
 
 
 def members_of_recovery(structure: Structure, reading: Reading) -> Members:

@@ -53,10 +53,6 @@ class Structure:
         self.shape = Shape(self._members)
         self.over: frozenset[str] = frozenset().union(*[self.inside(expander) for expander in self.ended.values()])
         """What is in graphs that have ended."""
-        self.effectful_ancestors: dict[str, tuple[str, ...]] = {}
-        effectful = self.shape.undoable | self.shape.irrevocable
-        for x, member in enumerate(self.shape.members):
-            self.effectful_ancestors[member.id] = self.shape.names(self.shape.ancestors[x] & effectful)
 
     def _add(self, graph: Graph, place: _Place | None) -> str:
         """Adds a graph and what is nested in it. Returns the id of the node that has its result."""
@@ -166,6 +162,11 @@ class Structure:
         """Running it again cannot be noticed downstream."""
         return self.nodes[node].options.repeatable
 
+    def effectful_ancestors(self, node: str) -> tuple[str, ...]:
+        """What stands above this node and has an effect."""
+        shape = self.shape
+        return shape.names(shape.ancestors[shape.position[node]] & (shape.undoable | shape.irrevocable))
+
     def member(self, node: str) -> Member:
         """The node as the law sees it."""
         return self.shape.members[self.shape.position[node]]
@@ -185,6 +186,8 @@ class Structure:
 
     def _with_joins(self, done: Container[str]) -> Shape:
         """2.4: what stands aside in a graph is joined when it is settled, and before the graph has its result."""
+        if not self.aside:
+            return self.shape
         members = {member.id: member for member in self._members}
         for expander, result in self._results.items():
             aside = [member.id for member in self._members if member.expander == expander and member.id in self.aside]
