@@ -288,7 +288,7 @@ class Checker:
         if record.refs != tuple(told.values()):
             raise Violation(f"{record} should tell of {told}")
         expander = driver.structure.member(node).expander
-        if expander is not None and not driver.facts().is_saved(driver.structure.shape.position[expander]):
+        if expander is not None and not driver.is_saved(expander):
             raise Violation(f"{record}, but the graph that {expander} returned is not saved")
 
     def _judge_commit(self, driver: Driver, record: records.Wrote, attempt: Attempt) -> None:

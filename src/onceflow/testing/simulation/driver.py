@@ -25,6 +25,8 @@ from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.facts import (
     deduce_versions,
     facts_of,
+    handled_of,
+    is_saved,
     joins_of,
     members_of_recovery,
     what_a_crash_leaves,
@@ -250,13 +252,12 @@ class Driver:
         self._count_handled()
 
     def _count_handled(self) -> None:
-        handled = frozenset(id for id, row in self.rows.items() if row.version is not None and row.version.handled)
+        versions = {id: row.version for id, row in self.rows.items()}
+        handled = handled_of(versions)
         ended = {
-            sink: expander
-            for sink, expander in self.appended.ended.items()
-            if sink in self.rows and self.rows[sink].version is not None
+            sink: expander for sink, expander in self.appended.ended.items() if versions.get(sink) is not None
         }
-        joins = joins_of({id: row.version for id, row in self.rows.items()})
+        joins = joins_of(versions)
         if (handled, ended, joins) != (self.structure.handled, self.structure.ended, self.structure.joins):
             self.structure = self.structure.with_handled(handled, ended, joins)
 
@@ -899,6 +900,11 @@ class Driver:
         versions = [row.version for row in rows]
         memory = [row.memory for row in rows]
         return facts_of(self.structure, self.appended, versions, memory, [row.refs for row in rows], running)
+
+    def is_saved(self, node: str) -> bool:
+        """The same fact of this one node: whether its output is saved as a whole."""
+        row = self.rows[node]
+        return is_saved(self.structure, self.appended, node, row.version, row.refs)
 
     def facts_after_crash(self) -> Facts:
         """What would be true if the engine crashed now and all attempts with it."""

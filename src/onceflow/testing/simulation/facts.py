@@ -55,6 +55,23 @@ def facts_of(
     return facts
 
 
+def is_saved(
+    structure: Structure, reading: Reading, node: str, version: Attempt | None, refs: Mapping[int, RefPart]
+) -> bool:
+    """What the facts say of one node, without all the others: whether its output is saved as a whole."""
+    shape = structure.shape
+    x = shape.position[node]
+    if members_of_recovery(structure, reading) >> x & 1:
+        return False
+    if node in structure.over or (version is not None and node in reading.recorded):
+        return True
+    every_part = shape.every_part[x]
+    if version is not None:
+        for part in refs:
+            every_part |= 1 << part
+    return _saved_parts(reading.saved.get(node, {}), version, bool(shape.repeatable >> x & 1)) == every_part
+
+
 def _saved_parts(parts: Mapping[int, Attempt], version: Attempt | None, repeatable: bool) -> int:
     """The saved parts of a node that belong to its present output."""
     found = 0
@@ -103,12 +120,17 @@ def what_a_crash_leaves(graph: Graph, reading: Reading) -> tuple[Structure, dict
             for id, version in versions.items()
             if version is not None and version.graph is not None and id not in graphs
         }
-        now = frozenset([id for id, version in versions.items() if version is not None and version.handled])
+        now = handled_of(versions)
         over = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
         joined = joins_of(versions)
         if not more and (now, over, joined) == (handled, ended, joins):
             return structure, versions
         graphs, handled, ended, joins = {**graphs, **more}, now, over, joined
+
+
+def handled_of(versions: Mapping[str, Attempt | None]) -> frozenset[str]:
+    """The nodes whose present outputs handlers gave."""
+    return frozenset([node for node, version in versions.items() if version is not None and version.handled])
 
 
 def joins_of(versions: Mapping[str, Attempt | None]) -> dict[str, tuple[str, ...]]:
@@ -123,27 +145,40 @@ def deduce_versions(
     versions = dict(known)
     shape = structure.shape
     ended = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
-    over = structure.ended_by(ended)
-    for x in reversed(range(len(shape.members))):
-        member = shape.members[x]
-        if member.id in known:
+    over = structure.ended_by(ended) if ended else {}
+    for x in range(len(shape.members) - 1, -1, -1):
+        node = shape.members[x].id
+        if node in known:
             continue
-        version = reading.recorded.get(member.id) or next(iter(reading.saved.get(member.id, {}).values()), None)
-        is_torn = member.id in over and reading.is_saved_in_part(member.id)
-        if is_torn and version is not None and (structure.nodes[member.id].aside or version.joined):
-            version = None  # it was abandoned: such a one counts, and is settled, when it is saved as a whole
-        for consumer in each(shape.consumers[x]):
-            if version is not None:
-                break
-            id = shape.members[consumer].id
-            reader = versions[id]
-            if reader is None or reader.abandoned:  # what was begun had read something all the same
-                reader = reading.begun.get(id)
-            version = _read_by(reader, member.id) if reader is not None else None
-        if version is None and member.id in over:
-            version = nothing(member.id, structure.nodes[member.id], over[member.id])
-        versions[member.id] = version
+        version = reading.recorded.get(node)
+        saved = reading.saved.get(node)
+        if version is None and saved:
+            version = next(iter(saved.values()))
+        if version is not None and node in over and reading.is_saved_in_part(node):
+            if structure.nodes[node].aside or version.joined:
+                version = None  # it was abandoned: such a one counts, and is settled, when it is saved as a whole
+        if version is None:
+            version = _read_by_consumers(shape, reading, versions, x)
+        if version is None and node in over:
+            version = nothing(node, structure.nodes[node], over[node])
+        versions[node] = version
     return versions
+
+
+def _read_by_consumers(
+    shape: Shape, reading: Reading, versions: Mapping[str, Attempt | None], x: int
+) -> Attempt | None:
+    """The version of this member that something that is done or has begun has read."""
+    for consumer in each(shape.consumers[x]):
+        id = shape.members[consumer].id
+        reader = versions[id]
+        if reader is None or reader.abandoned:  # what was begun had read something all the same
+            reader = reading.begun.get(id)
+        if reader is not None:
+            version = _read_by(reader, shape.members[x].id)
+            if version is not None:
+                return version
+    return None
 
 
 def _read_by(attempt: Attempt, node: str) -> Attempt | None:
