@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from onceflow.core.definitions import Member, Shape, blocked
 from onceflow.core.graph import Graph, Node
@@ -237,17 +238,24 @@ def structure_of(
 ) -> Structure:
     """A `Structure`, which nobody changes. The latest ones are kept: a schedule comes back to the same few."""
     return _build(
-        graph, tuple(graphs.items()), frozenset(handled), tuple((ended or {}).items()), tuple((joins or {}).items())
+        graph,
+        frozenset(graphs.items()),
+        frozenset(handled),
+        frozenset(ended.items()) if ended else _NOTHING,
+        frozenset(joins.items()) if joins else _NOTHING,
     )
+
+
+_NOTHING: frozenset[tuple[str, Any]] = frozenset()
 
 
 @lru_cache(maxsize=64)
 def _build(
     graph: Graph,
-    graphs: tuple[tuple[str, Graph], ...],
+    graphs: frozenset[tuple[str, Graph]],
     handled: frozenset[str],
-    ended: tuple[tuple[str, str], ...],
-    joins: tuple[tuple[str, tuple[str, ...]], ...],
+    ended: frozenset[tuple[str, str]],
+    joins: frozenset[tuple[str, tuple[str, ...]]],
 ) -> Structure:
     return Structure(graph, dict(graphs), handled, dict(ended), dict(joins))
 
