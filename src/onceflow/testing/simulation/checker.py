@@ -42,7 +42,11 @@ class Checker:
     _staying: tuple[int, Set[str]] | None = field(default=None)
     """The undoable effects that were finished when a run without undo began to stop, and the epoch of that."""
     _asked: Any = None
+    """The facts that the worst case was last asked about."""
+    _compared: Any = None
+    """What it depends on whether values belong together, when that was last found."""
     _asked_after_crash: int = -1
+    """What was committed, in which epoch, when the worst case was last asked about that."""
 
     # Single steps
 
@@ -93,6 +97,8 @@ class Checker:
 
     def judge_joins(self, driver: Driver, attempt: Attempt, joined: tuple[str, ...]) -> None:
         """2.11: who joins something is given what has come to its end."""
+        if not joined:
+            return
         facts = driver.facts()
         for child in joined:
             if not settled(facts) >> facts.shape.position[child] & 1:
@@ -123,7 +129,7 @@ class Checker:
             self._nobody_else(driver, attempt)
         if attempt.effectful and attempt.kind == "run" and not _is_begun(driver.durable.begun.get(node), attempt):
             raise Violation(f"{attempt!r} is carried out before its begun record is committed")
-        for ancestor in driver.structure.effectful_ancestors[node]:
+        for ancestor in driver.structure.effectful_ancestors(node):
             version = driver.rows[ancestor].version
             if version is not None and version.handled:
                 continue  # it raised; whether it had its effect before, nobody can say
@@ -316,7 +322,7 @@ class Checker:
         if record.refs != tuple(told.values()):
             raise Violation(f"{record} should tell of {told}")
         expander = driver.structure.member(node).expander
-        if expander is not None and not driver.facts().is_saved(driver.structure.shape.position[expander]):
+        if expander is not None and not driver.is_saved(expander):
             raise Violation(f"{record}, but the graph that {expander} returned is not saved")
 
     def _judge_commit(self, driver: Driver, record: records.Wrote, attempt: Attempt) -> None:
@@ -415,24 +421,39 @@ class Checker:
         """The worst case of design 6.1, on what was appended and on what is committed; and values belong together."""
         if driver.told:
             driver.told = False
-            self._ask_worst_case(driver)
+            facts = driver.facts()
+            reason = self._worst_case(facts)
+            if reason is not None:
+                raise Violation(f"if everything unsaved were lost now: {reason}")
+            compared = (facts.shape, facts.done, driver.appended.recovering, driver.versions_in_order())
+            if compared != self._compared:
+                self._compared = compared
+                self._values_belong_together(driver, facts)
         committed = driver.epoch << 32 | driver.committed
         if committed != self._asked_after_crash:
             self._asked_after_crash = committed
-            reason = worst_case(driver.facts_after_crash())
-            if reason is not None:
-                raise Violation(f"if the engine crashed now: {reason}")
+            if driver.durable.begun or driver.durable.wrote:  # else nothing has begun for good
+                reason = self._worst_case(driver.facts_after_crash())
+                if reason is not None:
+                    raise Violation(f"if the engine crashed now: {reason}")
 
-    def _ask_worst_case(self, driver: Driver) -> None:
-        facts = driver.facts()
-        versions = [row.version for row in driver.rows_in_order()]
-        asked = (facts.shape, facts.done, facts.begun, facts.recorded, facts.saved, versions)
-        if asked != self._asked:
-            self._asked = asked
-            reason = worst_case(facts)
-            if reason is not None:
-                raise Violation(f"if everything unsaved were lost now: {reason}")
-            self._values_belong_together(driver, facts)
+    def _worst_case(self, facts: Facts) -> str | None:
+        """What the law says. It need not be asked again about the facts that it was last asked about: what is in memory
+        and what is running does not matter to it."""
+        asked = (
+            facts.shape,
+            facts.done,
+            facts.begun,
+            facts.wrote,
+            facts.recorded,
+            facts.empty,
+            facts.saved,
+            facts.refs,
+        )
+        if asked == self._asked:
+            return None
+        self._asked = asked
+        return worst_case(facts)
 
     def _values_belong_together(self, driver: Driver, facts: Facts) -> None:
         shape = facts.shape

@@ -25,6 +25,8 @@ from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.facts import (
     deduce_versions,
     facts_of,
+    handled_of,
+    is_saved,
     joins_of,
     members_of_recovery,
     what_a_crash_leaves,
@@ -252,13 +254,10 @@ class Driver:
         self._count_handled()
 
     def _count_handled(self) -> None:
-        handled = frozenset(id for id, row in self.rows.items() if row.version is not None and row.version.handled)
-        ended = {
-            sink: expander
-            for sink, expander in self.appended.ended.items()
-            if sink in self.rows and self.rows[sink].version is not None
-        }
-        joins = joins_of({id: row.version for id, row in self.rows.items()})
+        versions = {id: row.version for id, row in self.rows.items()}
+        handled = handled_of(versions)
+        ended = {sink: expander for sink, expander in self.appended.ended.items() if versions.get(sink) is not None}
+        joins = joins_of(versions)
         if (handled, ended, joins) != (self.structure.handled, self.structure.ended, self.structure.joins):
             self.structure = self.structure.with_handled(handled, ended, joins)
 
@@ -914,21 +913,32 @@ class Driver:
 
     def facts(self) -> Facts:
         """What is true now, everything appended counted as committed."""
-        versions = {id: row.version for id, row in self.rows.items()}
-        refs = {id: row.refs for id, row in self.rows.items()}
-        memory = [row.memory for row in self.rows_in_order()]
-        return facts_of(self.structure, self.appended, versions, memory, refs, self.running())
+        rows = self.rows_in_order()
+        running = 0
+        for x, row in enumerate(rows):
+            if row.current is not None and row.current.is_under_way:
+                running |= 1 << x
+        versions = [row.version for row in rows]
+        memory = [row.memory for row in rows]
+        return facts_of(self.structure, self.appended, versions, memory, [row.refs for row in rows], running)
 
-    def running(self) -> list[str]:
-        """The nodes of which an attempt is under way that counts."""
-        return [id for id, row in self.rows.items() if row.current is not None and row.current.is_under_way]
+    def is_saved(self, node: str) -> bool:
+        """The same fact of this one node: whether its output is saved as a whole."""
+        row = self.rows[node]
+        return is_saved(self.structure, self.appended, node, row.version, row.refs)
 
     def facts_after_crash(self) -> Facts:
         """What would be true if the engine crashed now and all attempts with it."""
         left = self.durable.after_crash()
-        structure, versions = what_a_crash_leaves(self.graph, left)
-        return facts_of(structure, left, versions, [0] * len(versions), left.refs)
+        structure, found = what_a_crash_leaves(self.graph, left)
+        ids = [member.id for member in structure.shape.members]
+        versions = [found[id] for id in ids]
+        return facts_of(structure, left, versions, [0] * len(ids), [left.refs.get(id, {}) for id in ids])
 
     def rows_in_order(self) -> list[Row]:
         """The rows in the order of the structure's shape."""
         return [self.rows[member.id] for member in self.structure.shape.members]
+
+    def versions_in_order(self) -> list[Attempt | None]:
+        """The present outputs in the order of the structure's shape."""
+        return [self.rows[member.id].version for member in self.structure.shape.members]

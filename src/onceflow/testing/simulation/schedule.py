@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -181,25 +182,25 @@ class Simulation:
             committing.append(self._commit)
         for waiting in driver.waiting:
             if waiting.needs <= driver.committed:
-                carrying.append(lambda waiting=waiting: driver.carry_out(waiting))  # type: ignore[misc]
+                carrying.append(partial(driver.carry_out, waiting))
             if waiting.attempt is not None and waiting.attempt.withdrawn:
-                proving.append(lambda attempt=waiting.attempt: self._hand_back(attempt))  # type: ignore[misc]
+                proving.append(partial(self._hand_back, waiting.attempt))
         for attempt in driver.active:
-            if attempt.effectful and not attempt.landed:
-                landing.append(lambda attempt=attempt: driver.land(attempt))  # type: ignore[misc]
             ready = attempt.landed or not attempt.effectful
-            if attempt.state == "running" and ready and not (self._patient and self._waits(attempt)):
-                ending.append(lambda attempt=attempt: self._finish(attempt))  # type: ignore[misc]
+            if not ready:
+                landing.append(partial(driver.land, attempt))
+            elif attempt.state == "running" and not (self._patient and self._waits(attempt)):
+                ending.append(partial(self._finish, attempt))
             if attempt.state in ("silent", "stopping"):
-                proving.append(lambda attempt=attempt: self._end(attempt))  # type: ignore[misc]
+                proving.append(partial(self._end, attempt))
             elif attempt.withdrawn and not attempt.landed:
-                proving.append(lambda attempt=attempt: self._hand_back(attempt))  # type: ignore[misc]
+                proving.append(partial(self._hand_back, attempt))
         for saving_part in driver.saves:
-            saving.append(lambda saving=saving_part: self._save(saving))  # type: ignore[misc]
+            saving.append(partial(self._save, saving_part))
         for timer in driver.timers:
-            elapsing.append(lambda timer=timer: self._elapse(timer))  # type: ignore[misc]
+            elapsing.append(partial(self._elapse, timer))
         for node in driver.asking:
-            admitting.append(lambda node=node: driver.admit(node))  # type: ignore[misc]
+            admitting.append(partial(driver.admit, node))
         if driver.parked:
             nudging.append(self._retry_undo)
         if driver.run.status == "stopping" and driver.appended.cancelled is not None and not self._gave_up:

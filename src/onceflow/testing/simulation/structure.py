@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from onceflow.core.definitions import Member, Shape, blocked
 from onceflow.core.graph import Graph, Node
@@ -53,10 +54,6 @@ class Structure:
         self.shape = Shape(self._members)
         self.over: frozenset[str] = frozenset().union(*[self.inside(expander) for expander in self.ended.values()])
         """What is in graphs that have ended."""
-        self.effectful_ancestors: dict[str, tuple[str, ...]] = {}
-        effectful = self.shape.undoable | self.shape.irrevocable
-        for x, member in enumerate(self.shape.members):
-            self.effectful_ancestors[member.id] = self.shape.names(self.shape.ancestors[x] & effectful)
 
     def _add(self, graph: Graph, place: _Place | None) -> str:
         """Adds a graph and what is nested in it. Returns the id of the node that has its result."""
@@ -166,6 +163,11 @@ class Structure:
         """Running it again cannot be noticed downstream."""
         return self.nodes[node].options.repeatable
 
+    def effectful_ancestors(self, node: str) -> tuple[str, ...]:
+        """What stands above this node and has an effect."""
+        shape = self.shape
+        return shape.names(shape.ancestors[shape.position[node]] & (shape.undoable | shape.irrevocable))
+
     def member(self, node: str) -> Member:
         """The node as the law sees it."""
         return self.shape.members[self.shape.position[node]]
@@ -212,6 +214,8 @@ class Structure:
 
     def _with_joins(self, done: Container[str]) -> Shape:
         """2.4: what stands aside in a graph is joined when it is settled, and before the graph has its result."""
+        if not self.aside:
+            return self.shape
         members = {member.id: member for member in self._members}
         for expander, result in self._results.items():
             aside = [member.id for member in self._members if member.expander == expander and member.id in self.aside]
@@ -251,17 +255,24 @@ def structure_of(
 ) -> Structure:
     """A `Structure`, which nobody changes. The latest ones are kept: a schedule comes back to the same few."""
     return _build(
-        graph, tuple(graphs.items()), frozenset(handled), tuple((ended or {}).items()), tuple((joins or {}).items())
+        graph,
+        frozenset(graphs.items()),
+        frozenset(handled),
+        frozenset(ended.items()) if ended else _NOTHING,
+        frozenset(joins.items()) if joins else _NOTHING,
     )
+
+
+_NOTHING: frozenset[tuple[str, Any]] = frozenset()
 
 
 @lru_cache(maxsize=64)
 def _build(
     graph: Graph,
-    graphs: tuple[tuple[str, Graph], ...],
+    graphs: frozenset[tuple[str, Graph]],
     handled: frozenset[str],
-    ended: tuple[tuple[str, str], ...],
-    joins: tuple[tuple[str, tuple[str, ...]], ...],
+    ended: frozenset[tuple[str, str]],
+    joins: frozenset[tuple[str, tuple[str, ...]]],
 ) -> Structure:
     return Structure(graph, dict(graphs), handled, dict(ended), dict(joins))
 
