@@ -71,6 +71,10 @@ SOON = 0.05
 """Seconds for which a job runs before that is told: most are over by then."""
 
 
+GROUPS = {"beat": 1}
+"""Of an agent's methods, beside all others: renewals and halts do not wait for a thread that others have."""
+
+
 class AgentSettings(msgspec.Struct):
     capture: bool
     log_level: int
@@ -144,6 +148,7 @@ class Agent:
         assert self._starter is not None
         return self._starter.door, os.getpid(), _clock()
 
+    @ray.method(concurrency_group="beat")
     def beat(self, until: float, halted: bool) -> float:
         """The engine lives: workers may run until this moment. If `halted`, nothing starts any more, not even what
         workers have been given. Returns what the clock here shows."""

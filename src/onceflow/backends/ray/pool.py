@@ -468,7 +468,7 @@ class RayPool:
             self._failure.__cause__ = problem
 
     def _lengthen(self, seconds: float) -> None:
-        """From the thread that beats."""
+        """From any thread."""
         if not self._closed:
             self._away.lengthen(time.clock_gettime(time.CLOCK_BOOTTIME) + seconds)
 

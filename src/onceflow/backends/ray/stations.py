@@ -29,6 +29,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from onceflow.backends.ray import messages
+from onceflow.backends.ray.agent import GROUPS as AGENT_GROUPS
 from onceflow.backends.ray.agent import Agent, AgentSettings
 from onceflow.backends.ray.messages import FromAgent, Start, ToAgent
 from onceflow.backends.ray.store import GROUPS, Keeper, Store, remote
@@ -225,7 +226,7 @@ class Stations:
         self._halted = True
         for station in self._there():
             try:
-                self._send_beat(station)
+                self._renew([station])
             except Exception:  # others have to be told, and the caller ends the engine
                 log.exception("node %s cannot be told to start nothing more", station.node)
 
@@ -285,7 +286,7 @@ class Stations:
             self.store = Store(self._keeper)
             while not self._closing.is_set():
                 self._look()
-                self._beat()
+                self._renew(self._there())
                 self._closing.wait(self._settings.silence / BEATS)
         except BaseException as error:
             failure = error
@@ -304,7 +305,7 @@ class Stations:
 
     def _open(self, node: str, cpus: int) -> None:
         there = NodeAffinitySchedulingStrategy(node, soft=False)
-        agent = ray.remote(Agent).options(num_cpus=0, max_concurrency=THREADS, scheduling_strategy=there)
+        agent = remote(Agent, AGENT_GROUPS).options(num_cpus=0, max_concurrency=THREADS, scheduling_strategy=there)
         station = Station(node, cpus, agent.remote(self._keeper, msgspec.msgpack.encode(self._settings)))
         self._all[node] = station
         self._when_done(station.agent.about.remote(), station, lambda about: self._came(station, *about))
@@ -313,7 +314,7 @@ class Stations:
         """In the loop's thread, as all that follows."""
         self._note(station, clock)
         station.door = door
-        self._send_beat(station)
+        self._renew([station])
         self._listen(station)
         self._joined(station)
 
@@ -321,13 +322,14 @@ class Stations:
         """Those whose agents have answered."""
         return [station for station in list(self._all.values()) if station.door]
 
-    def _beat(self) -> None:
-        for station in self._there():
-            self._send_beat(station)
+    def _renew(self, stations: list[Station]) -> None:
+        """From any thread. What is written down for whoever takes over is never less than what nodes have been told."""
         self._beaten(self._settings.silence * (1 + RESERVE))
+        for station in stations:
+            self._send_beat(station)
 
     def _send_beat(self, station: Station) -> None:
-        """From any thread. The answer is noted at once: a loop that is busy is no reason to stop anything."""
+        """The answer is noted at once: a loop that is busy is no reason to stop anything."""
 
         def done(future: Any) -> None:
             problem = future.exception()
