@@ -301,12 +301,14 @@ def test_a_run_that_somebody_else_has_claimed_is_left_to_them(engine: Engine, do
     assert delegated(engine) == before
 
 
-def test_a_moment_wakes_a_fiber_too(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine that begins the nap has a slow clock: the moment is far away when the run is parked, and has come for
-    whoever looks then."""
+def test_a_moment_wakes_a_fiber_too(engine: Engine) -> None:
+    """The engine's clock is slow until the run is parked: then the moment has come."""
     before, hub = delegated(engine), hub_of(engine)
-    monkeypatch.setattr(hub, "now", lambda: time.time() - away.NAP)
-    engine.run_async(away.napping.bind(), name="napping")
+    with pytest.MonkeyPatch.context() as slow:
+        slow.setattr(hub, "now", lambda: time.time() - away.NAP)
+        slow.setattr(hub.parking, "_now", hub.now)
+        park(engine, away.napping.bind(), "napping")
+    hub._loop.post(hub.parking._look_at_clock)
     has(engine, "napping", "succeeded")
     assert engine.get_output("napping") == "awake"
     assert delegated(engine) == before + 1
