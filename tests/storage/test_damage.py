@@ -14,7 +14,9 @@ from onceflow.errors import StorageDamaged
 from onceflow.storage import schema
 from onceflow.storage.inspection import Inspection
 from onceflow.storage.journal import (
+    MISSING,
     Claim,
+    DeleteDamagedRun,
     DeleteRun,
     Entry,
     Failed,
@@ -56,6 +58,25 @@ def change(request: pytest.FixtureRequest, lasting: Opening) -> Change:
             connection.execute(statement.encode())
 
     return in_postgres
+
+
+def test_a_run_whose_own_row_is_damaged_is_deleted_by_its_number_and_no_other_is(
+    lasting: Opening, change: Change
+) -> None:
+    store = filled(lasting)
+    change("UPDATE run SET status = 'undone' WHERE id = 'r'")
+    (found,) = store.damaged_runs()
+    assert found.run == "r"
+    assert commit(store, DeleteDamagedRun(found.number)).ok
+    assert store.damaged_runs() == []
+    assert store.get_run("r") is None
+    assert [row.id for row in store.list_runs()] == ["other"]
+    assert commit(store, DeleteDamagedRun(found.number)).refusal == MISSING
+    whole = [columns[1] for columns in store.rows().all_runs()]  # type: ignore[attr-defined]
+    assert commit(store, DeleteDamagedRun(whole[0])).refusal == MISSING
+    assert commit(store, create("r", "name")).ok
+    assert damage(store) == []
+    store.close()
 
 
 class _NoBlobs:

@@ -36,6 +36,7 @@ from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
     Command,
+    DamagedRun,
     Durability,
     Entry,
     Loaded,
@@ -201,6 +202,9 @@ class SqliteJournal:
         if statuses is None:
             return self._many(schema.LIST_RUNS, wanted)
         return self._many(schema.LIST_RUNS_BY_STATUS, wanted | {"statuses": json.dumps(list(statuses))})
+
+    def damaged_runs(self) -> list[DamagedRun]:
+        return checksums.damaged_runs(self._where, self.fetch(schema.ALL_RUNS))
 
     def size(self, run: str) -> int:
         with self._reading() as connection, failures.told(self._path):

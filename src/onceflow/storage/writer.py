@@ -37,7 +37,7 @@ from msgspec.structs import replace
 
 from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums, failures, holders, lock_waits, schema
-from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
+from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, damaged_of, standing_of
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import Answer, DeleteStanding, Entry, OfStanding, Outcome, Request, Statistics
@@ -332,7 +332,8 @@ class Writer(GroupWriter):
         if ids or names:
             self._look_up(connection, ids, names)
         versions = _look_up_standing(connection, standing_of(batches))
-        application = Application(self._rows, round(self._clock(), DIGITS), versions)
+        damaged = _look_up_damaged(connection, self._place, damaged_of(batches))
+        application = Application(self._rows, round(self._clock(), DIGITS), versions, damaged)
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
         if application.changes.deleted:
@@ -455,6 +456,15 @@ def last_of_each(entries: Sequence[tuple[int, int, Entry, int]]) -> Iterable[tup
 def _look_up_standing(connection: sqlite3.Connection, wanted: set[Standing]) -> dict[Standing, int]:
     found = {row: connection.execute(schema.VERSION_OF_STANDING[row[0]], row[1:]).fetchone() for row in wanted}
     return {row: version[0] for row, version in found.items() if version is not None}
+
+
+def _look_up_damaged(connection: sqlite3.Connection, place: str, numbers: set[int]) -> set[int]:
+    """Those that are. The indexes may lead to their rows as they were, and a row that is deleted is looked for there."""
+    rows = [connection.execute(schema.GET_RUN_BY_NUMBER, (number,)).fetchone() for number in sorted(numbers)]
+    found = {run.number for run in checksums.damaged_runs(place, [row for row in rows if row is not None])}
+    if found:
+        connection.execute(schema.REBUILD_INDEXES)
+    return found
 
 
 def _write_standing(connection: sqlite3.Connection, request: OfStanding) -> None:
