@@ -328,6 +328,7 @@ class Writer(GroupWriter):
         if version != self._data_version:
             self._rows.forget()
             self._data_version = version
+        self._marks.renew_to_write()
         ids, names = self._rows.unknown(batches)
         if ids or names:
             self._look_up(connection, ids, names)
