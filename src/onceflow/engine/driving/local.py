@@ -314,9 +314,9 @@ class LocalHub(Hub):
         else:
             super()._adopt(make, completion)
 
-    def wake_later(self, *runs: Waking) -> None:
-        """Runs were woken, and could not be loaded. From any thread."""
-        self._threaded.post(lambda: self.parking.wake_later(runs))
+    def wake_later(self, run: Waking, error: StorageError) -> None:
+        """A run was woken, and could not be loaded. From any thread."""
+        self._threaded.post(lambda: self.parking.wake_later([run], error))
 
     def not_driven(self, run: str) -> None:
         """A run was woken, and is not driven here after all. From any thread."""
