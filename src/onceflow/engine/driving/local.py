@@ -402,11 +402,15 @@ class LocalHub(Hub):
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:
         assert self._processes is not None
         errands = self._processes.errands
-        errands.checkpoint(node, live, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
+        most_deaths = driver.run.rows[node].node.call.settings.worker_deaths or self.worker_deaths
+        errands.checkpoint(node, live, most_deaths, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
 
     def update(self, driver: Driver, updates: Updates, then: Replied) -> None:
         assert self._processes is not None
-        self._processes.errands.update(updates, lambda parts, failure: self._tell(driver, lambda: then(parts, failure)))
+        errands = self._processes.errands
+        errands.update(
+            updates, self.worker_deaths, lambda parts, failure: self._tell(driver, lambda: then(parts, failure))
+        )
 
     def changed_variables(self, driver: Driver) -> None:
         if self._processes is not None:
