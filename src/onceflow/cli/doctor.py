@@ -99,7 +99,11 @@ def doctor(session: Session, deep: bool, forget_damaged: bool, yes: bool) -> int
                 "ok": not bad,
                 "findings": [finding._asdict() for finding in findings],
                 **({"damage": [_told_damage(each) for each in damage]} if deep else {}),
-                **({"forgotten": [{"id": run.run, "reason": run.reason} for run in forgotten]} if forget_damaged else {}),
+                **(
+                    {"forgotten": [{"id": run.run, "reason": run.reason} for run in forgotten]}
+                    if forget_damaged
+                    else {}
+                ),
                 "settings": {
                     name: {"value": _shown(name, getattr(found, name)), "source": source}
                     for name, source in sources.items()

@@ -360,8 +360,22 @@ class LocalHub(Hub):
                 pairs = zip(some, claims, strict=True)
                 some = [row for row, claim in pairs if commit(self._home.journal, [claim], limited=False).ok]
             dues = [(row.id, NEVER if row.due is None else row.due) for row in some]
-            self._loop.post(lambda dues=dues: self.parking.park_all(dues))  # type: ignore[misc]
+            self._loop.post(lambda dues=dues: self._park_claimed(dues))  # type: ignore[misc]
         self._loop.post(lambda: self._look_for_mail(everywhere=True))
+        self._loop.post(self._look_for_commands)  # their engine may have died before it carried them out
+
+    def _park_claimed(self, dues: Sequence[tuple[str, float]]) -> None:
+        """Runs were claimed that only wait. One that was resumed here since then stays with its driver, or as that has
+        parked it. If its driver has yet to claim it, and is refused, the run is looked at again (`ended`)."""
+        free: list[tuple[str, float]] = []
+        for run, due in dues:
+            driven = self._active.get(run)
+            if driven is not None:
+                if driven[0] in self._claimed:
+                    self._unparked.setdefault(driven[0], None)
+            elif run not in self.parking and run not in self._delegating and not self.parking.was_woken(run):
+                free.append((run, due))
+        self.parking.park_all(free)
 
     def _title(self, run: str) -> str | None:
         """What a run is called where several are driven."""
@@ -403,7 +417,9 @@ class LocalHub(Hub):
         assert self._processes is not None
         errands = self._processes.errands
         most_deaths = driver.run.rows[node].node.call.settings.worker_deaths or self.worker_deaths
-        errands.checkpoint(node, live, most_deaths, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
+        errands.checkpoint(
+            node, live, most_deaths, lambda kept, failure: self._tell(driver, lambda: then(kept, failure))
+        )
 
     def update(self, driver: Driver, updates: Updates, then: Replied) -> None:
         assert self._processes is not None
