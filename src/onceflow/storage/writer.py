@@ -460,7 +460,8 @@ def _look_up_standing(connection: sqlite3.Connection, wanted: set[Standing]) -> 
 
 
 def _look_up_damaged(connection: sqlite3.Connection, place: str, numbers: set[int]) -> set[int]:
-    """Those that are. The indexes may lead to their rows as they were, and a row that is deleted is looked for there."""
+    """Those that are. A row that is deleted is looked for in the indexes, which may have it as it was: they are made
+    anew."""
     rows = [connection.execute(schema.GET_RUN_BY_NUMBER, (number,)).fetchone() for number in sorted(numbers)]
     found = {run.number for run in checksums.damaged_runs(place, [row for row in rows if row is not None])}
     if found:

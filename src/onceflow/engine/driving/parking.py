@@ -29,8 +29,8 @@ LONGEST = 30.0
 """Seconds after which the clock is looked at again: it may have been set."""
 
 LONGEST_PAUSE = 60.0
-"""Seconds between two attempts to load a run that cannot be loaded, at most: the first pause is `SOON`, each is twice as
-long as the one before."""
+"""Seconds between two attempts to load a run that cannot be loaded, at most: the first pause is `SOON`, each is twice
+as long as the one before."""
 
 PATIENCE = 10.0
 """Seconds after which a waiter for a run that cannot be loaded gets the error. The engine goes on trying."""
