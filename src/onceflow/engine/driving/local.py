@@ -156,6 +156,8 @@ class LocalHub(Hub):
                 self._directory.blobs.is_near,
                 self._load_blob,
                 lambda driver, work: self._tell(driver, lambda: self._start_fetched(driver, work)),
+                self._check_moved,
+                self._processes.lose,
             )
         )
         return self._processes
@@ -200,6 +202,19 @@ class LocalHub(Hub):
             then(found)
 
         self._threaded.post(checked)
+
+    def _check_moved(self, object: Object, then: Callable[[bool], None]) -> None:
+        """Whether an object is whole that was moved to disk."""
+
+        def check() -> None:
+            is_whole = object.is_whole()
+            if not is_whole:
+                logger.error(
+                    "a large value of %d bytes that was moved to disk is damaged, and is made anew", object.size
+                )
+            self._threaded.post(lambda: then(is_whole))
+
+        self._threads().submit(check)
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._savers is None:
