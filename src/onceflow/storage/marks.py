@@ -95,22 +95,25 @@ class Marks:
         its, entries, checksum = _SLOT.unpack_from(self._mapped, _offset(number))
         return int(entries) if its == number and checksum == _checksum(number, entries) else 0
 
-    def renew(self) -> bool:
-        """Maps what is at the path now, if that is another file than the one that is mapped. Whether it is."""
-        if self._file == self._found():
-            return False
-        self._memory = self._file = None  # not closed: another thread may be reading it
-        with contextlib.suppress(FileNotFoundError):
-            self._map(os.O_RDWR)
-        return True
+    @property
+    def are_replaced(self) -> bool:
+        """Whether something else is at the path than what is mapped."""
+        return self._file != self._found()
+
+    def renew(self) -> None:
+        """Maps what is at the path now, if that is another file than the one that is mapped."""
+        if self.are_replaced:
+            self._memory = self._file = None  # not closed: another thread may be reading it
+            with contextlib.suppress(FileNotFoundError):
+                self._map(os.O_RDWR)
 
     def renew_to_write(self) -> None:
         """The same for the writer, which holds the turn: if there is none, or one about another journal, it begins
         anew."""
-        if self.renew():
-            self.create()
-            if not self.are_ready:
-                self.reset()
+        self.renew()
+        self.create()
+        if not self.are_ready:
+            self.reset()
 
     def create(self) -> None:
         """If they are not there. The caller holds the turn, as for all that follow."""

@@ -328,7 +328,8 @@ class Writer(GroupWriter):
         if version != self._data_version:
             self._rows.forget()
             self._data_version = version
-        self._marks.renew_to_write()
+        if self._marks.are_replaced:
+            self._renew_marks()
         ids, names = self._rows.unknown(batches)
         if ids or names:
             self._look_up(connection, ids, names)
@@ -351,6 +352,15 @@ class Writer(GroupWriter):
         self._bytes += size
         self._since_checkpoint += size + COMMIT_BYTES
         return outcomes
+
+    def _renew_marks(self) -> None:
+        """Unless the whole home directory is not there any more, or another one is."""
+        try:
+            self._identity.check()
+        except StorageError:
+            self._roll_back()
+            raise
+        self._marks.renew_to_write()
 
     def _mark(self, changes: Changes) -> None:
         """It is durable."""
