@@ -82,11 +82,20 @@ def test_an_interrupted_run_is_resumed_with_all_others(fresh, tmp_path):
 def test_a_run_is_cancelled_wherever_it_is_driven(fresh, tmp_path):
     with going_on(fresh, "h", tmp_path / "door") as process:
         assert "is still going on" in fresh.error("delete", "h", code=4)
-        assert fresh("cancel", "h", "--grace", "0").stdout == "h: cancelled\n"
+        uncertain = "hold may or may not have happened: it had begun and did not finish"
+        assert fresh("cancel", "h", "--grace", "0").stdout == f"h: cancelled\n  {uncertain}\n"
+        assert f"left      {uncertain}\n" in fresh("show", "h").stdout
         _, said = process.communicate(timeout=LONG)
         assert process.returncode == 1
         assert "was cancelled. May or may not have happened: hold." in said
-    assert fresh.json("cancel", "h") == [{"id": fresh.json("ls")[0]["id"], "name": "h", "status": "cancelled"}]
+    (told,) = fresh.json("cancel", "h")
+    assert told == {
+        "id": fresh.json("ls")[0]["id"],
+        "name": "h",
+        "status": "cancelled",
+        "kept": [],
+        "uncertain": ["hold"],
+    }
     (tmp_path / "door").touch()
     assert fresh("resume", "h").stdout == "held and done\n"
 

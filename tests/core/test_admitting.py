@@ -89,3 +89,18 @@ def test_the_turn_of_who_asks_is_over_when_the_graph_is_dropped_that_it_is_in():
     assert "ask e/a/x" in drive.finish("e/a", graph=graph("x loose,turn=0,asks; y loose x"))
     # when the graph is lost
     assert drive.lose("e/a") == ["drop e/a", "start e/a"]
+
+
+def test_whatever_has_an_effect_asks_if_the_host_wants_that():
+    drive, first = driving("a pure; u undoable a; n default a; z kept u n", effects_ask=True)
+    assert first == ["start a"]
+    assert drive.finish("a") == ["ask u", "ask n"]
+    assert drive.admit("u") == ["+begun u carrying a.0", "start! u"]
+    assert drive.admit("n") == ["+begun n", "start! n"]
+
+
+def test_an_undo_does_not_ask():
+    drive, _ = driving("u undoable; n default u; z kept n", effects_ask=True)
+    drive.admit("u")
+    drive.complete("u")
+    assert drive.cancel(undo=True) == ["+cancelled with undo", "+recovering u", "undo u with output"]

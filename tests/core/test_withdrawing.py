@@ -104,3 +104,10 @@ def test_what_has_not_started_in_a_graph_that_a_handler_answers_for_is_withdrawn
         undone t/u!undo
         """,
     )
+
+
+def test_what_counts_as_having_raised_before_it_started_has_not_begun():
+    drive = begun("u undoable; n default u; z kept n", "u", on_failure="undo")
+    answer = drive.tell(events.Raised("n", drive.running.pop("n"), permanent=True, started=False))
+    assert answer == ["+withdrawn n", "+failed n 1 final", "+recovering n u", "undo u with output"]
+    assert drive.undone("u")[-1].startswith("finish undone")

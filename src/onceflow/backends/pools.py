@@ -10,6 +10,7 @@ from typing import Protocol, TypedDict
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.publishing import Then
 from onceflow.backends.local.reports import Printed, Progressed, Report, Statistics
+from onceflow.backends.local.reservations import Reservations
 from onceflow.data.objects import Object, Shelf
 from onceflow.data.places import Live, Place
 from onceflow.data.porter.starting import Start
@@ -26,6 +27,9 @@ class AnyPool(Protocol):
 
     @property
     def shelf(self) -> Shelf: ...
+
+    @property
+    def reservations(self) -> Reservations: ...
 
     def ship(self, shipped: Shipped) -> None: ...
 

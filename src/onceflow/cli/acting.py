@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onceflow.engine.looking.listing import RunInfo
 
 FAILED = ("failed", "undone")
+NOTES = "notes"
 GOING_ON = ("pending", "running", "waiting", "undoing", "interrupted")
 
 
@@ -98,7 +99,8 @@ def _stop(
                     problem = problem or exits.Refused(f"run {title(info)} has ended already: it is {info.status}")
                     told.append(_told(info, info.status))
                 else:
-                    told.append(_told(info, stop(engine, info.id)))
+                    status = stop(engine, info.id)
+                    told.append({**_told(info, status), **_left_behind(engine, info, status)})
     _print(session, told)
     if problem is not None:
         raise problem
@@ -158,15 +160,26 @@ def _told(info: RunInfo, status: str) -> dict[str, Any]:
     return {"id": info.id, "name": info.name, "status": status}
 
 
+def _left_behind(engine: Engine, info: RunInfo, status: str) -> dict[str, Any]:
+    """What a cancelled run has left in the world outside."""
+    if status != "cancelled":
+        return {}
+    left = engine.left_behind(info.id)
+    return {"kept": list(left.kept), "uncertain": list(left.uncertain), NOTES: left.notes}
+
+
 def _count(infos: list[RunInfo]) -> str:
     return f"run {title(infos[0])}" if len(infos) == 1 else f"{len(infos)} runs"
 
 
 def _print(session: Session, told: list[dict[str, Any]]) -> None:
+    notes = [one.pop(NOTES, []) for one in told]
     if session.json:
         session.say_json(told)
         return
-    for one in told:
+    for one, lines in zip(told, notes, strict=True):
         session.say(f"{one_line(one['name'] or one['id'])}: {one['status']}")
+        for line in lines:
+            session.say(f"  {one_line(line)}")
     if not told:
         session.note("there is no such run, so nothing was done")

@@ -85,6 +85,7 @@ def show(session: Session, run: str, code: bool, every: bool) -> None:
         tasks, problem = tasks_of(engine, info)
         past = details.of_run(engine, info, details.changed_code(session, engine, info) if code else None)
         variables = engine.shown_variables(info.id)
+        left = engine.left_behind(info.id)
         fibers, obstacle = _fibers_of(engine, info)
         problem = problem or obstacle
         if is_unheard(engine, info, tasks):
@@ -92,6 +93,7 @@ def show(session: Session, run: str, code: bool, every: bool) -> None:
     if session.json:
         listed = [{**task_as_json(task), **past.of_task(task)} for task in tasks]
         told = {**run_as_json(info), "onceflow": past.onceflow or None, "variables": variables}
+        told |= {"kept": list(left.kept), "uncertain": list(left.uncertain)}
         told |= {"tasks": listed, "problem": problem, "fibers": msgspec.to_builtins(fibers)}
         session.say_json(told)
         return
@@ -110,6 +112,8 @@ def show(session: Session, run: str, code: bool, every: bool) -> None:
         session.say(f"{'metadata':<10}{one_line(f'{key}={as_json(value)}')}")
     for name, value in variables.items():
         session.say(f"{'variable':<10}{one_line(f'{name}={as_json(value)}')}")
+    for note in left.notes:
+        session.say(f"{'left':<10}{one_line(note)}")
     if problem is not None:
         session.note(f"not everything can be shown: {problem}")
     if not tasks:

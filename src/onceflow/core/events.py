@@ -33,12 +33,14 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
 
 class Raised(msgspec.Struct, frozen=True, gc=False):
     """The attempt raised (or timed out). `permanent`: trying again can never help, or the retry policy excludes it.
-    `again`: a handler wants it to be tried once more, whatever the policy says."""
+    `again`: a handler wants it to be tried once more, whatever the policy says. It may count as having raised although
+    it never `started`, because its time was over."""
 
     node: str
     attempt: int
     permanent: bool = False
     again: bool = False
+    started: bool = True
 
 
 class Ends(msgspec.Struct, frozen=True, gc=False):

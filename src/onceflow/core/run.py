@@ -227,7 +227,9 @@ class Run(Loading):
             return
         row = self._current(event.node, event.attempt)
         if row is not None:
-            if row.begun_with:
+            if not event.started:
+                self._withdraw(row, event.attempt)
+            elif row.begun_with:
                 self._count_as_started(row)
             self._attempt_raised(row, event.permanent, event.again)
 

@@ -38,7 +38,7 @@ class Starting(Admitting):
                 self._queue(row)
 
     def _go(self, row: Row) -> None:
-        if row.node.admission is None:
+        if row.node.admission is None and (row.effect == "none" or not self.effects_ask):
             self._begin_and_start(row)
         else:
             self._ask(row)

@@ -35,6 +35,8 @@ class RunState(msgspec.Struct, eq=False):
     members: Iterable[str] | None = None
     """The part of the graph that it is about, if it is not about all of it."""
     validate: bool = False
+    effects_ask: bool = False
+    """Whether nodes with an effect ask before they start, too (design 2.13). Set before `begin()`."""
     rows: dict[str, Row] = {}
     undos: dict[str, int] = {}
     """How often the effect of a node was taken back. Part of its idempotency key, so it outlives the row."""

@@ -66,16 +66,24 @@ class Driver(Obeying):
 
     def admitted(self, node: str) -> int | None:
         """A node that asked may start. Returns its attempt, or None if it does not start after all."""
-        self._asking.pop(node, None)
-        if self.over:
-            return None
-        self.tell(events.Admitted(node))
         row = self.run.rows.get(node)
-        if row is None or row.state != "running":
-            return None
-        if row.attempt not in self._in_flight:
-            self._admitted[row.attempt] = None
-        return row.attempt
+        was_running = row is not None and row.state == "running"
+        self.admit([node])
+        row = self.run.rows.get(node)
+        return row.attempt if row is not None and row.state == "running" and not was_running else None
+
+    def admit(self, nodes: Sequence[str]) -> None:
+        """Nodes that asked may start. Of those that do not, the host is told (`Host.unused`)."""
+        starts = not (self.over or self._pausing or self._drained is not None)
+        for node in nodes:
+            if starts:
+                self._asking.pop(node, None)
+                self._entering[node] = None
+                self._events.append(events.Admitted(node))
+            else:
+                self._host.unused(self, node, 0)
+        if self._events and not self._busy:
+            self._work_off(())
 
     def finished(
         self,
@@ -233,26 +241,27 @@ class Driver(Obeying):
         if instead is not None and self.run.status == "running":
             self._note_answer(work, cancelling.failure(), True, instead)
         elif work.node in limits and not work.undo:
-            self._raise_here(work, limits.failure(work.node, work.call.settings), permanent=True)
+            self._raise_here(work, limits.failure(work.node, work.call.settings), permanent=True, started=started)
         else:
             self.tell(events.Ended(work.node, work.attempt, started))
 
     def _take(self, work: Work) -> bool:
         return self._in_flight.pop(work.attempt, None) is not None and not self.over
 
-    def _note_raised(self, work: Work, failure: bytes, permanent: bool) -> None:
+    def _note_raised(self, work: Work, failure: bytes, permanent: bool, started: bool = True) -> None:
         self._private.pop(work.attempt, None)
         self.raised_last[work.node] = failure
         if work.undo:
             self.tell(events.UndoFailed(work.node, work.attempt))
         else:
-            self.tell(events.Raised(work.node, work.attempt, permanent))
+            self.tell(events.Raised(work.node, work.attempt, permanent, started=started))
 
-    def _raise_here(self, work: Work, failure: bytes, permanent: bool) -> None:
-        """It counts as having raised. If handlers have a say, they are asked where user code runs."""
+    def _raise_here(self, work: Work, failure: bytes, permanent: bool, started: bool = True) -> None:
+        """It counts as having raised, perhaps before it `started`. If handlers have a say, they are asked where user
+        code runs; what they answer for counts as having started."""
         tries = work.failed.get(THE_TASK, 0)
         if work.guard is None or work.failure is not None or not (permanent or tries >= work.call.retry.count):
-            self._note_raised(work, failure, permanent)
+            self._note_raised(work, failure, permanent, started)
         else:
             self._launch(msgspec.structs.replace(work, failure=failure))
 
@@ -272,6 +281,7 @@ class Driver(Obeying):
             assert isinstance(held.command, (commands.Start, commands.Undo))
             self._held.remove(held)
             self._private.pop(held.command.attempt, None)
+            self._give_back_place(held.command.attempt)
             self._events.append(events.Ended(held.command.node, held.command.attempt, started=False))
         if self._events and not self._busy:
             self._work_off(())

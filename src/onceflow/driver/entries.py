@@ -27,6 +27,7 @@ ACTOR = -1
 """Stands for the part that a ref comes from if it is a version of an actor, which comes from nowhere."""
 
 WROTE = "wrote"
+FINISHED = "finished"
 
 WAITS, TOOK = "waits", "took"
 """The kinds of entries that are no records: when a wait is over, and which event a node took."""
@@ -164,7 +165,7 @@ def finished(
 ) -> Entry:
     """With what could not be taken back, and what may have happened (`commands.Finish`). The last measurements are its
     value."""
-    return Entry("finished", "", _encode((record.status, kept, uncertain)), measured)
+    return Entry(FINISHED, "", _encode((record.status, kept, uncertain)), measured)
 
 
 def measured(body: bytes) -> Entry:

@@ -62,6 +62,8 @@ class Launching(Batching):
         if not command.private and (guard := self._guard_of(row)) is not None:
             work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
         self._launch(work)
+        if self._admitted:
+            self._give_back_place(command.attempt)  # unless it was started
         if row.effect == "none" and row.consumers:
             self._latest = work
 
@@ -89,7 +91,7 @@ class Launching(Batching):
                 work = msgspec.structs.replace(work, failure=failure)
             elif work.failure is None:
                 self.raised_last[work.node] = failure
-                self._events.append(events.Raised(work.node, work.attempt, permanent=True))
+                self._events.append(events.Raised(work.node, work.attempt, permanent=True, started=False))
                 return
         if self._deaths and (work.node, work.undo) in self._deaths:
             work = msgspec.structs.replace(work, alone=True)
@@ -103,12 +105,17 @@ class Launching(Batching):
             return False
         return self.rare.limits.watch(node, settings)
 
-    def _return_unused(self) -> None:
-        """Of what was admitted, all that waits to be started is held."""
-        held = {held.command.attempt for held in self._held if isinstance(held.command, commands.Start)}
-        for attempt in self._admitted.keys() - held:
-            del self._admitted[attempt]
-            self._host.unused(self._whole, attempt)
+    def _give_back_place(self, attempt: int) -> None:
+        """It was admitted, perhaps, and is not started."""
+        node = self._admitted.pop(attempt, None)
+        if node is not None:
+            self._host.unused(self._whole, node, attempt)
+
+    def _give_back_unused(self) -> None:
+        """The run has been told of all that was admitted, and what is left could not start."""
+        entering, self._entering = self._entering, {}
+        for node in entering:
+            self._host.unused(self._whole, node, 0)
 
     def _guard_of(self, row: Row) -> Any:
         """None if no handler has a say about the row."""
@@ -155,5 +162,6 @@ class Launching(Batching):
         for held in self._held:
             if isinstance(held.command, (commands.Start, commands.Undo)) and held.command.attempt == attempt:
                 self._held.remove(held)
+                self._give_back_place(attempt)
                 self._events.append(events.Ended(node, attempt, started=False))
                 return

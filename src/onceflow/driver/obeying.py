@@ -66,8 +66,8 @@ class Obeying(Launching):
             if self.over:
                 return
         self._busy = False
-        if self._admitted:
-            self._return_unused()
+        if self._entering:
+            self._give_back_unused()
         if self._latest is not None:
             self._foresee(self._latest)
             self._latest = None
@@ -97,6 +97,9 @@ class Obeying(Launching):
                 row = self.run.rows[command.node]
                 if command.private:
                     self._private[command.attempt] = None
+                elif self._entering and command.node in self._entering:
+                    del self._entering[command.node]
+                    self._admitted[command.attempt] = command.node
                 needs = self._inputs.of_attempt(row, private=command.private)
                 if command.durable or needs.in_journal:
                     self._hold(command, needs)
@@ -117,8 +120,13 @@ class Obeying(Launching):
                 needs = self._inputs.of_undo(row, with_output=command.finished is not None)
                 self._hold(command, needs)
             case commands.Ask(node):
+                if self._pausing or self._drained is not None:
+                    return  # it asks again when the run is loaded
+                if self._host.ask(self._whole, node):
+                    self._entering[node] = None
+                    self._events.append(events.Admitted(node))
+                    return
                 self._asking[node] = None
-                self._host.ask(self._whole, node)
                 settings = self.run.rows[node].node.call.settings
                 if settings.total_timeout is not None or settings.until is not None:
                     self.rare.limits.asks(node, settings)

@@ -66,6 +66,7 @@ class DriverState:
         "_committed",
         "_deaths",
         "_drained",
+        "_entering",
         "_entries",
         "_events",
         "_guards",
@@ -184,8 +185,10 @@ class DriverState:
         """The run has not begun: it waits until it may."""
         self._asking: dict[str, None] = {}
         """Nodes that want to be admitted."""
-        self._admitted: dict[int, None] = {}
-        """Attempts that were admitted and have yet to be started."""
+        self._entering: dict[str, None] = {}
+        """Nodes that were admitted, until the run has answered to that."""
+        self._admitted: dict[int, str] = {}
+        """Attempts that were admitted and have yet to be started → the node."""
 
     @property
     def _whole(self) -> Driver:

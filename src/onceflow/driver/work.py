@@ -102,12 +102,12 @@ class Host(Protocol):
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         """These will be started behind what was just started, one after the other, if nothing else happens."""
 
-    def ask(self, driver: Driver, node: str) -> None:
-        """A node wants to start, and has to be admitted (`core.graph.Node.admission`). Answered by
-        `Driver.admitted`."""
+    def ask(self, driver: Driver, node: str) -> bool:
+        """A node wants to start, and has to be admitted (`core.admitting`). Whether it is admitted at once; else it is
+        answered by `Driver.admitted` or `Driver.admit`."""
 
-    def unused(self, driver: Driver, attempt: int) -> None:
-        """An attempt that was admitted will not be started."""
+    def unused(self, driver: Driver, node: str, attempt: int) -> None:
+        """A node that was admitted will not be started with this attempt; 0 if there is none."""
 
     def stop(self, driver: Driver, attempt: int) -> None:
         """End an attempt that was started. Answered by `Driver.ended`, or by another answer that was quicker."""

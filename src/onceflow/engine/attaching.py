@@ -306,6 +306,7 @@ class Attaching:
         if cancel is not None and missing is None and cancelling.has_fibers(run):
             run = Run.load(graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=changed)
             past.cancelling, cancel = cancel.undo, None
+        run.effects_ask = True
         returned = [found for found in run.rows.values() if found.expander is not None]
         run.note_changed({found.id: found.node.call.version_now for found in returned if found.node.call.has_changed})
         decided = run.begin()

@@ -336,10 +336,10 @@ class _Alone:
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         """What follows has yet to be known."""
 
-    def ask(self, driver: Driver, node: str) -> None:
+    def ask(self, driver: Driver, node: str) -> bool:
         _elsewhere()
 
-    def unused(self, driver: Driver, attempt: int) -> None:
+    def unused(self, driver: Driver, node: str, attempt: int) -> None:
         _elsewhere()
 
     def stop(self, driver: Driver, attempt: int) -> None:

@@ -11,11 +11,12 @@ it, as long as they are known to be short. They are not queued, and are not give
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from onceflow.backends.local.admission import Admission, Room
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.queues import Queues
+from onceflow.backends.local.reservations import Reservations
 from onceflow.backends.local.server import search_path
 from onceflow.backends.local.window import LONG, Estimates, admits
 from onceflow.backends.local.workers import Worker
@@ -32,13 +33,14 @@ THREADS = 32
 class Dispatcher:
     """The queue of a pool. It gives jobs to workers and never takes any back."""
 
-    def __init__(self, admission: Admission, shelf: Shelf) -> None:
+    def __init__(self, admission: Admission, shelf: Shelf, workers: Callable[[], int], idle: Callable[[], int]) -> None:
         self._shelf = shelf
         self.shipped: dict[str, Shipped] = {}
         """Hash → function."""
         self.path = search_path()
         """The caller's `sys.path` when a function was last shipped."""
         self.estimates = Estimates()
+        self.reservations = Reservations(self.estimates, workers, idle)
         self.holders: dict[int, Worker] = {}
         """Token → the worker that has the job."""
         self.congested = False
@@ -117,7 +119,7 @@ class Dispatcher:
         if not self.weighs:
             self._fill_lanes(workers, None, now)
             self._fill_shared(workers, None)
-            if self._queues.lane.young:
+            if self._queues.lane.young or self.reservations.young:
                 self._hurry(workers)
             return
         admission.line_up(self._queues.holds)
@@ -247,8 +249,11 @@ class Dispatcher:
         if self._queues.needy:
             self._admission.note_given(jobs)
         self._queues.take(jobs)
+        promised = self.reservations.promised
         for job in jobs:
             self.holders[job.token] = worker
+            if job.token in promised:
+                self.reservations.release(job.token)
             if self._followers:
                 self._note_followers(worker, job)
 

@@ -65,6 +65,7 @@ from onceflow.backends.local.reports import (
     Report,
     Statistics,
 )
+from onceflow.backends.local.reservations import Reservations
 from onceflow.backends.local.server import HasFileno, Server, Starter
 from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.window import LONG
@@ -182,7 +183,7 @@ class Pool:
         there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
         self.shelf = Shelf()
         """The large values that jobs returned, as long as somebody holds them."""
-        self._dispatcher = Dispatcher(Admission(there, self.size), self.shelf)
+        self._dispatcher = Dispatcher(Admission(there, self.size), self.shelf, lambda: self.size, self._count_idle)
         self._listening = Listening(selector, self._dispatcher.holders, printed, progressed)
         self._sources = Sources()
         self._workers: dict[int, Worker] = {}
@@ -235,6 +236,16 @@ class Pool:
         if self._failure is not None:
             raise self._failure
         self._servers[-1].start_porter(start, connection)
+
+    @property
+    def reservations(self) -> Reservations:
+        """Places for jobs that are about to be started. The place of one that was started is free again when a worker
+        has it."""
+        return self._dispatcher.reservations
+
+    def _count_idle(self) -> int:
+        """How many workers have nothing in their lanes. Those that have yet to be born count."""
+        return self.size - sum(bool(worker.queue) and worker.usable for worker in self._workers.values())
 
     def start(self, job: Job, live: Mapping[int, Object] | None = None) -> None:
         """Its function must have been shipped, its token be larger than those before. `live` are the objects
@@ -397,7 +408,7 @@ class Pool:
         gives = not (self.paused or self._halted)
         if self._homes.staying and gives:
             self._homes.give(now)
-        if len(self._dispatcher) and gives:
+        if (len(self._dispatcher) or self._dispatcher.reservations.young) and gives:
             self._dispatcher.fill(self._workers.values(), now)
             for job, problem in self._dispatcher.unsent:
                 self._cannot_read(job, problem)

@@ -44,6 +44,7 @@ from onceflow.backends.local.reports import (
     Report,
     Statistics,
 )
+from onceflow.backends.local.reservations import Reservations
 from onceflow.backends.local.server import Server
 from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.window import AHEAD, LONG, Estimates
@@ -139,6 +140,9 @@ class RayPool:
         self._shipped: dict[str, Shipped] = {}
         self._sources = Sources()
         self._estimates = Estimates()
+        self.reservations = Reservations(
+            self._estimates, lambda: max(1, self._slots), lambda: max(1, self._slots) - len(self._holders)
+        )
         self._queue = Line()
         """Jobs that no station has."""
         self._followers: dict[int, list[Job]] = {}
@@ -313,6 +317,11 @@ class RayPool:
             self._server.close()
         self.shelf.close()
 
+    @property
+    def _slots(self) -> int:
+        """How many jobs can run at a time, as far as is known."""
+        return int(sum([station.cpus for station in self._stations.values()]))
+
     # -- who gets what -------------------------------------------------------------------------------------------------
 
     def _enqueue(self, job: Job) -> None:
@@ -379,6 +388,7 @@ class RayPool:
         station.used = time.monotonic()
         station.has_none = False
         self._holders[job.token] = station
+        self.reservations.release(job.token)
         self._dispatched += 1
 
     def _bytes_at(self, job: Job, station: Station) -> int:

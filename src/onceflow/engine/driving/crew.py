@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from onceflow.authoring.calls import Call
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.driver import measuring
 from onceflow.driver.driver import Driver
@@ -14,6 +15,16 @@ from onceflow.engine.driving.insight import Look
 
 class Crew(Protocol):
     """Whoever carries out attempts."""
+
+    def ask(self, driver: Driver, node: str, call: Call) -> bool:
+        """A node with an effect wants to start. Whether it may do so at once; else whoever opened the crew is told when
+        it may. From then on a place is kept for it, until it is started, or `unused`."""
+
+    def unused(self, driver: Driver, node: str) -> None:
+        """It does not start, or does not want to any more. Unknown ones are ignored."""
+
+    def why(self, driver: Driver, node: str) -> str:
+        """What a node that asked waits for, for people; empty if it does not wait."""
 
     def start(self, driver: Driver, work: Work) -> None: ...
 

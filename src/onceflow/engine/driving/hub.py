@@ -129,7 +129,7 @@ class Hub(ABC):
         """Drivers of runs that have run out of time → how many seconds they had."""
         self._claimed: set[Driver] = set()
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
-        self._doorman = Doorman(self._open_gate(), self._max_running)
+        self._doorman = Doorman(self._open_gate(), self._max_running, self._has_worker_for)
         """Places in queues."""
         self._counted: dict[Driver, overviews.Counted] = {}
         """What was found when somebody last asked how its run gets on."""
@@ -341,6 +341,7 @@ class Hub(ABC):
 
     def _submit(self, submission: Submission, completion: Completion) -> None:
         run = Run(submission.graph, epoch=1, on_failure=submission.settings.on_failure)
+        run.effects_ask = True
         store = Store(self._home, submission.run)
         driver = Driver(submission.run, run, self, store, opening=submission.opening, metadata=submission.metadata)
         driver.queue, driver.priority = submission.settings.queue, submission.settings.priority
@@ -537,11 +538,31 @@ class Hub(ABC):
         assert self._workers is not None
         self._workers.start(driver, work)
 
-    def ask(self, driver: Driver, node: str) -> None:
-        self._doorman.ask(driver, node)
+    def ask(self, driver: Driver, node: str) -> bool:
+        """What is in a queue needs a place there first; then, like all that has an effect, a worker."""
+        row = driver.run.rows[node]
+        if row.node.admission is not None:
+            self._doorman.ask(driver, node)
+            return False
+        return self._has_worker_for(driver, node)
 
-    def unused(self, driver: Driver, attempt: int) -> None:
+    def _has_worker_for(self, driver: Driver, node: str) -> bool:
+        """Whether a node may start now, as far as that is up to the workers. Else `_admit` is called when it may."""
+        row = driver.run.rows.get(node)
+        if row is None or row.effect == "none" or self._workers is None:
+            return True
+        return self._workers.ask(driver, node, row.node.call)
+
+    def _admit(self, driver: Driver, nodes: Sequence[str]) -> None:
+        """Workers can take these."""
+        others = [node for node in nodes if not self._doorman.admit(driver, node)]
+        if others:
+            self._tell(driver, lambda: driver.admit(others))
+
+    def unused(self, driver: Driver, node: str, attempt: int) -> None:
         self._doorman.over(driver, attempt)
+        if self._workers is not None:
+            self._workers.unused(driver, node)
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         assert self._workers is not None

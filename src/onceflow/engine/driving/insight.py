@@ -59,8 +59,9 @@ class Insight:
         return None if self._workers is None else self._workers.look(self._driver, attempt)
 
     def why_not_admitted(self, node: str) -> str:
-        """What a node that asked for a place in a queue waits for; empty if it does not."""
-        return self._doorman.why(self._driver, node)
+        """What a node waits for that asked for a place in a queue, or for a worker; empty if it does not."""
+        waits = self._doorman.why(self._driver, node)
+        return waits or ("" if self._workers is None else self._workers.why(self._driver, node))
 
     def why_not_begun(self) -> str:
         """What the run itself waits for, if it has yet to begin."""

@@ -134,6 +134,7 @@ class LocalHub(Hub):
             open_blob=self._directory.blobs.open,
             open_checked=self._directory.blobs.open_checked,
             answer=self._answered,
+            admit=self._admit,
             tell_progress=self._tell_progress,
             lost=self._lost,
             lost_actor=self._lost_actor,

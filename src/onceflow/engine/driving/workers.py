@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from onceflow.authoring.calls import Call
+from onceflow.backends.jobs import YOUNG
 from onceflow.backends.local.actors.instances import Instances
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.pool import Pool
@@ -26,6 +28,7 @@ from onceflow.backends.local.reports import (
     Report,
     Statistics,
 )
+from onceflow.backends.local.reservations import PLAIN, YOUNGEST, Kind
 from onceflow.backends.pools import AnyInstances, AnyPool, Told
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
@@ -62,11 +65,13 @@ SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5
 timeout."""
 
 Answer = Callable[[Driver, Work, Report], None]
+Admit = Callable[[Driver, Sequence[str]], None]
 TellProgress = Callable[[Driver, Work, Progress], None]
 
 
 class Workers:
-    """The pool of an engine, started with the first job. `answer` is called for everything that was started, once.
+    """The pool of an engine, started with the first job. `answer` is called for everything that was started, once;
+    `admit` for what has asked, when it may start.
 
     Without `printing`, workers write to where this process does. Else it gets what they print, and what they log from
     `log_level` on. `recording` is told what happens to attempts, `lost` which objects are no more, and `lost_actor`
@@ -84,6 +89,7 @@ class Workers:
         open_blob: Callable[[str], BinaryIO],
         open_checked: Callable[[str], BinaryIO],
         answer: Answer,
+        admit: Admit,
         tell_progress: TellProgress,
         lost: Callable[[Set[Object]], None],
         lost_actor: Callable[[Instance], None],
@@ -93,6 +99,7 @@ class Workers:
         cluster: Cluster | None = None,
     ) -> None:
         self._answer = answer
+        self._admit = admit
         self._tell_progress = tell_progress
         self._tell_lost = lost
         self._loop = loop
@@ -108,6 +115,10 @@ class Workers:
         self._tokens = itertools.count(1)
         self._jobs: dict[int, tuple[Driver, Work]] = {}
         self._by_attempt: dict[tuple[Driver, int], int] = {}
+        self._reserved: dict[Driver, dict[str, int]] = {}
+        """Nodes that have asked and were not started → the tokens that their jobs will have."""
+        self._asking: dict[int, tuple[Driver, str]] = {}
+        """Those that wait for an answer, by their tokens."""
         self._foresight = Foresight()
         self._maker = JobMaker(open_blob, open_checked, on_cluster=cluster is not None)
         self._ran_ahead: set[int] = set()
@@ -149,6 +160,68 @@ class Workers:
         """Attempts wait until the blobs that they read are here, and checked."""
         self._fetching = self._maker.fetching = fetching
 
+    def ask(self, driver: Driver, node: str, call: Call) -> bool:
+        reserved = self._reserved.get(driver)
+        if reserved is None:
+            reserved = self._reserved[driver] = {}
+        elif (known := reserved.get(node)) is not None:
+            return known not in self._asking
+        try:
+            function = self._maker.function_of(driver, call, undo=False)
+        except UnpicklableTask:
+            return True  # it is told so when it starts
+        token = reserved[node] = next(self._tokens)
+        settings = call.settings
+        young = driver.finished_attempts < YOUNG
+        kind: Kind = YOUNGEST if young else PLAIN
+        shares = call.is_async or settings.threads
+        if shares or settings.cpus is not None or settings.memory or settings.resources or settings.placement:
+            kind = (call.is_async, settings.threads, settings.cpus, settings.memory, *settings.resources)
+            kind = (*kind, settings.placement, young)
+        if self._pool.reservations.promise(token, function, kind, shares=shares):
+            return True
+        self._asking[token] = (driver, node)
+        priority = driver.priority + settings.priority
+        job = Job(token, function, node, b"", context={"run": driver.id}, priority=priority, young=young)
+        self._pool.reservations.wait(job, kind)
+        return False
+
+    def unused(self, driver: Driver, node: str) -> None:
+        token = self._reserved.get(driver, {}).pop(node, None)
+        if token is not None:
+            self._asking.pop(token, None)
+            self._pool.reservations.release(token)
+
+    def why(self, driver: Driver, node: str) -> str:
+        token = self._reserved.get(driver, {}).get(node)
+        if token not in self._asking:
+            return ""
+        needs = _needs(driver.run.rows[node].node.call)
+        count = self._pool.statistics().workers
+        return f"waits for a free worker ({min(len(self._pool.running()), count)} of {count} busy)" + (
+            f" with {needs}" if needs else ""
+        )
+
+    def _admit_next(self) -> None:
+        """Tell those who have asked, and may start now."""
+        admitted: dict[Driver, list[str]] = {}
+        for token in self._pool.reservations.turn():
+            driver, node = self._asking.pop(token)
+            admitted.setdefault(driver, []).append(node)
+        for driver, nodes in admitted.items():
+            self._admit(driver, nodes)
+
+    def _token(self, driver: Driver, work: Work) -> int:
+        """The one that was promised a place, if there is one."""
+        reserved = self._reserved.get(driver)
+        if not reserved or work.undo:
+            return next(self._tokens)
+        token = reserved.get(work.node)
+        if token is None or token in self._asking:
+            return next(self._tokens)
+        del reserved[work.node]
+        return token
+
     def start(self, driver: Driver, work: Work, *, fetched: bool = False) -> None:
         """`fetched`: what it reads is here."""
         ahead = self._foresight.take(driver, work)
@@ -159,7 +232,7 @@ class Workers:
             return
         if not fetched and self._fetching is not None and self._fetching.holds_back(driver, work):
             return
-        token = next(self._tokens)
+        token = self._token(driver, work)
         self._jobs[token] = (driver, work)
         self._by_attempt[driver, work.attempt] = token
         try:
@@ -273,6 +346,7 @@ class Workers:
             self._ran_ahead.discard(token)
             self._pool.stop(token)
         elif self._fetching is not None and (work := self._fetching.stop(driver, attempt)) is not None:
+            self.unused(driver, work.node)
             self._loop.post(lambda: self._pass_on(driver, work, Ended(0, started=False)))
 
     def withdraw(self, driver: Driver, attempt: int) -> None:
@@ -298,7 +372,7 @@ class Workers:
         if not self._pool.lacks_room(token):
             return Look()
         missing = ": no node of the cluster has that" if self._pool.exceeds(token) else ""
-        return Look(needs=_needs(self._jobs[token][1]) + missing)
+        return Look(needs=_needs(self._jobs[token][1].call) + missing)
 
     def running(self, driver: Driver) -> list[Work]:
         jobs = [self._jobs.get(token) for token in self._pool.running()]
@@ -311,7 +385,7 @@ class Workers:
 
     @property
     def backlog(self) -> int:
-        return len(self._jobs) + len(self._fetching or ()) + self.errands.delegated
+        return len(self._jobs) + len(self._asking) + len(self._fetching or ()) + self.errands.delegated
 
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""
@@ -324,12 +398,17 @@ class Workers:
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
         self._maker.forget(driver)
+        for node in list(self._reserved.get(driver, ())):
+            self.unused(driver, node)
+        self._reserved.pop(driver, None)
         self._stop_ahead(driver)
         self._foresight.when_free(driver, then)
 
     def turn(self) -> float | None:
         look = self._actors.turn()
         timeout = self._pool.turn()
+        if self._asking:
+            self._admit_next()
         if look is not None:
             timeout = look if timeout is None else min(timeout, look)
         if not self._recording.on or not self._jobs:
@@ -349,7 +428,8 @@ class Workers:
                 self._recording.tell_start(driver.id, work, started)
 
     def statistics(self) -> Statistics:
-        return msgspec.structs.replace(self._pool.statistics(), actors=len(self._actors))
+        found = self._pool.statistics()
+        return msgspec.structs.replace(found, actors=len(self._actors), queued=found.queued + len(self._asking))
 
     def close(self) -> None:
         if self._recording.on:
@@ -457,6 +537,8 @@ class Workers:
         self._maker.ended(token)
         if self._printing is not None and self._printing.rests:
             self._printing.end(token)
+        if token in self._pool.reservations.promised:  # no worker has had it
+            self._pool.reservations.release(token)
         driver, work = self._jobs.pop(token)
         del self._by_attempt[driver, work.attempt]
         if self._is_cluster:
@@ -470,8 +552,8 @@ def _read_by(work: Work) -> Iterable[Part]:
     return work.inputs if work.refs is None else [*work.inputs, *work.refs.contents]
 
 
-def _needs(work: Work) -> str:
-    settings = work.call.settings
+def _needs(call: Call) -> str:
+    settings = call.settings
     cpus = [] if settings.cpus is None else [f"{settings.cpus:g} cpus"]
     memory = [f"{settings.memory / 1e6:.0f} MB of memory"] if settings.memory else []
     resources = [f"{amount:g} {name}" for name, amount in settings.resources]

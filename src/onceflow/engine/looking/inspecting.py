@@ -19,7 +19,7 @@ from onceflow.engine.looking.describing import TaskInfo
 from onceflow.engine.looking.listing import Listing, RunInfo
 from onceflow.engine.looking.overviews import Overview
 from onceflow.engine.looking.past import AttemptInfo, Past
-from onceflow.engine.looking.reading import Reading
+from onceflow.engine.looking.reading import LeftBehind, Reading
 from onceflow.engine.looking.statistics import RunCounts, Statistics
 from onceflow.engine.looking.why import Why, explain
 from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED, STATUSES, Status
@@ -66,6 +66,11 @@ class Inspecting:
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)
         return {name: inert.shown(value) for name, value in packed.items()}
+
+    def left_behind(self, run: str) -> LeftBehind:
+        """What a run that has ended kept, and what may have happened, as `RunCancelled` says it."""
+        self._check_open()
+        return self._reading.left_behind(self._listing.row(run))
 
     def status(self, run: str) -> Status:
         """How a run stands, by id or name. Raises `NoSuchRun`."""

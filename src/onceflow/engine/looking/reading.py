@@ -4,7 +4,7 @@ imported."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -20,7 +20,7 @@ from onceflow.driver.state import Ending
 from onceflow.driver.state import Status as DriverStatus
 from onceflow.engine.looking import reasons
 from onceflow.engine.looking.describing import TaskInfo, TaskState, describe, outline
-from onceflow.engine.statuses import AT_REST
+from onceflow.engine.statuses import AT_REST, ENDED
 from onceflow.errors import NoOutput
 from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
@@ -29,6 +29,23 @@ from onceflow.values import packing
 
 NO_ERROR = packing.dump(None)
 """The second part of an outcome of which errors are caught."""
+
+
+class LeftBehind(NamedTuple):
+    """What a run that did not succeed has left in the world outside."""
+
+    kept: tuple[str, ...] = ()
+    """Tasks that were to be undone, and on which something irrevocable stands."""
+    uncertain: tuple[str, ...] = ()
+    """Irrevocable tasks that had begun and did not finish."""
+
+    @property
+    def notes(self) -> list[str]:
+        """The same for people, with the reasons."""
+        return [
+            *[f"{task} was not undone: something irrevocable that has begun stands on it" for task in self.kept],
+            *[f"{task} may or may not have happened: it had begun and did not finish" for task in self.uncertain],
+        ]
 
 
 class Reading:
@@ -67,6 +84,13 @@ class Reading:
         if past.finished is None:
             return [_with_wait(info, past) for info in infos]
         return [_after_the_end(info, past) for info in infos]
+
+    def left_behind(self, row: RunRow) -> LeftBehind:
+        """Nothing is known of that before the end of a run."""
+        if row.status not in ENDED:
+            return LeftBehind()
+        last = self._home.journal.last_entries(row.id, (entries.FINISHED,), among=PLACES)
+        return LeftBehind(*entries.left_behind(last[-1])) if last else LeftBehind()
 
     def node(self, run: str, task: str) -> Node:
         """What the graph has of a task that `tasks` lists; with its code, if another task returned it."""

@@ -40,7 +40,7 @@ def of_waiting(row: Row, run: Run, insight: Insight | None) -> str:
         case "undoing" | "parked":
             return "waits until others have been taken back"
     if row.asking:
-        return ("" if insight is None else insight.why_not_admitted(row.id)) or "waits for a place in its queue"
+        return ("" if insight is None else insight.why_not_admitted(row.id)) or "waits to be admitted"
     if row.queued and row.group is not None:
         return f"{row.group.limit} of {row.group.id} may be in flight at a time, and so many are"
     if row.effect != "none":

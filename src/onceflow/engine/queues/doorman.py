@@ -24,8 +24,11 @@ Attempt = tuple["Driver", int]
 class Doorman:
     """Belongs to the loop's thread."""
 
-    def __init__(self, gate: Gate, max_running: int | None) -> None:
+    def __init__(self, gate: Gate, max_running: int | None, has_worker_for: Callable[[Driver, str], bool]) -> None:
         self.gate = gate
+        self._has_worker_for = has_worker_for
+        self._placed: dict[tuple[Driver, str], int] = {}
+        """Nodes that have a place and wait for a worker."""
         self._max_running = max_running
         """Runs that are driven at a time."""
         self._driven: set[Driver] = set()
@@ -55,6 +58,8 @@ class Doorman:
             queue = ""  # which has no limits
         priority = driver.priority + settings.priority
         known = self._asking.pop((driver, node), None)
+        if known is None:
+            known = self._placed.pop((driver, node), None)
         if known is not None:  # a row of the same name that is gone
             self.gate.give_back(known)
         number = self.gate.ask(queue, driver.id, node, key, priority, lambda number: self._admit(driver, node, number))
@@ -62,6 +67,19 @@ class Doorman:
 
     def _admit(self, driver: Driver, node: str, number: int) -> None:
         self._asking.pop((driver, node), None)
+        if self._has_worker_for(driver, node):
+            self._start(driver, node, number)
+        else:
+            self._placed[driver, node] = number
+
+    def admit(self, driver: Driver, node: str) -> bool:
+        """There is a worker for a node. Whether that has waited here for it."""
+        number = self._placed.pop((driver, node), None)
+        if number is not None:
+            self._start(driver, node, number)
+        return number is not None
+
+    def _start(self, driver: Driver, node: str, number: int) -> None:
         attempt = driver.admitted(node)
         if attempt is None:
             self.gate.give_back(number)
@@ -144,6 +162,8 @@ class Doorman:
         """It is driven no longer. What workers still have of it keeps its place until they have told."""
         for asking in [asking for asking in self._asking if asking[0] is driver]:
             self.gate.give_back(self._asking.pop(asking))
+        for placed in [placed for placed in self._placed if placed[0] is driver]:
+            self.gate.give_back(self._placed.pop(placed))
         for attempt in [attempt for attempt in self.holding if attempt[0] is driver and attempt not in self._launched]:
             self.gate.give_back(self.holding.pop(attempt))
         self._entering.pop(driver, None)

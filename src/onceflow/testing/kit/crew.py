@@ -126,6 +126,15 @@ class Crew:
 
     # -- for the hub ---------------------------------------------------------------------------------------------------
 
+    def ask(self, driver: Driver, node: str, call: Call) -> bool:
+        return True  # what could start runs next, or is stopped before
+
+    def unused(self, driver: Driver, node: str) -> None:
+        """No place was kept for it."""
+
+    def why(self, driver: Driver, node: str) -> str:
+        return ""
+
     def start(self, driver: Driver, work: Work) -> None:
         assignment = Assignment(driver, work)
         self._assignments[driver, work.attempt] = assignment
@@ -155,7 +164,7 @@ class Crew:
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         for assignment in [one for (whose, _), one in self._assignments.items() if whose is driver]:
             self._drop(assignment)
-            self._stage.unused(driver, assignment.work.attempt)
+            self._stage.unused(driver, assignment.work.node, assignment.work.attempt)
         then()
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from onceflow.core import commands, events, records
 from onceflow.core.definitions import Facts, each
-from onceflow.core.graph import Graph
+from onceflow.core.graph import Graph, Node
 from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
@@ -111,6 +111,16 @@ class Driver:
         self.structure = structure_of(self.graph, {})
         self.rows = {id: Row() for id in self.structure.nodes}
         self.run = self.run_class(self.graph, epoch=1, on_failure=self.on_failure, validate=self.validate)
+        self.run.effects_ask = self.effects_ask
+
+    @property
+    def effects_ask(self) -> bool:
+        """Whether whatever has an effect asks before it starts: in graphs whose sink asks."""
+        return self.graph.nodes[self.graph.sink].admission is not None
+
+    def asks(self, task: Node) -> bool:
+        """Whether it asks before it starts."""
+        return task.admission is not None or (self.effects_ask and task.options.effect != "none")
 
     # What the schedule asks for
 
@@ -220,12 +230,14 @@ class Driver:
         if self.refusing is not None:
             raise Violation(f"the graph that {attempt!r} returned was not refused")
 
-    def fail(self, attempt: Attempt, permanent: bool, again: bool = False) -> None:
-        """The attempt raises."""
+    def fail(self, attempt: Attempt, permanent: bool, again: bool = False, started: bool = True) -> None:
+        """The attempt raises, or counts as having done so before it `started`."""
         self.raising, self.permanent = (attempt if self.counts(attempt) else None), permanent
         self.again = again
         self._report(attempt)
-        self.deliver(events.Raised(attempt.node, attempt.number, permanent, again))
+        if not started:
+            attempt.launched = False
+        self.deliver(events.Raised(attempt.node, attempt.number, permanent, again, started))
         self.raising = None
 
     def answer(self, attempt: Attempt, small: bool) -> None:
@@ -458,6 +470,7 @@ class Driver:
             asleep=asleep,
             validate=self.validate,
         )
+        self.run.effects_ask = self.effects_ask
         self.begin()
 
     # What the run asks for
@@ -519,6 +532,8 @@ class Driver:
         match record:
             case records.Begun():
                 attempt = self._make(record.node, record.attempt, "run", frozenset(record.carried))
+                if self.asks(attempt.task) and self.admitting != record.node:
+                    raise Violation(f"{record}, but it was not admitted")
             case records.Saved() | records.Wrote():
                 attempt = self.attempts.get((record.node, record.attempt))
                 if attempt is None:
@@ -568,7 +583,7 @@ class Driver:
         attempt = self.attempts.get((command.node, command.attempt))
         if attempt is None:
             attempt = self._make(command.node, command.attempt, "private" if command.private else "run")
-        if attempt.task.admission is not None and not command.private and self.admitting != command.node:
+        if self.asks(attempt.task) and not command.private and self.admitting != command.node:
             raise Violation(f"{attempt!r} was not admitted")
         self.checker.judge_start(self, command, attempt)
         self._take(attempt)

@@ -111,8 +111,10 @@ class Faults:
         attempt = self._simulation.pick(running)
         permanent = attempt.kind == "run" and self._random.random() < 0.2
         again = attempt.kind == "run" and self._handlers and self._random.random() < 0.2
-        self._simulation.remember(events.Raised(attempt.node, attempt.number, permanent, again))
-        return lambda: self._driver.fail(attempt, permanent, again)
+        may_be_late = attempt.kind == "run" and attempt.effectful and not attempt.landed
+        started = not may_be_late or self._random.random() < 0.7
+        self._simulation.remember(events.Raised(attempt.node, attempt.number, permanent, again, started))
+        return lambda: self._driver.fail(attempt, permanent, again, started)
 
     def _answer(self) -> Step | None:
         """An attempt raises, and a handler gives an output."""

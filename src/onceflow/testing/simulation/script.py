@@ -4,6 +4,7 @@
     finish b                 the attempt of b returns. `finish b as 1 holding new a.1 joining f/x`: the graph with this
                              number, these refs, what stands aside and is joined; `large`: not small
     fail b                   it raises. `for good`: trying again cannot help; `again`: a handler wants it to be repeated
+                             `unstarted`: its time was over before it started
     answer b                 it raises, and a handler gives an output (`large`: not a small one)
     answer b for 1           it raises, and a handler answers for the graph at this depth; `failing 2`: whose failure
                              that is, `failing -1` of the task alone; `again`: to be tried again
@@ -112,10 +113,10 @@ class Recorder(Driver):
 
         self._noting(line, lambda: said(attempt, graph, small, refs, joined))
 
-    def fail(self, attempt: Attempt, permanent: bool, again: bool = False) -> None:
+    def fail(self, attempt: Attempt, permanent: bool, again: bool = False, started: bool = True) -> None:
         said = super().fail
-        ends = " for good" * permanent + " again" * again
-        self._noting(lambda: f"fail {self._name(attempt)}{ends}", lambda: said(attempt, permanent, again))
+        ends = " for good" * permanent + " again" * again + " unstarted" * (not started)
+        self._noting(lambda: f"fail {self._name(attempt)}{ends}", lambda: said(attempt, permanent, again, started))
 
     def answer(self, attempt: Attempt, small: bool) -> None:
         said = super().answer
@@ -368,7 +369,8 @@ class Player:
     def _fail(self, words: list[str]) -> None:
         attempt = self._under_way(words[0])
         if attempt is not None and attempt.kind != "undo":
-            self.driver.fail(attempt, "good" in words, "again" in words)
+            started = "unstarted" not in words or attempt.landed
+            self.driver.fail(attempt, "good" in words, "again" in words, started)
 
     def _answer(self, words: list[str]) -> None:
         attempt = self._under_way(words[0])
