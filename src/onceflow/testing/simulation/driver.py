@@ -254,9 +254,7 @@ class Driver:
     def _count_handled(self) -> None:
         versions = {id: row.version for id, row in self.rows.items()}
         handled = handled_of(versions)
-        ended = {
-            sink: expander for sink, expander in self.appended.ended.items() if versions.get(sink) is not None
-        }
+        ended = {sink: expander for sink, expander in self.appended.ended.items() if versions.get(sink) is not None}
         joins = joins_of(versions)
         if (handled, ended, joins) != (self.structure.handled, self.structure.ended, self.structure.joins):
             self.structure = self.structure.with_handled(handled, ended, joins)
