@@ -65,9 +65,9 @@ class Shape:
             for parent, _ in edges:
                 self.ancestors[x] |= 1 << parent | self.ancestors[parent]
                 self.consumers[parent] |= 1 << x
-        for x in range(count):
-            for ancestor in each(self.ancestors[x]):
-                self.descendants[ancestor] |= 1 << x
+        for x in reversed(range(count)):
+            for parent, _ in self.edges[x]:
+                self.descendants[parent] |= 1 << x | self.descendants[x]
         self.undoable: Members = 0
         self.irrevocable: Members = 0
         self.repeatable: Members = 0
@@ -115,36 +115,46 @@ class Shape:
         return found
 
 
-@dataclass(slots=True)
 class Facts:
     """What is true of the members now. The lists hold one mask of parts for each position of the shape."""
 
-    shape: Shape
-    done: Members = 0
-    """An attempt has finished, and the output has not been dropped since. It may have been lost."""
-    visible: Members = 0
-    """A consumer may have read the output since it was last dropped."""
-    begun: Members = 0
-    """Effectful tasks of which an attempt may have had an effect that no undo has taken back. Irrevocable: for ever."""
-    running: Members = 0
-    """An attempt is under way, and has not been stopped or lost."""
-    recorded: Members = 0
-    """Tasks with a durable *done* record, which counts as their save (2.12)."""
-    empty: Members = 0
-    """What counts as saved because its graph has ended (2.8), and is not."""
-    wrote: Members = 0
-    """Tasks whose writes to variables are committed (2.11)."""
-    memory: list[int] = field(default_factory=list)
-    """The parts that are in memory somewhere."""
-    saved: list[int] = field(default_factory=list)
-    """The parts that are saved."""
-    refs: dict[int, Mapping[int, RefPart]] = field(default_factory=dict)
-    """Position → the refs in the output, by part. A member that has none, or of which nothing is known after a crash,
-    is not here."""
-
-    def __post_init__(self) -> None:
-        self.memory = self.memory or [0] * len(self.shape.members)
-        self.saved = self.saved or [0] * len(self.shape.members)
+    def __init__(
+        self,
+        shape: Shape,
+        done: Members = 0,
+        visible: Members = 0,
+        begun: Members = 0,
+        running: Members = 0,
+        recorded: Members = 0,
+        wrote: Members = 0,
+        empty: Members = 0,
+        memory: list[int] | None = None,
+        saved: list[int] | None = None,
+        refs: dict[int, Mapping[int, RefPart]] | None = None,
+    ) -> None:
+        self.shape = shape
+        self.done = done
+        """An attempt has finished, and the output has not been dropped since. It may have been lost."""
+        self.visible = visible
+        """A consumer may have read the output since it was last dropped."""
+        self.begun = begun
+        """Effectful tasks of which an attempt may have had an effect that no undo has taken back. Irrevocable: for
+        ever."""
+        self.running = running
+        """An attempt is under way, and has not been stopped or lost."""
+        self.recorded = recorded
+        """Tasks with a durable *done* record, which counts as their save (2.12)."""
+        self.wrote = wrote
+        """Tasks whose writes to variables are committed (2.11)."""
+        self.empty = empty
+        """What counts as saved because its graph has ended (2.8), and is not."""
+        self.memory: list[int] = memory or [0] * len(shape.members)
+        """The parts that are in memory somewhere."""
+        self.saved: list[int] = saved or [0] * len(shape.members)
+        """The parts that are saved."""
+        self.refs: dict[int, Mapping[int, RefPart]] = {} if refs is None else refs
+        """Position → the refs in the output, by part. A member that has none, or of which nothing is known after a
+        crash, is not here."""
 
     def every_part(self, x: int) -> int:
         """2.7: the declared parts, and each ref in the output."""
@@ -225,9 +235,18 @@ class Facts:
 
     def with_everything_unsaved_lost(self) -> Facts:
         """The facts after the worst possible loss."""
-        lost = Facts(self.shape, self.done, self.visible, self.begun, self.running, self.recorded)
-        lost.empty, lost.wrote, lost.saved, lost.refs = self.empty, self.wrote, self.saved, self.refs
-        return lost
+        return Facts(
+            self.shape,
+            self.done,
+            self.visible,
+            self.begun,
+            self.running,
+            self.recorded,
+            self.wrote,
+            self.empty,
+            saved=self.saved,
+            refs=self.refs,
+        )
 
 
 def settled(facts: Facts) -> Members:
@@ -241,9 +260,10 @@ def settled(facts: Facts) -> Members:
         outside = ~inside
         changing = outside & ~shape.repeatable
         for x in each(inside):
-            consumers = shape.consumers[x]
-            read = consumers != 0 and consumers & outside == 0
-            held = saved >> x & 1 or (read and not shape.writers >> x & 1)
+            held = saved >> x & 1
+            if not held and not shape.writers >> x & 1:
+                consumers = shape.consumers[x]
+                held = consumers != 0 and consumers & outside == 0
             founded = shape.ancestors[x] & changing == 0
             if not (held and founded):
                 expelled |= 1 << x

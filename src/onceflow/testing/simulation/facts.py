@@ -155,7 +155,7 @@ def deduce_versions(
         saved = reading.saved.get(node)
         if version is None and saved:
             version = next(iter(saved.values()))
-        is_torn = version is not None and node in over and reading.is_saved_in_part(node)
+        is_torn = node in over and reading.is_saved_in_part(node)
         if is_torn and version is not None and (structure.nodes[node].aside or version.joined):
             version = None  # it was abandoned: such a one counts, and is settled, when it is saved as a whole
         if version is None:

@@ -203,7 +203,7 @@ class Simulation:
             admitting.append(partial(driver.admit, node))
         if driver.parked:
             nudging.append(self._retry_undo)
-        if driver.run.status == "stopping" and driver.appended.cancelled is not None and not self._gave_up:
+        if driver.appended.cancelled is not None and not self._gave_up and driver.run.status == "stopping":
             nudging.append(self._give_up)
         weights = [tempo if kind else 0.0 for tempo, kind in zip(self._tempi, kinds, strict=True)]
         total = sum(weights)
@@ -272,7 +272,7 @@ class Simulation:
     def _waits(self, attempt: Attempt) -> bool:
         """Whether it has to wait for what stands aside in the graph that it gives the result of."""
         driver = self.driver
-        if driver.run.status != "running" or not self._may_join(attempt) or attempt.task.call:
+        if not self._may_join(attempt) or attempt.task.call or driver.run.status != "running":
             return False
         expander = driver.structure.member(attempt.node).expander
         if expander is None or driver.structure.result_of(expander) != attempt.node:
@@ -283,8 +283,10 @@ class Simulation:
     def _may_join(self, attempt: Attempt) -> bool:
         """Whether something stands aside, and the attempt looks like a wait."""
         driver, options = self.driver, attempt.task.options
+        if not driver.structure.aside:
+            return False
         is_wait = options.effect == "none" and not (options.deterministic or options.writes) and options.checkpoint
-        if not driver.structure.aside or not is_wait or attempt.graph is not None or attempt.state != "running":
+        if not is_wait or attempt.graph is not None or attempt.state != "running":
             return False
         return attempt.kind == "run" and attempt.node in driver.run.rows
 
