@@ -540,11 +540,11 @@ class Hub(ABC):
 
     def ask(self, driver: Driver, node: str) -> bool:
         """What is in a queue needs a place there first; then, like all that has an effect, a worker."""
-        row = driver.run.rows[node]
-        if row.node.admission is not None:
+        asking = driver.run.rows[node].node
+        if asking.admission is not None:
             self._doorman.ask(driver, node)
             return False
-        return self._has_worker_for(driver, node)
+        return self._workers is None or self._workers.ask(driver, node, asking.call)
 
     def _has_worker_for(self, driver: Driver, node: str) -> bool:
         """Whether a node may start now, as far as that is up to the workers. Else `_admit` is called when it may."""
