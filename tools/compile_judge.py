@@ -37,6 +37,7 @@ MODULES = [
             "rows",
             "scenarios",
             "schedule",
+            "script",
             "story",
             "structure",
             "world",

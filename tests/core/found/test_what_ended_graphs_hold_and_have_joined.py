@@ -131,3 +131,21 @@ def test_a_crash_forgets_what_made_a_graph_safe_unless_the_journal_has_it():
         returning={"a": [graph("x loose")], "b": [graph("b kept; c kept b", returning={"b": [last]})]},
     )
     assert play_script(made, "finish a\nanswer a/x\nfinish b\nsave b.0\ncommit\ncrash") == "failed"
+
+
+def test_what_of_another_graph_has_the_same_name_cannot_happen_any_more():
+    """Withdrawn(node='a/a'), but it may happen (an error of the judge)"""
+    status = play_script(
+        graph("a kept; z kept a", returning={"a": [graph("a loose; b kept a"), graph("a default")]}),
+        """
+        finish a
+        lose a.0
+        finish a as 1
+        save a.0
+        commit
+        carry out start a/a
+        cancel with undo
+        fail a/a unstarted
+        """,
+    )
+    assert status == "cancelled"

@@ -220,7 +220,7 @@ class Checker:
                     raise Violation(f"{record}, but nothing irrevocable has begun")
                 if record.node in driver.world.irrevocable:
                     raise Violation(f"{record}, but it has happened")
-                if any(attempt.alive for attempt in driver.of_node[record.node]):
+                if any(attempt.alive and attempt.effectful for attempt in driver.of_node[record.node]):
                     raise Violation(f"{record}, but it may happen")
             case records.Saved():
                 assert attempt is not None
