@@ -41,7 +41,8 @@ bench: $(VENV)/.with-test ## measure, and compare with the limits
 	$(BIN)/python bench/run $(WORKLOADS) $(if $(PEERS),--peers $(PEERS))
 
 soak: $(VENV)/.with-test ## fresh schedules (SECONDS=1800), the long tests, then the mutation check
-	$(BIN)/python -m onceflow.testing.simulation --mixed --fresh --seconds $(SECONDS) --jobs $$(nproc)
+	PYTHONPATH=$$($(BIN)/python tools/compile_judge.py) \
+		$(BIN)/python -m onceflow.testing.simulation --mixed --fresh --seconds $(SECONDS) --jobs $$(nproc)
 	$(PYTEST) -m soak --timeout=0 --hypothesis-profile=soak $(ARGS)
 	$(BIN)/python tools/mutate.py
 

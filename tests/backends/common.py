@@ -28,7 +28,10 @@ class Loop:
         self.selector = selectors.DefaultSelector()
         self.reports: dict[int, Report] = {}
         self.count = 0
-        self.pool = Pool(directory, workers, selector=self.selector, report=self._note, **options)
+        self.pool: Any = self.open_pool(directory, workers, selector=self.selector, report=self._note, **options)
+
+    def open_pool(self, directory: Path, workers: int, **options: Any) -> Any:
+        return Pool(directory, workers, **options)
 
     def _note(self, report: Report) -> None:
         for token in report.tokens if isinstance(report, Died) else (report.token,):

@@ -1,5 +1,7 @@
 """`onceflow delete` and `onceflow prune`."""
 
+import sqlite3
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +69,63 @@ def _confirm_with(answers):
             raise deleting.exits.Refused("nothing was changed")
 
     return confirm
+
+
+# -- runs whose own rows are damaged -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(fresh):
+    """A home with a run that can be read, and one that cannot: its id."""
+    for name in ("whole", "broken"):
+        fresh.run("nothing", "--name", name)
+    (run,) = [run["id"] for run in fresh.json("ls") if run["name"] == "broken"]
+    journal = sqlite3.connect(fresh.home / "journal.db")
+    with journal:
+        journal.execute("UPDATE run SET status = 'failee' WHERE name = 'broken'")
+    journal.close()
+    return run
+
+
+@pytest.mark.parametrize(
+    "verb", [["delete", "--all", "-y"], ["delete", "--status", "succeeded", "-y"], ["prune", "--keep", "0", "-y"]]
+)
+def test_a_damaged_run_is_named_and_the_others_are_deleted(fresh, damaged, verb):
+    problem = fresh.error(*verb, code=5)
+    assert f"1 run left out: the row of a run is not what was written (run {damaged})" in problem
+    assert "onceflow doctor --forget-damaged" in problem
+    assert fresh.json("ls") == []
+
+
+def test_the_json_of_prune_names_damaged_runs(fresh, damaged):
+    told = fresh.json("prune", "--keep", "0", "--yes", code=5)
+    assert [run["name"] for run in told["runs"]] == ["whole"]
+    assert told["damaged"] == [{"id": damaged, "reason": f"the row of a run is not what was written (run {damaged})"}]
+
+
+def test_the_json_of_delete_has_what_is_gone(fresh, damaged):
+    assert [run["name"] for run in fresh.json("delete", "--all", "--yes", code=5)] == ["whole"]
+
+
+def test_the_doctor_forgets_damaged_runs_and_their_names_are_free(fresh, damaged):
+    assert f"(run {damaged})" in fresh.error("doctor", code=5)
+    assert "add --yes" in fresh.error("doctor", "--forget-damaged", code=4)
+    assert f"(run {damaged}): forgotten" in fresh("doctor", "--forget-damaged", "--yes").stdout
+    assert [run["name"] for run in fresh.json("ls")] == ["whole"]
+    assert fresh.run("price", "--name", "broken", "--arg", "city=Rome") == "400\n"
+    fresh("delete", "--all", "--yes")
+
+
+def test_a_damaged_run_is_not_forgotten_while_another_engine_lives(fresh, damaged):
+    with Engine(fresh.home) as engine:
+        assert engine.id in fresh.error("doctor", "--forget-damaged", "--yes", code=4)
+    assert [run["id"] for run in fresh.json("doctor", "--forget-damaged", "--yes")["forgotten"]] == [damaged]
+
+
+def test_a_deep_look_says_how_a_damaged_run_is_forgotten(fresh, damaged):
+    (told,) = fresh.json("doctor", "--deep", code=5)["damage"]
+    assert told["run"] == damaged
+    assert "onceflow doctor --forget-damaged" in told["advice"]
 
 
 # -- prune -------------------------------------------------------------------------------------------------------------

@@ -53,13 +53,25 @@ def test_deleting_a_run_whose_id_is_a_path_deletes_nothing(fresh: Command, outsi
 
 @pytest.mark.parametrize("verb", [["delete", "--all", "-y"], ["prune", "--keep", "0", "-y"]], ids=" ".join)
 def test_deleting_many_runs_leaves_out_one_whose_id_is_a_path_and_says_so(
-    fresh: Command, outside: Path, verb: list[str], caplog: pytest.LogCaptureFixture
+    fresh: Command, outside: Path, verb: list[str]
 ) -> None:
-    tamper(fresh.home, "UPDATE run SET id = ?", UP)
-    fresh(*verb)
-    assert f"a row is left out: cannot use run {UP!r}" in caplog.text
+    fresh.run("nothing", "--name", "other")
+    tamper(fresh.home, "UPDATE run SET id = ? WHERE name = 'job'", UP)
+    problem = fresh.error(*verb, code=5)
+    assert "1 run left out" in problem
+    assert UP in problem
+    assert "onceflow doctor --forget-damaged" in problem
     assert (outside / "precious").read_bytes() == b"abc"
-    assert count(fresh.home) == 1
+    assert count(fresh.home) == 1, "the other one is gone"
+
+
+def test_a_run_whose_id_is_a_path_can_be_forgotten_and_no_file_goes_with_it(fresh: Command, outside: Path) -> None:
+    tamper(fresh.home, "UPDATE run SET id = ?", UP)
+    told = fresh.json("doctor", "--forget-damaged", "--yes")
+    assert [run["id"] for run in told["forgotten"]] == [UP]
+    assert told["ok"]
+    assert count(fresh.home) == 0
+    assert (outside / "precious").read_bytes() == b"abc"
 
 
 def test_a_run_without_an_id_does_not_take_all_blobs_with_it(fresh: Command, outside: Path) -> None:

@@ -32,6 +32,8 @@ def tell(command: commands.Command) -> str:
             return f"release {node}{' privately' * private}"
         case commands.Refuse(node, _, error):
             return f"refuse {node} {type(error).__name__}"
+        case commands.Stuck(node, error):
+            return f"stuck {node}: waits for {' '.join(error.waiting_for)}"
         case commands.Finish(status, failed, kept, uncertain):
             lists = {"failed": failed, "kept": kept, "uncertain": uncertain}
             return " ".join(["finish", status, *(f"{name}={','.join(ids)}" for name, ids in lists.items() if ids)])

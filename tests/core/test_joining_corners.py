@@ -44,17 +44,6 @@ def test_a_child_in_a_graph_that_is_no_transaction_may_be_joined_before_the_grap
 # -- what is joined --------------------------------------------------------------------------------------------------
 
 
-def test_who_reads_a_child_anyway_does_not_read_it_twice():
-    drive = Drive(graph("d kept; z kept d"))
-    drive.begin()
-    drive.complete("d", graph=graph("c kept,aside; j kept c"))
-    drive.complete("d/c")
-    join(drive, "d/j", "d/c")
-    assert [parent.id for parent, _ in drive.run.rows["d/j"].parents] == ["d/c", "d"]
-    assert "start d/j" in drive.lose("d/j"), "it still reads the child"
-    assert drive.play().status == "succeeded"
-
-
 def test_a_graph_that_ends_early_has_not_joined_what_is_forgotten():
     drive = forked("d kept; e kept d; z kept e", PLAIN_FORK)
     drive.complete("e", graph=graph("j kept; k kept j; s kept k"))

@@ -215,3 +215,26 @@ def test_a_graph_that_a_crash_took_is_kept_only_for_undos_that_read_its_result()
     again.finish("p/x", small=False)
     again.complete("w")
     assert "release p/x" in again.complete("j")
+
+
+def test_an_undoable_task_pins_each_task_above_it_once():
+    """There are many ways from it to those above, and only so many tasks."""
+    layers = [f"s{layer}_{n} pure" for layer in range(1) for n in range(3)]
+    for layer in range(1, 12):
+        above = " ".join(f"s{layer - 1}_{n}" for n in range(3))
+        layers += [f"s{layer}_{n} pure {above}" for n in range(3)]
+    drive = Drive(graph("; ".join([*layers, "u undoable s11_0 s11_1 s11_2", "z kept u"])), validate=False)
+    drive.begin()
+    for layer in layers:
+        drive.finish(layer.split()[0], small=False)
+    pinned = drive.run.rows["u"].pinned
+    assert len(pinned) == len(set(pinned)) == len(layers)
+
+
+def test_rows_that_stayed_for_an_undoable_task_go_when_it_is_covered():
+    drive = Drive(graph("a loose; u undoable; d kept a u; n default u; y kept d; z kept y n"))
+    drive.begin()
+    drive.complete("a", "u", "d", "y")
+    assert {"a", "d"} <= drive.run.rows.keys()
+    drive.complete("n")
+    assert drive.run.rows.keys().isdisjoint({"a", "d"})

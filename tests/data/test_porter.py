@@ -13,7 +13,7 @@ import pytest
 from onceflow.data.places import PAGE, Place
 from onceflow.data.porter.client import Open
 from onceflow.data.porter.messages import Failed, Fetched, Saved, Spilled
-from onceflow.errors import StorageFull
+from onceflow.errors import StorageDamaged, StorageFull
 from tests.data.common import AUTHOR, MB, Desk, descriptors
 
 SIZES = [0, 1, PAGE, 100_001, 3 * MB, 20 * MB + 5]
@@ -111,7 +111,7 @@ def test_room_on_disk_is_used_again(desk: Desk) -> None:
     desk.porter.free([numbers[1], numbers[2]])
     larger, _ = desk.keep(b"x" * (2 * MB))
 
-    assert desk.spill(larger) == Spilled(5, Place(1_000_000, places[1].offset, 2 * MB))
+    assert desk.spill(larger).place == Place(1_000_000, places[1].offset, 2 * MB)
     assert desk.read(larger) == b"x" * (2 * MB)
     assert desk.read(numbers[3]) == bytes([3]) * MB
 
@@ -177,7 +177,7 @@ def test_what_is_freed_while_it_is_moved_leaves_nothing_on_disk(desk: Desk) -> N
 
     assert isinstance(answers[0], Failed)
     other, _ = desk.keep(b"y" * MB)
-    assert desk.spill(other) == Spilled(2, Place(1_000_000, 0, MB))
+    assert desk.spill(other).place == Place(1_000_000, 0, MB)
 
 
 def test_what_is_kept_is_counted(desk: Desk) -> None:
@@ -437,3 +437,14 @@ def test_a_porter_that_never_came_to_life_is_lost(tmp_path: Path) -> None:
 
         assert desk.lost == [Open([], [], [])]
         assert desk.wait() == 3
+
+
+def test_an_object_on_disk_that_is_not_what_was_written_is_not_saved(desk: Desk) -> None:
+    number, _ = desk.keep(bytes(MB))
+    spilled = desk.spill(number)
+    assert isinstance(spilled, Spilled)
+    for checksum, kind in ((spilled.checksum, Saved), (spilled.checksum ^ 1, Failed)):
+        reply = desk.answer(lambda done, its=checksum: desk.porter.save(number, AUTHOR, f"n{its}", done, its))[0]
+        assert isinstance(reply, kind)
+    assert isinstance(reply, Failed)
+    assert isinstance(reply.error(), StorageDamaged)

@@ -210,3 +210,27 @@ def read(diary: Diary, wait: Any = None) -> tuple[list[str], int]:
 @task(can_rollback=True)
 def note_process(diary: Diary, trace: str) -> None:
     note(trace, diary.process())
+
+
+# -- an actor that dies when it is saved -------------------------------------------------------------------------------
+
+
+@actor
+class Mortal:
+    """Dies whenever it is saved."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def _checkpoint(self) -> str:
+        note(self.path, "asked")
+        os._exit(3)
+
+    @classmethod
+    def _restore(cls, path: str) -> Mortal:
+        return cls(path)
+
+
+@task(can_rollback=True, worker_deaths=3)
+def make_mortal(path: str) -> Mortal:
+    return create(Mortal, path)

@@ -14,6 +14,7 @@ from onceflow import (
     ActorNotReturned,
     Engine,
     InvalidRef,
+    LostForGood,
     SharedActor,
     TaskFailed,
     UnfinishedCalls,
@@ -345,3 +346,9 @@ def test_a_large_state_is_saved_and_restored(engine: Engine):
     second = step.bind(first)
     other = step.bind(first, second)  # restored from the saved first one
     assert engine.run(gather.bind(total.bind(first, second), total.bind(second), total.bind(other))) == [1e6, 2e6, 2e6]
+
+
+def test_an_actor_that_dies_whenever_it_is_saved_fails_its_task(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    assert isinstance(cause_of(engine, acting.make_mortal.bind(str(path))), LostForGood)
+    assert traces(path) == ["asked"] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -82,6 +83,37 @@ def run_and_wait_until_moved(engine: Engine, size: int, gate: Path, count: int) 
 def test_what_has_no_room_in_memory_comes_back_from_disk(small: Engine, tmp_path: Path) -> None:
     assert run_and_wait_until_moved(small, 10 * MB, tmp_path / "gate", 20) == list(range(20))
     assert list((small.settings.home / "spill").iterdir()) == []
+
+
+@task.pure
+def add_up(gate: int, *arrays: Any) -> list[int]:
+    return [int(array.sum()) for array in arrays]
+
+
+def damage_spill_file() -> None:
+    """Flips a bit of each object that was moved to disk."""
+    for name in os.listdir("/proc/self/fd"):
+        path = f"/proc/self/fd/{name}"
+        with contextlib.suppress(OSError):
+            if "/spill/" in os.readlink(path):
+                with open(path, "r+b", buffering=0) as file:
+                    for offset in range(MB // 2, os.fstat(file.fileno()).st_size, MB // 2):
+                        (byte,) = os.pread(file.fileno(), 1, offset)
+                        os.pwrite(file.fileno(), bytes([byte ^ 1]), offset)
+                return
+    raise AssertionError("there is no spill file")
+
+
+def test_what_was_damaged_on_disk_is_made_anew(small: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    handle = small.run_async(add_up.bind(pass_gate.bind(str(gate)), *[produce.bind(number) for number in range(20)]))
+    while moved(small) < 10 * MB:
+        os.sched_yield()
+    damage_spill_file()
+    gate.open("w").close()
+    assert handle.result() == [number * MB for number in range(20)]
+    assert "was moved to disk is damaged" in caplog.text
 
 
 def test_what_waits_for_too_long_is_moved_to_disk(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pickle
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy
 import pytest
 
 import onceflow
-from onceflow import Engine, InvalidRef, Ref, RefLost, TaskFailed, put, ref, task, workflow
+from onceflow import Engine, InvalidRef, Ref, RefLost, TaskFailed, WorkerDied, put, ref, task, workflow
 
 LARGE = 300_000
 """Numbers: more than travels in messages."""
@@ -318,6 +320,37 @@ def test_a_ref_of_ones_own_that_lacks_something_says_what(engine: Engine) -> Non
         engine.run(make_unfinished.bind())
     notes = "".join(getattr(caught.value.__cause__, "__notes__", []))
     assert "Unfinished._checkpoint was asked what to save of a ref that the task returned" in notes
+
+
+class DeadlyRef(FileRef):
+    """Kills its worker when it is saved, unless that has happened often enough."""
+
+    def _checkpoint(self) -> Any:
+        died = Path(self.path + ".died")
+        before = died.read_text() if died.exists() else ""
+        if len(before) < 2:
+            died.write_text(before + ".")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super()._checkpoint()
+
+
+def deadly(path: str) -> Ref[str]:
+    Path(path).write_text("content")
+    return DeadlyRef(path)
+
+
+def test_a_ref_whose_save_kills_its_worker_fails_its_task_after_so_many_deaths(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(TaskFailed) as caught:
+        engine.run(task(worker_deaths=2)(deadly).bind(str(tmp_path / "file")))
+    died = caught.value.__cause__
+    assert isinstance(died, WorkerDied)
+    assert (died.deaths, died.status) == (2, -signal.SIGKILL)
+    assert "the save of a ref of deadly" in str(died)
+
+
+def test_a_ref_whose_save_kills_fewer_workers_is_saved(engine: Engine, tmp_path: Path) -> None:
+    found = engine.run(task(worker_deaths=3)(deadly).bind(str(tmp_path / "file")))
+    assert found.get() == "content"
 
 
 def test_a_ref_of_ones_own_that_cannot_be_pickled_is_named(engine: Engine) -> None:

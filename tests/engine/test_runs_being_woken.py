@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, RunInterrupted, fiber, wait_event
+from onceflow.engine.driving import parking as parking_module
+from onceflow.engine.driving.parking import Parking, Waking
+from onceflow.engine.handles import Completion
 from onceflow.errors import StorageError
 from tests.engine.common import LONG, until
 
@@ -69,6 +72,87 @@ def test_who_waits_for_a_run_that_cannot_be_loaded_now_is_told_that_the_engine_w
     engine.close()
     with pytest.raises(RunInterrupted):
         handle.result(timeout=LONG / 6)
+
+
+class Moments:
+    """A loop whose time the test moves on."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.timers: list[tuple[float, Any]] = []
+
+    def post(self, what: Any) -> None:
+        what()
+
+    def later(self, seconds: float, then: Any) -> None:
+        self.timers.append((self.time + seconds, then))
+
+    def go_on(self) -> float:
+        """To the next timer. How long that took."""
+        self.timers.sort(key=lambda timer: timer[0])
+        moment, then = self.timers.pop(0)
+        passed, self.time = moment - self.time, moment
+        then()
+        return passed
+
+
+def test_a_run_that_can_never_be_loaded_is_tried_less_and_less_often_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = Moments()
+    parking = Parking(loop, lambda: loop.time)
+    completion = Completion("r", None)
+    broken = Waking("r", completion, here=False)
+    pauses = []
+    for _ in range(9):
+        parking.wake_later([broken], StorageError("journal", "the disk is broken"))
+        pauses.append(loop.go_on())
+        broken = parking._waking.get_nowait()  # type: ignore[assignment]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert len(caplog.records) == 1
+    assert "run r is due and cannot be loaded" in caplog.text
+    assert broken.completion is None
+    assert isinstance(completion.error, StorageError), "the waiter was told"
+    parking.wake_later([broken], StorageError("journal", "the disk is gone"))
+    assert len(caplog.records) == 2
+    loop.go_on()
+    caplog.set_level("INFO")
+    parking._loaded([broken])
+    assert caplog.records[-1].message == "run r can be loaded again"
+    parking.wake_later([broken], StorageError("journal", "the disk is gone"))
+    assert len(caplog.records) == 4
+    assert loop.go_on() == 1
+
+
+def test_a_waiter_is_not_told_of_trouble_that_is_over_soon() -> None:
+    loop = Moments()
+    parking = Parking(loop, lambda: loop.time)
+    completion = Completion("r", None)
+    broken = Waking("r", completion, here=False)
+    for _ in range(3):
+        parking.wake_later([broken], StorageError("journal", "locked"))
+        loop.go_on()
+        broken = parking._waking.get_nowait()  # type: ignore[assignment]
+    parking._loaded([broken])
+    assert broken.completion is completion
+    assert completion.error is None
+
+
+def test_whoever_waits_for_a_run_that_can_never_be_loaded_is_told_why(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parking_module, "PATIENCE", 0.0)
+    handle = begin(engine)
+
+    def fail(row: Any, *args: Any) -> Any:
+        raise StorageError("journal", "it is not there")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._attaching, "_load", fail)
+        engine.send_event(handle.id, "number", 7)
+        with pytest.raises(StorageError, match="it is not there"):
+            handle.result(timeout=LONG)
+    assert engine.resume(handle.id) == 7
 
 
 def test_a_run_that_cannot_be_loaded_keeps_no_other_from_being_woken(

@@ -14,6 +14,8 @@ from tests.engine.common import knock, note
 
 seen: Variable[int] = Variable("seen", 7)
 
+NAP = 3600.0
+
 
 def die_once(path: str) -> None:
     if not os.path.exists(path):
@@ -90,7 +92,7 @@ async def deadly(path: str) -> str:
 
 @fiber
 async def napping() -> str:
-    await sleep(1.2)
+    await sleep(NAP)
     return "awake"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from onceflow import Engine
+from onceflow.backends.local import delegation
+from onceflow.driver import cancelling
 from onceflow.engine.driving import delegating
 from onceflow.engine.driving.local import LocalHub
 from onceflow.storage.journal import Claim, commit
@@ -40,9 +43,12 @@ def shared(home: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def engine(shared: Engine) -> Engine:
-    """Has no experience with any workflow."""
+def engine(shared: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """Has no experience with any workflow, and delegates whatever it can: on a busy machine a segment may take so long
+    that runs of its workflow are driven here for a while, and a worker may be given up."""
     hub_of(shared)._delegating._driven_here.clear()
+    monkeypatch.setattr(delegating, "FIRST", 0)
+    monkeypatch.setattr(delegating, "PATIENCE", LONG)
     return shared
 
 
@@ -126,7 +132,10 @@ def test_an_event_that_comes_while_a_worker_has_the_run_wakes_it_again(engine: E
     assert delegated(engine) == before + 2
 
 
-def test_what_has_an_effect_is_left_to_the_engine_which_learns_from_it(engine: Engine, tmp_path: Path) -> None:
+def test_what_has_an_effect_is_left_to_the_engine_which_learns_from_it(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delegating, "FIRST", 1)
     before, path = delegated(engine), tmp_path / "trace"
     for name in ("acting", "acting again"):
         park(engine, away.acting.bind(str(path)), name)
@@ -231,10 +240,29 @@ def test_a_worker_that_dies_of_a_run_gives_back_all_of_them(engine: Engine, tmp_
     assert [engine.get_output(name) for name in names] == [f"{name} 1" for name in names]
 
 
+def test_runs_of_a_workflow_are_driven_here_after_one_that_took_long(
+    engine: Engine, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delegating, "FIRST", 1)
+    before = delegated(engine)
+    park(engine, away.passing.bind(door.path), "lengthy")
+    wake(engine, "lengthy", 1)
+    door.wait()
+    began = time.monotonic()
+    until(lambda: time.monotonic() - began > delegation.SLOW)
+    door.open()
+    until(lambda: delegated(engine) == before + 1)
+    until(lambda: hub_of(engine).is_parked(id_of(engine, "lengthy")))
+    wake(engine, "lengthy", 2)
+    has(engine, "lengthy", "succeeded")
+    assert delegated(engine) == before + 1
+
+
 def test_a_run_that_takes_its_time_comes_back_and_can_be_cancelled(
     engine: Engine, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delegating, "PATIENCE", 0.0)
+    monkeypatch.setattr(cancelling, "TIME", 0.0)
     park(engine, away.passing.bind(door.path), "dawdling")
     wake(engine, "dawdling", 1)
     until(lambda: id_of(engine, "dawdling") in engine.active)
@@ -274,8 +302,13 @@ def test_a_run_that_somebody_else_has_claimed_is_left_to_them(engine: Engine, do
 
 
 def test_a_moment_wakes_a_fiber_too(engine: Engine) -> None:
-    before = delegated(engine)
-    park(engine, away.napping.bind(), "napping")
+    """The engine's clock is slow until the run is parked: then the moment has come."""
+    before, hub = delegated(engine), hub_of(engine)
+    with pytest.MonkeyPatch.context() as slow:
+        slow.setattr(hub, "now", lambda: time.time() - away.NAP)
+        slow.setattr(hub.parking, "_now", hub.now)
+        park(engine, away.napping.bind(), "napping")
+    hub._loop.post(hub.parking._look_at_clock)
     has(engine, "napping", "succeeded")
     assert engine.get_output("napping") == "awake"
     assert delegated(engine) == before + 1

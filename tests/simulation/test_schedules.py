@@ -58,10 +58,11 @@ def stories():
 
 
 def test_schedules_are_rich(stories):
-    """Every event that a driver can send, every command and every record occurs, and every way to end."""
+    """Every event that a driver can send, every command and every record occurs, and every way to end. (Runs that are
+    stuck are too rare: `tests/core/found` has some.)"""
     told, outcomes = stories
     assert _all(events.Event, but={events.Given}) <= told
-    assert _all(commands.Command, but={commands.Need}) <= told
+    assert _all(commands.Command, but={commands.Need, commands.Stuck}) <= told
     assert _all(records.Record) <= told
     assert {outcome.status for outcome in outcomes} == {"succeeded", "failed", "undone", "cancelled"}
     assert max(outcome.epochs for outcome in outcomes) > 4

@@ -14,7 +14,9 @@ from onceflow.errors import StorageDamaged
 from onceflow.storage import schema
 from onceflow.storage.inspection import Inspection
 from onceflow.storage.journal import (
+    MISSING,
     Claim,
+    DeleteDamagedRun,
     DeleteRun,
     Entry,
     Failed,
@@ -29,7 +31,7 @@ from onceflow.storage.lock_waits import connect_to_read
 from onceflow.storage.marks import SLOTS, Last, Marks, path_of
 from onceflow.storage.sqlite import SqliteJournal, check_last_run
 from onceflow.storage.turns import Turns
-from tests.storage.common import Opening, append, bodies, commit, create, quick
+from tests.storage.common import Child, Opening, append, bodies, commit, create, quick
 
 Change = Callable[[str], None]
 """Carries out a statement behind the journal's back."""
@@ -56,6 +58,25 @@ def change(request: pytest.FixtureRequest, lasting: Opening) -> Change:
             connection.execute(statement.encode())
 
     return in_postgres
+
+
+def test_a_run_whose_own_row_is_damaged_is_deleted_by_its_number_and_no_other_is(
+    lasting: Opening, change: Change
+) -> None:
+    store = filled(lasting)
+    change("UPDATE run SET status = 'undone' WHERE id = 'r'")
+    (found,) = store.damaged_runs()
+    assert found.run == "r"
+    assert commit(store, DeleteDamagedRun(found.number)).ok
+    assert store.damaged_runs() == []
+    assert store.get_run("r") is None
+    assert [row.id for row in store.list_runs()] == ["other"]
+    assert commit(store, DeleteDamagedRun(found.number)).refusal == MISSING
+    whole = [columns[1] for columns in store.rows().all_runs()]  # type: ignore[attr-defined]
+    assert commit(store, DeleteDamagedRun(whole[0])).refusal == MISSING
+    assert commit(store, create("r", "name")).ok
+    assert damage(store) == []
+    store.close()
 
 
 class _NoBlobs:
@@ -246,6 +267,108 @@ def test_a_run_that_has_the_number_of_a_deleted_one_has_no_marks_of_that(tmp_pat
     store = SqliteJournal(tmp_path / "journal.db")
     commit(store, create("s"), append("s", b"1"))
     assert bodies(store, "s") == [b"1"]
+    store.close()
+
+
+def test_marks_that_are_deleted_under_a_living_engine_give_no_false_damage_of_a_number_that_is_used_again(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+    first = SqliteJournal(path)
+    commit(first, create("a"))
+    commit(first, create("b"), append("b", b"1", b"2", b"3"))
+    path_of(path).unlink()
+    second = SqliteJournal(path)
+    commit(second, append("b", b"4"))  # has marks of its own now
+    commit(first, DeleteRun("b", 1))
+    third = SqliteJournal(path)
+    commit(third, create("c"))  # has the number of the deleted one
+    for store in (first, second, third):
+        assert bodies(store, "c") == []
+        assert damage(store) == []
+    commit(second, append("c", b"1"))
+    assert bodies(first, "c") == [b"1"]
+    for store in (first, second, third):
+        store.close()
+
+
+def test_marks_that_another_engine_has_made_anew_are_believed_by_one_that_still_maps_the_old_ones(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+    first = SqliteJournal(path)
+    commit(first, create("b"), append("b", b"1", b"2", b"3"))
+    path_of(path).unlink()
+    second = SqliteJournal(path)
+    commit(second, DeleteRun("b", 1))
+    second.close()
+    second = SqliteJournal(path)
+    commit(second, create("c"), append("c", b"1"))
+    assert bodies(first, "c") == [b"1"]
+    assert damage(first) == []
+    commit(first, append("c", b"2"))
+    assert bodies(second, "c") == [b"1", b"2"]
+    first.close()
+    second.close()
+
+
+def test_marks_that_are_deleted_under_a_living_engine_are_there_again_after_its_next_commit(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    store = SqliteJournal(path)
+    commit(store, create("r"))
+    path_of(path).unlink()
+    commit(store, append("r", b"1", b"2"))
+    marks = Marks(path)
+    marks.belong_to(store.identity())
+    assert marks.entries(1) == 2
+    marks.close()
+    store.close()
+
+
+CUT = """
+import os, signal, sys
+from pathlib import Path
+from onceflow.storage.journal import Claim
+from onceflow.storage.sqlite import SqliteJournal
+from tests.storage.common import append, commit, create
+
+path = Path(sys.argv[1])
+store = SqliteJournal(path)
+commit(store, create("r"), append("r", b"1"))
+store.close()
+store = SqliteJournal(path)
+{}
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def opened_without_its_log(path: Path, last: str) -> SqliteJournal:
+    """A journal whose log was deleted after its engine was killed, with this commit in it."""
+    with Child(CUT.format(last), path) as child:
+        child.wait()
+    for end in ("-wal", "-shm"):
+        Path(f"{path}{end}").unlink()
+    return SqliteJournal(path)
+
+
+def test_a_deleted_log_is_missed_if_it_had_entries(tmp_path: Path) -> None:
+    store = opened_without_its_log(tmp_path / "journal.db", 'commit(store, append("r", b"2"))')
+    with pytest.raises(StorageDamaged, match="1 of the last entries of a run are missing"):
+        bodies(store, "r")
+    store.close()
+
+
+def test_a_deleted_log_is_missed_if_it_had_a_run(tmp_path: Path) -> None:
+    with pytest.raises(StorageDamaged, match="the last 1 runs that were created are missing"):
+        opened_without_its_log(tmp_path / "journal.db", 'commit(store, create("s"))')
+
+
+def test_a_deleted_log_without_entries_equals_a_crash_before_its_commits(tmp_path: Path) -> None:
+    store = opened_without_its_log(tmp_path / "journal.db", 'commit(store, Claim("r", "me", 1))')
+    row = store.get_run("r")
+    assert row is not None
+    assert (row.epoch, row.owner) == (1, None)
+    assert damage(store) == []
     store.close()
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
     from onceflow.engine.looking.listing import RunInfo
     from onceflow.engine.pruning import Condemned
+    from onceflow.storage.journal import DamagedRun
 
 
 @click.command
@@ -26,31 +27,38 @@ if TYPE_CHECKING:
 @common
 def delete(session: Session, chosen: Selection, yes: bool) -> int:
     """Forget runs, with everything they saved. Their names are free again: whoever runs something under one of them
-    does it once more. One that goes on is refused. With filters, those that have ended, unless --status says otherwise.
+    does it once more. One that goes on is refused. With filters, those that have ended, unless --status says otherwise;
+    runs whose own rows are damaged fit no filter, are named, and make it exit with 5.
     """
     gone: list[RunInfo] = []
     problem: Exception | None = None
+    damaged: list[DamagedRun] = []
     with session.engine_if_any() as engine:
         infos = chosen.find(engine, sorted(ENDED))
         if engine is not None and infos:
             if chosen.filtered:
                 session.confirm(f"Delete {len(infos)} run{'s' * (len(infos) != 1)} for good?", yes)
             gone, problem = _delete(engine, infos)
+        if engine is not None and chosen.filtered:
+            damaged = engine.damaged_runs()
     if session.json:
         session.say_json([run_as_json(info) for info in gone])
-    elif not infos:
+    elif not infos and not damaged:
         session.note("there is no such run, so nothing was deleted")
     else:
         for info in gone:
             session.say(f"{title(info)}: deleted")
+    if damaged:
+        raise _left_out(damaged)
     if problem is not None:
         raise problem
     return exits.FINE
 
 
 def _delete(engine: Engine, infos: list[RunInfo]) -> tuple[list[RunInfo], Exception | None]:
-    """Those that are gone, and what kept the first of the others. One that somebody else deletes meanwhile is gone."""
-    from onceflow.errors import NoSuchRun, RunActive
+    """Those that are gone, and what kept the first of the others, damage before all. One that another command deletes
+    meanwhile is gone."""
+    from onceflow.errors import NoSuchRun, RunActive, StorageDamaged
 
     gone = []
     problem: Exception | None = None
@@ -62,8 +70,17 @@ def _delete(engine: Engine, infos: list[RunInfo]) -> tuple[list[RunInfo], Except
         except RunActive as active:
             problem = problem or active
             continue
+        except StorageDamaged as damage:
+            problem = problem if isinstance(problem, StorageDamaged) else damage
+            continue
         gone.append(info)
     return gone, problem
+
+
+def _left_out(damaged: list[DamagedRun]) -> exits.Trouble:
+    named = ", ".join([run.reason for run in damaged])
+    runs = f"{len(damaged)} run{'s' * (len(damaged) != 1)}"
+    return exits.Trouble(f"{runs} left out: {named}; `onceflow doctor --forget-damaged` forgets what is damaged")
 
 
 @click.command
@@ -86,9 +103,11 @@ def prune(
     yes: bool,
 ) -> int:
     """Forget ended runs by age, count and bytes. At least one of --older-than, --keep and --max-bytes says what may go;
-    only runs that have succeeded, failed, were undone or cancelled ever go.
+    only runs that have succeeded, failed, were undone or cancelled ever go. Runs whose own rows are damaged stay, are
+    named, and make it exit with 5.
     """
     from onceflow.engine import pruning
+    from onceflow.errors import StorageDamaged
 
     statuses = selecting.flat(status)
     strange = [name for name in statuses if name not in ENDED]
@@ -103,13 +122,19 @@ def prune(
             pruning.Kept(info.id, info.status, info.updated, _bytes_of(engine, info.id) if engine else 0, info.metadata)
             for info in infos.values()
         ]
+        damaged = [] if engine is None else engine.damaged_runs()
+        problem: Exception | None = None
         going = pruning.condemned(kept, rules, time.time())
         if engine is not None and going and not dry_run:
             session.confirm(f"Delete {len(going)} run{'s' * (len(going) != 1)} for good?", yes)
-            gone, _ = _delete(engine, [infos[one.run.id] for one in going])
+            gone, problem = _delete(engine, [infos[one.run.id] for one in going])
             ids = {info.id for info in gone}
             going = [one for one in going if one.run.id in ids]
-    _print(session, going, infos, dry_run)
+    _print(session, going, infos, damaged, dry_run)
+    if damaged:
+        raise _left_out(damaged)
+    if isinstance(problem, StorageDamaged):
+        raise problem
     return exits.FINE
 
 
@@ -122,13 +147,16 @@ def _bytes_of(engine: Engine, run: str) -> int:
         return 0
 
 
-def _print(session: Session, going: list[Condemned], infos: dict[str, RunInfo], dry_run: bool) -> None:
+def _print(
+    session: Session, going: list[Condemned], infos: dict[str, RunInfo], damaged: list[DamagedRun], dry_run: bool
+) -> None:
     rows: list[dict[str, Any]] = [
         {**run_as_json(infos[one.run.id]), "bytes": one.run.bytes, "reason": one.reason} for one in going
     ]
     total = sum([one.run.bytes for one in going])
     if session.json:
-        session.say_json({"dry_run": dry_run, "runs": rows, "bytes": total})
+        left_out = [{"id": run.run, "reason": run.reason} for run in damaged]
+        session.say_json({"dry_run": dry_run, "runs": rows, "bytes": total, "damaged": left_out})
         return
     if rows:
         columns = ["id", "name", "status", "updated", "bytes", "reason"]

@@ -35,14 +35,14 @@ from onceflow.storage import logs, schema
 from onceflow.storage.blob_urls import without_options
 from onceflow.storage.home import ENGINES, ENTRIES, JOURNAL, WORKERS, Home, check_trusted
 from onceflow.storage.inspection import Damage, Progress
-from onceflow.storage.journal import RunRow
+from onceflow.storage.journal import DamagedRun, RunRow
 from onceflow.storage.lock_waits import connect_to_read
 from onceflow.storage.locks import Engines
 from onceflow.storage.names import is_plain
 from onceflow.storage.redaction import redacted
 from onceflow.values import trust
 from onceflow.values.sealing import KEY_FILE
-from onceflow.values.texts import as_size
+from onceflow.values.texts import as_size, one_line
 from onceflow.version import VERSION
 
 LOW = 500_000_000
@@ -70,14 +70,20 @@ class Finding(NamedTuple):
 
 @click.command
 @click.option("--deep", is_flag=True, help="Read every saved value, and compare it with its checksum.")
+@click.option("--forget-damaged", is_flag=True, help="Delete the runs whose own rows are damaged.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @common
-def doctor(session: Session, deep: bool) -> int:
+def doctor(session: Session, deep: bool, forget_damaged: bool, yes: bool) -> int:
     """Look whether the home directory and this machine are well: space, permissions, the journal, engines and workers
     that were left behind, versions, and where each setting comes from. Exits with 5 if something is wrong.
 
     With --deep also read the whole journal and every large value, and list what is damaged: run, task and file.
+
+    With --forget-damaged first delete, for good, the runs whose own rows in the journal are damaged, which no other
+    command can read. Refused while another engine lives, which may drive one of them.
     """
     found = settings.find(home=session.home)
+    forgotten = _forget_damaged(session, found, yes) if forget_damaged else []
     damage: list[Damage] = []
     findings = [*_machine(), *_home(found)]
     if deep:
@@ -93,6 +99,11 @@ def doctor(session: Session, deep: bool) -> int:
                 "ok": not bad,
                 "findings": [finding._asdict() for finding in findings],
                 **({"damage": [_told_damage(each) for each in damage]} if deep else {}),
+                **(
+                    {"forgotten": [{"id": run.run, "reason": run.reason} for run in forgotten]}
+                    if forget_damaged
+                    else {}
+                ),
                 "settings": {
                     name: {"value": _shown(name, getattr(found, name)), "source": source}
                     for name, source in sources.items()
@@ -100,6 +111,8 @@ def doctor(session: Session, deep: bool) -> int:
             }
         )
     else:
+        for run in forgotten:
+            session.say(f"{one_line(run.reason)}: forgotten")
         session.table(["", "what", "finding"], [[f.state, f.name, f.text] for f in findings])
         for each in damage:
             told = _told_damage(each)
@@ -112,6 +125,30 @@ def doctor(session: Session, deep: bool) -> int:
     if bad:
         raise exits.Trouble(f"{bad[0].name}: {bad[0].text}")
     return exits.FINE
+
+
+def _forget_damaged(session: Session, found: settings.EngineSettings, yes: bool) -> list[DamagedRun]:
+    from onceflow.engine import damaged
+
+    check_trusted(found.home, found.trusted_owners)
+    if found.journal is None and not (found.home / JOURNAL).exists():
+        return []
+    with _open(found) as home:
+        runs = home.journal.damaged_runs()
+        if runs:
+            named = ", ".join([repr(run.run) for run in runs])
+            session.confirm(f"Delete {len(runs)} run{'s' * (len(runs) != 1)} for good ({named})?", yes)
+        return damaged.forget(home, runs)
+
+
+def _open(found: settings.EngineSettings) -> Home:
+    return Home(
+        found.home,
+        journal=found.journal,
+        blobs=found.blobs,
+        lock_timeout=found.lock_timeout,
+        trusted_owners=found.trusted_owners,
+    )
 
 
 # -- everything that was saved -----------------------------------------------------------------------------------------
@@ -165,6 +202,8 @@ def _advice(damage: Damage) -> str:
     restore = f"Restore {damage.file} from a backup"
     if damage.run is None:
         return f"{restore}."
+    if damage.own_row:
+        return f"{restore}, or forget the run with `onceflow doctor --forget-damaged` and start it anew."
     return f"{restore}, or forget the run with `onceflow delete {damage.run}` and start it anew."
 
 
@@ -336,13 +375,7 @@ def _journal(path: Path, limit: float) -> Finding:
 
 def _opened(found: settings.EngineSettings) -> Iterator[Finding]:
     try:
-        with Home(
-            found.home,
-            journal=found.journal,
-            blobs=found.blobs,
-            lock_timeout=found.lock_timeout,
-            trusted_owners=found.trusted_owners,
-        ) as home:
+        with _open(found) as home:
             if found.journal is not None:
                 yield Finding("journal", "ok", f"{redacted(found.journal)} answers")
             if found.blobs is not None:
@@ -354,6 +387,10 @@ def _opened(found: settings.EngineSettings) -> Iterator[Finding]:
             statuses = Counter([_status(home, row) for row in home.journal.list_runs(limit=None)])
             told = ", ".join([f"{count} {status}" for status, count in statuses.most_common()])
             yield Finding("runs", "ok", told or "none")
+            if damaged := home.journal.damaged_runs():
+                named = ", ".join([run.reason for run in damaged])
+                text = f"{named}: restore a backup, or delete what is damaged with `onceflow doctor --forget-damaged`"
+                yield Finding("damaged runs", "bad", text)
             orphans = home.count_orphans()
             told = f"{orphans.files} files, {as_size(orphans.bytes)}"
             yield Finding("orphans", "ok", f"{told}; an engine collects them once an hour")

@@ -278,12 +278,18 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
             f"{expander.id!r} stands aside of the graph that it is in, so it cannot return a graph. Let it read "
             "another task, which may."
         )
-    shared = _find_shared_by_turns(graph)
+    read = [node for index, node in enumerate(graph.nodes) if node.aside and graph.consumers[index]]
+    if read:
+        return InvalidGraph(
+            f"{read[0].id!r} stands aside in the graph that {expander.id!r} returned, so nothing in that graph can "
+            "read it. Let a task join it."
+        )
+    shared = _find_shared_by_turns(expander, graph)
     if shared is not None:
         return InvalidGraph(
-            f"{shared.id!r} in the graph that {expander.id!r} returned is not saved, may change if it runs again, and "
-            "is read by several tasks, while some tasks of that graph take turns: one that is in flight might wait for "
-            f"another one that has no turn. Save {shared.id!r}."
+            f"{shared.id!r} is not saved, may change if it runs again because of the graph that {expander.id!r} "
+            "returned, and is read by several tasks, while some tasks of its graph take turns: one that is in flight "
+            f"might wait for another one that has no turn. Save {shared.id!r}."
         )
     if not expander.checkpoint:
         kept = [n.id for n in graph.nodes if n.options.effect != "none" or n.options.checkpoint]
@@ -295,19 +301,29 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
     return None
 
 
-def _find_shared_by_turns(graph: Graph) -> Node | None:
+def _find_shared_by_turns(expander: Row, graph: Graph) -> Node | None:
     """What could be settled only after others have had their turn (2.10): something in flight may wait for that. What
-    may change and is read by one task only is settled with that task."""
-    if all(node.turn is None for node in graph.nodes):
+    may change and is read by one task only is settled with that task. If the result of this graph may change, so may
+    what reads it in the graph around."""
+    around: Row | None = expander
+    if expander.checkpoint and all(node.turn is None for node in graph.nodes):
         return None
     changing: set[int] = set()
-    for index, node in enumerate(graph.nodes):
-        inherits = any(parent in changing for parent, _ in node.edges)
-        if not node.options.checkpoint and (inherits or not node.options.repeatable):
-            changing.add(index)
-            if len(graph.consumers[index]) > 1:
-                return node
-    return None
+    while True:
+        takes_turns = any(node.turn is not None for node in graph.nodes)
+        for index, node in enumerate(graph.nodes):
+            options = node.options
+            inherits = any(parent in changing for parent, _ in node.edges)
+            if index in changing or (not options.checkpoint and (inherits or not options.repeatable)):
+                changing.add(index)
+                if takes_turns and len(graph.consumers[index]) > 1:
+                    return node
+        if around is None or around.expander is None or around.checkpoint or graph.sink not in changing:
+            return None
+        outer = around.expander.nested
+        assert outer is not None
+        graph, changing = outer.graph, {outer.rows.index(around)}
+        around = around.expander
 
 
 def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError | None:

@@ -128,6 +128,14 @@ class Refuse(msgspec.Struct, frozen=True, gc=False):
     durable: ClassVar[bool] = False
 
 
+class Stuck(msgspec.Struct, frozen=True, gc=False):
+    """Nothing of the run can go on. It fails, and this node counts as having failed with this error."""
+
+    node: str
+    error: OnceflowError
+    durable: ClassVar[bool] = False
+
+
 class Park(msgspec.Struct, frozen=True, gc=False):
     """The undo of this node keeps failing: the run waits for a person (`RetryUndo`)."""
 
@@ -148,5 +156,20 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 Command = (
-    Append | Start | Ask | Stop | Withdraw | Save | Give | Wait | Undo | Drop | Release | Need | Refuse | Park | Finish
+    Append
+    | Start
+    | Ask
+    | Stop
+    | Withdraw
+    | Save
+    | Give
+    | Wait
+    | Undo
+    | Drop
+    | Release
+    | Need
+    | Refuse
+    | Stuck
+    | Park
+    | Finish
 )

@@ -46,5 +46,6 @@ class Committing(Retiring):
             self._append(records.Withdrawn(row.id))
 
     def _cover_above(self, row: Row) -> None:
-        """Something is done that cannot be taken back."""
-        self._retirable += self._cover([parent for parent, _ in row.parents])
+        """Something is done that cannot be taken back; unless it may yet turn out never to have started."""
+        if not row.begun_with:
+            self._retirable += self._cover([parent for parent, _ in row.parents])

@@ -3,6 +3,9 @@
 When a run that was stopped is quiet, and an undo of the whole was asked for, a last recovery takes back every begun
 undoable task that nothing irrevocable stands on, and all that descends from them; without one, the same for the
 transactions in which something failed.
+
+A run of which nothing can go on, and that no event will ever reach, fails: what a handler gave may have made a graph
+safe, and have been lost (2.8).
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from onceflow.core import commands, records
 from onceflow.core.ending import with_what_is_below
 from onceflow.core.expiring import Expiring
 from onceflow.core.rows import Row
+from onceflow.errors import RunStuck
 
 
 class Concluding(Expiring):
@@ -35,10 +39,15 @@ class Concluding(Expiring):
             return True
         if self._stopping is None:
             if self._endings:
-                return self._advance_endings()
-            if self._succeeded():
+                if self._advance_endings():
+                    return True
+            elif self._succeeded():
                 self._finish("succeeded")
-            return False
+                return False
+            if self._running or not self._is_stuck():
+                return False
+            self._fail_stuck()
+            return True
         if self._running or self._saving or self._undos or self._zombies:
             return False
         if not self._undoing_all:
@@ -64,6 +73,24 @@ class Concluding(Expiring):
         if self._aside:
             self._aside = {row: None for row in self._aside if not row.settled}
         return not self._aside
+
+    def _is_stuck(self) -> bool:
+        """Whether no event will ever come: nothing is under way, and nothing waits for a delay or for admission."""
+        if self._saving or self._zombies or self._undos or self._pausing or self.partial:
+            return False
+        return not any(row.state == "backoff" or row.asking for row in self.rows.values())
+
+    def _fail_stuck(self) -> None:
+        """What a handler gave was lost, and without it nothing may start: a run fails rather than wait for ever."""
+        waiting = [row for row in self.rows.values() if row.state == "waiting" and not row.scope.closed]
+        blocked = [row for row in waiting if row.missing == 0] or waiting or self.ends()
+        row = blocked[0]
+        if row.state == "waiting":
+            row.state = "failed"
+        row.failures += 1
+        self._emit(commands.Stuck(row.id, RunStuck(tuple([other.id for other in blocked]), _obstacles(row))))
+        self._append(records.Failed(row.id, row.failures, True))
+        self._fail(row.id, row.scope)
 
     def _saga(self) -> list[Row]:
         """Every begun undoable row that nothing irrevocable stands on, and what has happened below them."""
@@ -99,3 +126,11 @@ class Concluding(Expiring):
             ]
         self._append(records.Finished(status))
         self._emit(commands.Finish(status, tuple(self._failed), tuple(kept), tuple(uncertain)))
+
+
+def _obstacles(row: Row) -> tuple[str, ...]:
+    """What it reads that keeps it from starting."""
+    if row.missing:
+        return tuple([parent.id for parent, mask in row.parents if not parent.gives(mask)])
+    undoable = row.effect == "undoable"
+    return tuple([p.id for p, _ in row.parents if not (p.reproducible if undoable else p.quiet) or p.holds_up])

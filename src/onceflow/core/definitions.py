@@ -12,8 +12,8 @@ are a bit mask as well, as in `graph.Edge`. `shape.names(members)` turns a set i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from onceflow.core.effects import Effect
@@ -23,10 +23,10 @@ Members = int
 """A set of members: bit n stands for the n-th in the shape's order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Member:
-    """One node as the law sees it. `parents` maps ids to the declared parts that are read; 0 is a control-only
-    edge."""
+    """One node as the law sees it; it never changes. `parents` maps ids to the declared parts that are read; 0 is a
+    control-only edge."""
 
     id: str
     parents: Mapping[str, int]
@@ -65,18 +65,28 @@ class Shape:
             for parent, _ in edges:
                 self.ancestors[x] |= 1 << parent | self.ancestors[parent]
                 self.consumers[parent] |= 1 << x
-        for x in range(count):
-            for ancestor in each(self.ancestors[x]):
-                self.descendants[ancestor] |= 1 << x
-        self.undoable: Members = self._where(lambda m: m.effect == "undoable")
-        self.irrevocable: Members = self._where(lambda m: m.effect == "irrevocable")
-        self.repeatable: Members = self._where(lambda m: m.deterministic and m.effect != "undoable")
-        self.checkpoint: Members = self._where(lambda m: m.checkpoint)
-        self.writers: Members = self._where(lambda m: m.writes)
-        self.joiners: Members = self._where(lambda m: m.joins)
-
-    def _where(self, holds: Callable[[Member], bool]) -> Members:
-        return sum([1 << n for n, m in enumerate(self.members) if holds(m)])
+        for x in reversed(range(count)):
+            for parent, _ in self.edges[x]:
+                self.descendants[parent] |= 1 << x | self.descendants[x]
+        self.undoable: Members = 0
+        self.irrevocable: Members = 0
+        self.repeatable: Members = 0
+        self.checkpoint: Members = 0
+        self.writers: Members = 0
+        self.joiners: Members = 0
+        for x, m in enumerate(self.members):
+            if m.effect == "undoable":
+                self.undoable |= 1 << x
+            elif m.effect == "irrevocable":
+                self.irrevocable |= 1 << x
+            if m.deterministic and m.effect != "undoable":
+                self.repeatable |= 1 << x
+            if m.checkpoint:
+                self.checkpoint |= 1 << x
+            if m.writes:
+                self.writers |= 1 << x
+            if m.joins:
+                self.joiners |= 1 << x
 
     def writes_done_record(self, x: int) -> bool:
         """2.12: an effectful task that is not saved and that others only wait for."""
@@ -105,34 +115,46 @@ class Shape:
         return found
 
 
-@dataclass(slots=True)
 class Facts:
     """What is true of the members now. The lists hold one mask of parts for each position of the shape."""
 
-    shape: Shape
-    done: Members = 0
-    """An attempt has finished, and the output has not been dropped since. It may have been lost."""
-    visible: Members = 0
-    """A consumer may have read the output since it was last dropped."""
-    begun: Members = 0
-    """Effectful tasks of which an attempt may have had an effect that no undo has taken back. Irrevocable: for ever."""
-    running: Members = 0
-    """An attempt is under way, and has not been stopped or lost."""
-    recorded: Members = 0
-    """Tasks with a durable *done* record, which counts as their save (2.12)."""
-    wrote: Members = 0
-    """Tasks whose writes to variables are committed (2.11)."""
-    memory: list[int] = field(default_factory=list)
-    """The parts that are in memory somewhere."""
-    saved: list[int] = field(default_factory=list)
-    """The parts that are saved."""
-    refs: dict[int, Mapping[int, RefPart]] = field(default_factory=dict)
-    """Position → the refs in the output, by part. A member that has none, or of which nothing is known after a crash,
-    is not here."""
-
-    def __post_init__(self) -> None:
-        self.memory = self.memory or [0] * len(self.shape.members)
-        self.saved = self.saved or [0] * len(self.shape.members)
+    def __init__(
+        self,
+        shape: Shape,
+        done: Members = 0,
+        visible: Members = 0,
+        begun: Members = 0,
+        running: Members = 0,
+        recorded: Members = 0,
+        wrote: Members = 0,
+        empty: Members = 0,
+        memory: list[int] | None = None,
+        saved: list[int] | None = None,
+        refs: dict[int, Mapping[int, RefPart]] | None = None,
+    ) -> None:
+        self.shape = shape
+        self.done = done
+        """An attempt has finished, and the output has not been dropped since. It may have been lost."""
+        self.visible = visible
+        """A consumer may have read the output since it was last dropped."""
+        self.begun = begun
+        """Effectful tasks of which an attempt may have had an effect that no undo has taken back. Irrevocable: for
+        ever."""
+        self.running = running
+        """An attempt is under way, and has not been stopped or lost."""
+        self.recorded = recorded
+        """Tasks with a durable *done* record, which counts as their save (2.12)."""
+        self.wrote = wrote
+        """Tasks whose writes to variables are committed (2.11)."""
+        self.empty = empty
+        """What counts as saved because its graph has ended (2.8), and is not."""
+        self.memory: list[int] = memory or [0] * len(shape.members)
+        """The parts that are in memory somewhere."""
+        self.saved: list[int] = saved or [0] * len(shape.members)
+        """The parts that are saved."""
+        self.refs: dict[int, Mapping[int, RefPart]] = {} if refs is None else refs
+        """Position → the refs in the output, by part. A member that has none, or of which nothing is known after a
+        crash, is not here."""
 
     def every_part(self, x: int) -> int:
         """2.7: the declared parts, and each ref in the output."""
@@ -142,22 +164,36 @@ class Facts:
                 parts |= 1 << part
         return parts
 
-    def reads(self, x: int) -> Iterator[tuple[int, int]]:
+    def has_part(self, x: int, part: int) -> bool:
+        """Whether that is a part of its output, as far as is known."""
+        return bool(self.shape.every_part[x] >> part & 1) or (x in self.refs and part in self.refs[x])
+
+    def reads(self, x: int) -> Sequence[tuple[int, int]]:
         """2.7: the parents of x and what it reads of each. Whoever reads a declared part reads the refs it holds."""
+        if not self.refs:
+            return self.shape.edges[x]
+        found = []
         for parent, declared in self.shape.edges[x]:
             parts = declared
-            for part, ref in self.refs.get(parent, _NO_REFS).items():
-                if ref.holders & declared:
-                    parts |= 1 << part
-            yield parent, parts
+            if parent in self.refs:
+                for part, ref in self.refs[parent].items():
+                    if ref.holders & declared:
+                        parts |= 1 << part
+            found.append((parent, parts))
+        return found
 
-    def takes(self, x: int) -> Iterator[tuple[int, int]]:
+    def takes(self, x: int) -> Sequence[tuple[int, int]]:
         """2.7: the versions of actors that x takes: whose output holds them, and as which part."""
-        for parent, declared in self.shape.members[x].takes.items():
+        taken = self.shape.members[x].takes
+        if not taken:
+            return ()
+        found = []
+        for parent, declared in taken.items():
             at = self.shape.position[parent]
             for part, ref in self.refs.get(at, _NO_REFS).items():
                 if ref.actor and ref.holders & declared:
-                    yield at, part
+                    found.append((at, part))
+        return found
 
     def is_saved(self, x: int) -> bool:
         """Saved as a whole, including every reference in it."""
@@ -169,20 +205,25 @@ class Facts:
         if x not in self.refs:
             return parts
         for part in self.refs[x]:
+            if parts >> part & 1:
+                continue
             at: tuple[int, int] | None = (x, part)
             while at is not None and not (self.memory[at[0]] | self.saved[at[0]]) >> at[1] & 1:
-                at = self.origin(*at)
-            parts |= (at is not None) << part
+                at = self.origin(at[0], at[1])
+            if at is not None:
+                parts |= 1 << part
         return parts
 
     def origin(self, x: int, part: int) -> tuple[int, int] | None:
         """2.7: the member and its part through which this ref came in. None if x made it; or if that cannot be found
         any more, because the graph of the parent is gone, or nothing is known of what the parent returned."""
-        ref = self.refs.get(x, _NO_REFS).get(part)
+        if x not in self.refs:
+            return None
+        ref = self.refs[x].get(part)
         if ref is None or ref.origin is None:
             return None
         parent = self.shape.position.get(ref.origin[0])
-        if parent is None or not self.every_part(parent) >> ref.origin[1] & 1:
+        if parent is None or not self.has_part(parent, ref.origin[1]):
             return None
         return parent, ref.origin[1]
 
@@ -194,8 +235,18 @@ class Facts:
 
     def with_everything_unsaved_lost(self) -> Facts:
         """The facts after the worst possible loss."""
-        nothing = [0] * len(self.memory)
-        return replace(self, memory=nothing)
+        return Facts(
+            self.shape,
+            self.done,
+            self.visible,
+            self.begun,
+            self.running,
+            self.recorded,
+            self.wrote,
+            self.empty,
+            saved=self.saved,
+            refs=self.refs,
+        )
 
 
 def settled(facts: Facts) -> Members:
@@ -209,9 +260,10 @@ def settled(facts: Facts) -> Members:
         outside = ~inside
         changing = outside & ~shape.repeatable
         for x in each(inside):
-            consumers = shape.consumers[x]
-            read = consumers != 0 and consumers & outside == 0
-            held = saved >> x & 1 or (read and not shape.writers >> x & 1)
+            held = saved >> x & 1
+            if not held and not shape.writers >> x & 1:
+                consumers = shape.consumers[x]
+                held = consumers != 0 and consumers & outside == 0
             founded = shape.ancestors[x] & changing == 0
             if not (held and founded):
                 expelled |= 1 << x
@@ -233,7 +285,7 @@ def reproducible(facts: Facts) -> Members:
     found = 0
     for x, edges in enumerate(shape.edges):
         again = shape.repeatable >> x & 1 and all(found >> parent & 1 for parent, _ in edges)
-        if again or facts.is_saved(x):
+        if again or (facts.is_saved(x) and not facts.empty >> x & 1):
             found |= 1 << x
     return found
 
@@ -251,7 +303,7 @@ def why_not_start(facts: Facts, node: str) -> str | None:
             return f"{shape.members[parent].id} is not done"
     for parent, part in facts.takes(x):
         for reader in each(shape.consumers[parent] & ~(1 << x)):
-            if (parent, part) in list(facts.takes(reader)) or not any(
+            if (parent, part) in facts.takes(reader) or not any(
                 other == parent and parts >> part & 1 for other, parts in facts.reads(reader)
             ):
                 continue
@@ -350,7 +402,7 @@ def rerun(facts: Facts, failed: Members) -> Members:
 def _makers(facts: Facts, x: int, parts: int) -> Members:
     """Who has to run again for these parts of x, as far as they are not available."""
     found = 0
-    lost = parts & ~facts.available(x)
+    lost = parts & ~facts.available(x) if parts else 0
     if lost:
         for part in each(lost):
             found |= 1 << facts.maker(x, part)
@@ -405,6 +457,8 @@ def worst_case(facts: Facts) -> str | None:
     ancestor of it, or undo a task below which an irrevocable one has begun? Says which, or None."""
     shape = facts.shape
     begun = for_good(facts)
+    if not _ancestors_of(shape, begun) & ~shape.repeatable:
+        return None  # nothing above them can change or be undone, whatever R is
     again = rerun(facts.with_everything_unsaved_lost(), failed=shape.everyone & ~facts.done)
     for x in each(begun & again):
         changing = shape.ancestors[x] & again & ~shape.repeatable

@@ -32,7 +32,7 @@ from onceflow.core.state import reach, topological, unsaved_parents
 class End:
     """What is to become of a closed scope."""
 
-    __slots__ = ("again", "cause", "expired", "inside", "small", "undo")
+    __slots__ = ("again", "cause", "expired", "inside", "joined", "small", "undo")
 
     def __init__(self, cause: str, small: bool, undo: list[Scope], *, again: bool, expired: bool = False) -> None:
         self.cause = cause
@@ -42,6 +42,8 @@ class End:
         self.expired = expired
         self.undo = undo
         """The transactions that have yet to be taken back."""
+        self.joined: list[Row] = []
+        """What was joined in what has been taken back of it: what it ends with may have come of that all the same."""
         self.inside: dict[Scope, End] = {}
         """What was to become of scopes in it, which end with it; unless it does not end, because it has a result."""
 
@@ -77,15 +79,19 @@ class Ending(Handling):
             if scope.depth <= ends or scope.outer is None:
                 break
             scope = scope.outer
-        end = End(row.id, small, undo, again=again)
-        before = _end_around(self._endings, scope, again)
+        self._end_with_what_is_around(scope, End(row.id, small, undo, again=again))
+
+    def _end_with_what_is_around(self, scope: Scope, end: End) -> None:
+        """It ends, or is tried again, with a scope around it of which that is certain; or by itself."""
+        before = _end_around(self._endings, scope, end.again)
         if before is None:
             self._end_scope(scope, end)
             return
-        before.undo += end.undo  # it ends anyway; but this failure is one more
-        if _end_around(before.inside, scope, again) is None:
+        if not end.expired:
+            before.undo += end.undo  # it ends anyway; but this failure is one more
+        if _end_around(before.inside, scope, end.again) is None:
             before.inside[scope] = end
-        self._close(scope, end.undo)
+        self._close(scope, [scope] if end.expired else end.undo)
 
     def _end_scope(self, scope: Scope, end: End) -> None:
         inside = [other for other in self._endings if other.is_in(scope)]
@@ -94,6 +100,7 @@ class Ending(Handling):
                 continue  # it ends all the same
             end.inside[other] = self._endings.pop(other)
             end.undo += end.inside[other].undo
+            end.joined += end.inside[other].joined
             sink = other.sink
             if sink is not None and sink.ends is other:  # it ends with this one, whatever it was given
                 self._end_attempt(sink)
@@ -137,6 +144,8 @@ class Ending(Handling):
             if groups:
                 rows = self._group_saga(groups)
                 if rows:
+                    for other, its_end in self._endings.items():
+                        its_end.joined += self._joined_in(other)
                     for row in rows:
                         self._end_attempt(row)
                     self._begin_recovery(rows)
@@ -231,7 +240,8 @@ class Ending(Handling):
 
     def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
-        self._join(sink, self._joined_in(scope))
+        taken_back = [child for child in end.joined if child.settled and self.rows.get(child.id) is child]
+        self._join(sink, [*self._joined_in(scope), *taken_back])
         sink.state = "handled"
         sink.attempt = self._new_attempt()
         sink.small = end.small

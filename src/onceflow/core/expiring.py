@@ -20,11 +20,9 @@ class Expiring(Ending):
         sink = scope.sink
         if self._stopping is not None or sink is None or sink.visible:
             return
-        if any(scope.is_in(other) and not end.again for other, end in self._endings.items()):  # it ends anyway
-            self._close(scope, [scope])
-        else:
-            undo = self._unfinished_transactions(scope)
-            self._end_scope(scope, End(scope.expander, small, undo, again=False, expired=True))
+        self._end_with_what_is_around(
+            scope, End(scope.expander, small, self._unfinished_transactions(scope), again=False, expired=True)
+        )
         for row in self._rows_in(scope):
             if row.state == "running":
                 self._emit(commands.Stop(row.id, row.attempt))

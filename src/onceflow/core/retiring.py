@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from onceflow.core import commands
 from onceflow.core.rows import Row, Scope
 from onceflow.core.settling import Settling
+from onceflow.core.state import reach, unsaved_parents
 
 
 class Retiring(Settling):
@@ -28,8 +29,8 @@ class Retiring(Settling):
 
     _exposed: int = 0
     """How many begun undoable rows are not covered."""
-    _lingering: dict[Row, None] = {}
-    """Rows that stay because one of their readers might be dropped."""
+    _lingering: dict[Row, dict[Row, None]] = {}
+    """Begun undoable row that is not covered → rows that stay because one of their readers would be dropped with it."""
     _retained: dict[Scope, list[Row]] = {}
     """Transaction that may still fail → rows in it that would otherwise be released or forgotten."""
     _kept: dict[str, Scope] = {}
@@ -40,7 +41,6 @@ class Retiring(Settling):
         if self._retained:
             self._let_go_of_groups()
         safe: set[Row] = set()
-        exposed = self._exposed
         for row in self._retirable:  # grows while it is worked off
             if not row.settled or row.unsettled or not row.consumers:
                 continue
@@ -52,10 +52,6 @@ class Retiring(Settling):
                 continue
             if self._may_be_forgotten(row, safe):
                 self._forget(row)
-            if self._exposed < exposed:
-                exposed = self._exposed
-                self._retirable += self._lingering
-                self._lingering.clear()
         self._retirable.clear()
 
     def _let_go_of_groups(self) -> None:
@@ -99,9 +95,11 @@ class Retiring(Settling):
             return False
         if row.reproducible:
             return True
-        if any(_might_be_dropped(consumer, safe) for consumer, _, _ in row.consumers):
-            self._lingering[row] = None
-            return False
+        for consumer, _, _ in row.consumers:
+            undoable = _exposed_above(consumer, safe)
+            if undoable is not None:
+                self._lingering.setdefault(undoable, {})[row] = None
+                return False
         return True
 
     def _forget(self, row: Row) -> None:
@@ -127,13 +125,18 @@ class Retiring(Settling):
             row.covered = True
         for row in news:
             if row.effect == "undoable" and row.begun:
-                self._exposed -= 1
+                self._no_longer_exposed(row)
             self._unpin(row)
             for parent, _ in row.parents:
                 if not parent.covered:
                     parent.covered = True
                     news.append(parent)
         return news
+
+    def _no_longer_exposed(self, row: Row) -> None:
+        """An undoable row is covered, or undone: whoever stays because of it may go."""
+        self._exposed -= 1
+        self._retirable += self._lingering.pop(row, ())
 
     def _cover_readers(self) -> None:
         """Extend what is covered to what is stood on: the readers of covered rows that could not be made again."""
@@ -145,18 +148,16 @@ class Retiring(Settling):
     def _pin(self, row: Row) -> None:
         """An undo of this row reads what it read."""
         self._exposed += 1
-        row.pinned = []
         carried = set(row.carried)
-        above = [row]
-        while above:
-            reader = above.pop()
-            for parent, mask in reader.parents:
-                parts = {(parent.id, part) for part in range(mask.bit_length()) if mask >> part & 1}
-                if parent.fully_saved or (reader is row and parts <= carried):
-                    continue
-                parent.pins += 1
-                row.pinned.append(parent)
-                above.append(parent)
+        read = [
+            parent
+            for parent, mask in row.parents
+            if not parent.fully_saved
+            and not carried.issuperset((parent.id, part) for part in range(mask.bit_length()) if mask >> part & 1)
+        ]
+        row.pinned = list(dict.fromkeys([*read, *reach(read, unsaved_parents)]))
+        for parent in row.pinned:
+            parent.pins += 1
 
     def _pin_nested(self, expander: Row, rows: list[Row]) -> None:
         """A graph that a crash took is there again: what was read of its expander are its rows now."""
@@ -175,8 +176,8 @@ class Retiring(Settling):
                 self._retirable.append(parent)
 
 
-def _might_be_dropped(row: Row, safe: set[Row]) -> bool:
-    """Is there a begun undoable row that is not covered, here or above? `safe` are rows of which the answer is no."""
+def _exposed_above(row: Row, safe: set[Row]) -> Row | None:
+    """A begun undoable row that is not covered, here or above. `safe` are rows for which there is none."""
     above = [row]
     seen = set(above)
     while above:
@@ -184,8 +185,8 @@ def _might_be_dropped(row: Row, safe: set[Row]) -> bool:
         if row.covered or row in safe:
             continue
         if row.effect == "undoable" and row.begun:
-            return True
+            return row
         above += [parent for parent, _ in row.parents if parent not in seen]
         seen.update(parent for parent, _ in row.parents)
     safe |= seen
-    return False
+    return None

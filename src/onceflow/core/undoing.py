@@ -137,7 +137,7 @@ class Undoing(Outputs):
         row.carried = ()
         self.undos[row.id] = self.undos.get(row.id, 0) + 1
         if not row.covered:
-            self._exposed -= 1
+            self._no_longer_exposed(row)
         self._unpin(row)
         del self._undos[row]
         self._append(records.Undone(row.id))

@@ -26,12 +26,13 @@ import msgspec
 
 from onceflow.data.chores import Chores
 from onceflow.data.places import Live, Place
+from onceflow.storage import checksums
 
 
 class Object:
     """A packed value (`values.packing`), in shared memory or in that of its maker."""
 
-    __slots__ = ("__weakref__", "_shelf", "freed", "live", "lost", "maker", "place", "size", "used")
+    __slots__ = ("__weakref__", "_shelf", "checksum", "freed", "live", "lost", "maker", "place", "size", "used")
 
     def __init__(self, shelf: Shelf, where: Place | Live, maker: int = 0) -> None:
         self._shelf = shelf
@@ -47,6 +48,8 @@ class Object:
         """The process id of the worker that made it live, or 0."""
         self.size = where.size
         """Bytes."""
+        self.checksum: int | None = None
+        """Of its bytes, if it was moved to disk: whoever is to read it compares them first."""
         self.lost = False
         """Whether it is no more, although somebody holds it."""
         self.used = time.monotonic()
@@ -65,6 +68,10 @@ class Object:
         """Its bytes, without a copy. They may be written to: nobody else sees that. It must have been published."""
         assert self.place is not None
         return self._shelf.map(self.place)
+
+    def is_whole(self) -> bool:
+        """Whether its bytes are those that were moved to disk, if they were. Reads all of them. From any thread."""
+        return self.checksum is None or checksums.of_bytes([self.map()]) == self.checksum
 
     def __del__(self) -> None:
         self._shelf.let_go(self)
@@ -183,14 +190,16 @@ class Shelf:
         self.open(self._files, descriptor, None)
         return self.add(Place(self._files, 0, size))
 
-    def move(self, object: Object, place: Place, descriptor: int, freed: Callable[[], None]) -> None:
-        """It is in a file now, and what it had of memory may be used again. `freed` is called when nobody needs it any
-        more. Nobody may be reading it."""
+    def move(
+        self, object: Object, place: Place, descriptor: int, freed: Callable[[], None], checksum: int | None = None
+    ) -> None:
+        """It is in a file now, with this checksum, and what it had of memory may be used again. `freed` is called when
+        nobody needs it any more. Nobody may be reading it."""
         self.open(place.segment, descriptor, None, on_disk=True)
         assert object.place is not None
         self._objects.pop((object.place.segment, object.place.offset), None)
         self._let_go.append((object.place, object.live, object.maker, None))
-        object.place, object.live, object.freed = place, None, freed
+        object.place, object.live, object.freed, object.checksum = place, None, freed, checksum
         self._segments[place.segment].objects += 1
         self._objects[place.segment, place.offset] = object
 

@@ -141,6 +141,8 @@ class Obeying(Launching):
             case commands.Refuse(node, attempt, error):
                 self._outputs.drop(node, attempt)
                 self.raised_last[node] = dump(error, "the engine")
+            case commands.Stuck(node, error):
+                self.raised_last[node] = dump(error, "the engine")
             case _:
                 self._hold(command)
 

@@ -162,8 +162,7 @@ class Attaching:
             try:
                 one = self._wake(run, completion, found)
             except StorageError as error:
-                logger.error("run %s is due and cannot be loaded now: %s", run, error)
-                hub.wake_later(Waking(run, completion, here))
+                hub.wake_later(Waking(run, completion, here), error)
                 continue
             if one is None:
                 hub.not_driven(run)

@@ -51,7 +51,7 @@ from onceflow.errors import (
 from onceflow.storage import failures
 from onceflow.storage import logs as stored_logs
 from onceflow.storage.home import Home
-from onceflow.storage.journal import DeleteRun, Durability, Failed, Fenced, RunRow, Taken, commit
+from onceflow.storage.journal import DamagedRun, DeleteRun, Durability, Failed, Fenced, RunRow, Taken, commit
 from onceflow.storage.places import Place
 from onceflow.values import sealing
 from onceflow.values.context import is_in_fiber, running
@@ -492,6 +492,11 @@ class Engine(Inspecting, Scheduling, Queueing):
         log = stored_logs.of_run(self._home.path, row.id)
         with failures.told(log):
             stored_logs.delete(log)
+
+    def damaged_runs(self) -> list[DamagedRun]:
+        """The runs that lists leave out, because their own rows in the journal are damaged."""
+        self._check_open()
+        return self._home.journal.damaged_runs()
 
     # -- the engine itself ---------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from onceflow.storage.journal import (
     AppendEntries,
     Claim,
     CreateRun,
+    DeleteDamagedRun,
     DeleteRun,
     DeleteStanding,
     Entry,
@@ -123,7 +124,7 @@ class Rows:
                         ids.add(request.id)
                     if request.name is not None:
                         names.add(request.name)
-                elif isinstance(request, (WriteStanding, DeleteStanding)):
+                elif isinstance(request, (WriteStanding, DeleteStanding, DeleteDamagedRun)):
                     continue
                 elif request.run not in self.by_id and request.run not in new:
                     ids.add(request.run)
@@ -144,11 +145,17 @@ def standing_of(batches: Iterable[Sequence[Request]]) -> set[Standing]:
     }
 
 
+def damaged_of(batches: Iterable[Sequence[Request]]) -> set[int]:
+    """The numbers of runs whose rows must be looked at before these batches can be decided."""
+    return {request.number for batch in batches for request in batch if isinstance(request, DeleteDamagedRun)}
+
+
 class Changes:
     """What is to be written: rows first deleted, then written over; the rest is only ever added."""
 
     def __init__(self) -> None:
-        self.deleted: dict[int, Known] = {}
+        self.deleted: dict[int, Known | None] = {}
+        """Number of the run, and the run, unless its own row is damaged."""
         self.runs: dict[int, Known] = {}
         self.definitions: dict[int, CreateRun] = {}
         self.entries: list[tuple[int, int, Entry, int]] = []
@@ -194,9 +201,15 @@ class Changes:
 
 class Application:
     """Decides the batches of one transaction. `rows` must know everything that `Rows.unknown` asked for, `versions`
-    those that `standing_of` named, as far as they exist."""
+    those that `standing_of` named, as far as they exist, and `damaged` those of `damaged_of` that are."""
 
-    def __init__(self, rows: Rows, now: float, versions: Mapping[Standing, int] | None = None) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        now: float,
+        versions: Mapping[Standing, int] | None = None,
+        damaged: Iterable[int] = (),
+    ) -> None:
         self.changes = Changes()
         self.now = now
         self._last_number = rows.last_number
@@ -204,6 +217,7 @@ class Application:
         self._by_name: dict[str, Known | None] = {}
         self._rows = rows
         self._versions = dict(versions or {})
+        self._damaged = set(damaged)
 
     def apply(self, batch: Sequence[Request]) -> Outcome:
         draft = _Draft(self)
@@ -219,8 +233,11 @@ class Application:
     def finish(self) -> None:
         """The transaction is committed: what it changed is known from now on."""
         self._rows.last_number = self._last_number
+        if None in self.changes.deleted.values():  # it may be known from before it was damaged
+            self._rows.forget()
         for gone in self.changes.deleted.values():
-            self._rows.unlearn(gone)
+            if gone is not None:
+                self._rows.unlearn(gone)
         for known in self._by_id.values():
             if known is not None:
                 self._rows.learn(known)
@@ -233,6 +250,9 @@ class Application:
 
     def version_of(self, standing: Standing) -> int:
         return self._versions.get(standing, 0)
+
+    def is_damaged(self, number: int) -> bool:
+        return number in self._damaged and number not in self.changes.deleted
 
     def next_number(self) -> int:
         self._last_number += 1
@@ -270,6 +290,11 @@ class _Draft:
             return self._create(request)
         if isinstance(request, (WriteStanding, DeleteStanding)):
             return self._change_standing(request)
+        if isinstance(request, DeleteDamagedRun):
+            if not self._application.is_damaged(request.number) or request.number in self._changes.deleted:
+                return MISSING
+            self._changes.deleted[request.number] = None
+            return None
         known = self._find(request.run)
         if known is None:
             return MISSING

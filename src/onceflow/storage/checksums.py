@@ -21,7 +21,7 @@ from zlib import crc32
 
 from onceflow.errors import StorageDamaged
 from onceflow.storage import names
-from onceflow.storage.journal import Command, Entry, MailboxEvent, RunRow, StandingRow, Table
+from onceflow.storage.journal import Command, DamagedRun, Entry, MailboxEvent, RunRow, StandingRow, Table
 
 Row = TypeVar("Row")
 
@@ -192,6 +192,17 @@ def whole(check: Callable[[Any], Row], rows: Iterable[Any], skipped: Callable[[S
 def skipped(error: StorageDamaged) -> None:
     """A list goes without a damaged row."""
     logger.error("a row is left out: %s", error)
+
+
+def damaged_runs(where: str, rows: Iterable[Any]) -> list[DamagedRun]:
+    """Of rows as `check_run` takes them: those that are damaged."""
+    found: list[DamagedRun] = []
+    for columns in rows:
+        try:
+            check_run(where, columns)
+        except StorageDamaged as error:
+            found.append(DamagedRun(columns[1], _text(columns[3]), error.reason))
+    return found
 
 
 def _matches(found: Any, compute: Callable[[], int]) -> bool:

@@ -29,6 +29,8 @@ class Damage(msgspec.Struct, frozen=True):
     reason: str
     run: str | None = None
     task: str | None = None
+    own_row: bool = False
+    """Whether it is the row of the run itself, so that nothing about the run can be looked up."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -108,7 +110,7 @@ class Inspection:
             try:
                 row = checksums.check_run(rows.where, columns)
             except StorageDamaged as error:
-                yield _damage(error)
+                yield msgspec.structs.replace(_damage(error), own_row=True)
             else:
                 ids[columns[1]] = row.id
                 yield from self._run(row, columns[1], columns[2])

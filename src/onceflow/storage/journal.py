@@ -120,6 +120,13 @@ class DeleteRun(msgspec.Struct, frozen=True, gc=False):
     expected_epoch: int
 
 
+class DeleteDamagedRun(msgspec.Struct, frozen=True, gc=False):
+    """Forgets a run whose own row is damaged, with all its entries. Nothing in that row can be trusted, so the run goes
+    by its number. Answered by `Missing` if there is no such row, or if it is whole. The blobs are orphans then."""
+
+    number: int
+
+
 class SendCommand(msgspec.Struct, frozen=True, gc=False):
     """Leaves a command for whoever drives the run, now or later. It stays until it is forgotten."""
 
@@ -197,7 +204,7 @@ OfRun = (
     CreateRun | AppendEntries | SetStatus | Claim | DeleteRun | SendCommand | ForgetCommands | SendEvent | MarkEvents
 )
 OfStanding = WriteStanding | DeleteStanding
-Request = OfRun | OfStanding
+Request = OfRun | OfStanding | DeleteDamagedRun
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
@@ -324,6 +331,16 @@ class Loaded(msgspec.Struct, frozen=True):
     entries: Iterator[Entry]
 
 
+class DamagedRun(msgspec.Struct, frozen=True, gc=False):
+    """A run whose own row is not what was written."""
+
+    number: int
+    """The journal's own short name for it."""
+    run: str
+    """The id that the row has now; empty if that is no text."""
+    reason: str
+
+
 class Short(msgspec.Struct, frozen=True, gc=False):
     """A run with few entries."""
 
@@ -385,6 +402,9 @@ class Journal(Protocol):
         """Runs that fit, newest first. `name` is the beginning of a name, `metadata` a JSON object whose members theirs
         has too, `before` the id of a run that is newer than all that are listed. (If that is gone, ids tell the order,
         which is good to a millisecond.)"""
+
+    def damaged_runs(self) -> list[DamagedRun]:
+        """Those that lists leave out. Reads the rows of all runs."""
 
     def last_runs(
         self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int

@@ -18,6 +18,10 @@ whatever begins to read later sees that. If it sees less, the run may have been 
 looking at the run, and for the last run of all by the number of times that anything was forgotten. Without a file, or
 with that of another journal, there are no marks until somebody writes.
 
+The file may be deleted, or replaced, while engines have it mapped. A mapping of a file that is not at its path any more
+says nothing: runs may have been forgotten in the other one, and their numbers given away. So the writer compares device
+and inode before each transaction (`renew`), and a reader before it believes that something is missing.
+
 An older copy of the journal that was put back has fewer entries than its marks say. Delete the marks with it.
 """
 
@@ -61,6 +65,8 @@ class Marks:
         self._path = path_of(path)
         self._identity = b""
         self._memory: mmap.mmap | None = None
+        self._file: tuple[int, int] | None = None
+        """Device and inode of what is mapped."""
         with contextlib.suppress(FileNotFoundError):
             self._map(os.O_RDWR)
 
@@ -88,6 +94,26 @@ class Marks:
             return 0
         its, entries, checksum = _SLOT.unpack_from(self._mapped, _offset(number))
         return int(entries) if its == number and checksum == _checksum(number, entries) else 0
+
+    @property
+    def are_replaced(self) -> bool:
+        """Whether something else is at the path than what is mapped."""
+        return self._file != self._found()
+
+    def renew(self) -> None:
+        """Maps what is at the path now, if that is another file than the one that is mapped."""
+        if self.are_replaced:
+            self._memory = self._file = None  # not closed: another thread may be reading it
+            with contextlib.suppress(FileNotFoundError):
+                self._map(os.O_RDWR)
+
+    def renew_to_write(self) -> None:
+        """The same for the writer, which holds the turn: if there is none, or one about another journal, it begins
+        anew."""
+        self.renew()
+        self.create()
+        if not self.are_ready:
+            self.reset()
 
     def create(self) -> None:
         """If they are not there. The caller holds the turn, as for all that follow."""
@@ -143,9 +169,19 @@ class Marks:
                 return
             if missing > 0:
                 os.pwrite(descriptor, bytes(missing), SIZE - missing)
+            found = os.fstat(descriptor)
             self._memory = mmap.mmap(descriptor, SIZE)
+            self._file = (found.st_dev, found.st_ino)
         finally:
             os.close(descriptor)
+
+    def _found(self) -> tuple[int, int] | None:
+        """Device and inode of what is at the path."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _note_last(self, number: int, forgotten: int) -> None:
         head = struct.pack("<16sQI", self._mapped[:16], number, forgotten & 0xFFFFFFFF)

@@ -23,6 +23,7 @@ from onceflow.storage.journal import (
     Answer,
     Command,
     CreateRun,
+    DamagedRun,
     Entry,
     Failed,
     Loaded,
@@ -146,6 +147,9 @@ class MemoryJournal:
 
     def check_absence(self, run: str) -> None:
         """What is in memory is not damaged."""
+
+    def damaged_runs(self) -> list[DamagedRun]:
+        return []
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
         found = {run: self.get_run(run) or self.find_name(run) for run in runs}

@@ -185,6 +185,8 @@ DELETE_RUN = "DELETE FROM run WHERE number = ?"
 
 GET_IDENTITY = "SELECT id, checksum FROM identity"
 GET_RUN = f"SELECT {CHECKED_RUN} FROM run WHERE id = ?"
+GET_RUN_BY_NUMBER = f"SELECT {CHECKED_RUN} FROM run WHERE number = ?"
+REBUILD_INDEXES = "REINDEX run"
 FIND_NAME = f"SELECT {CHECKED_RUN} FROM run WHERE name = ?"
 FIND_RUNS = f"""
     SELECT id, {CHECKED_RUN} FROM run WHERE id IN (SELECT value FROM json_each(:runs))

@@ -36,6 +36,7 @@ from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
     Command,
+    DamagedRun,
     Durability,
     Entry,
     Loaded,
@@ -202,6 +203,9 @@ class SqliteJournal:
             return self._many(schema.LIST_RUNS, wanted)
         return self._many(schema.LIST_RUNS_BY_STATUS, wanted | {"statuses": json.dumps(list(statuses))})
 
+    def damaged_runs(self) -> list[DamagedRun]:
+        return checksums.damaged_runs(self._where, self.fetch(schema.ALL_RUNS))
+
     def size(self, run: str) -> int:
         with self._reading() as connection, failures.told(self._path):
             size: int = connection.execute(schema.SIZE_OF_RUN, {"id": run}).fetchone()[0]
@@ -330,9 +334,10 @@ class SqliteJournal:
 
     def _check_mark(self, run: str, number: int, count: int) -> None:
         """Whether a run has as many entries as it is known to have had. What was read may be older than the mark."""
-        marked = self._marks.entries(number)
-        if count >= marked:
+        if count >= self._marks.entries(number):
             return
+        self._marks.renew()
+        marked = self._marks.entries(number)
         with self._reading() as connection, failures.told(self._path):
             (last,) = connection.execute(schema.LAST_KEY, schema.keys_of(number)).fetchone()
             is_there = connection.execute(schema.GET_RUN, (run,)).fetchone() is not None
@@ -425,6 +430,7 @@ class SqliteRows:
             first = number * schema.PLACES + chunk[-1][0] + 1
 
     def mark(self, number: int) -> int:
+        self._marks.renew()
         return self._marks.entries(number)
 
     def has_run(self, run: str) -> bool:

@@ -37,7 +37,7 @@ from msgspec.structs import replace
 
 from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums, failures, holders, lock_waits, schema
-from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
+from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, damaged_of, standing_of
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import Answer, DeleteStanding, Entry, OfStanding, Outcome, Request, Statistics
@@ -328,11 +328,14 @@ class Writer(GroupWriter):
         if version != self._data_version:
             self._rows.forget()
             self._data_version = version
+        if self._marks.are_replaced:
+            self._renew_marks()
         ids, names = self._rows.unknown(batches)
         if ids or names:
             self._look_up(connection, ids, names)
         versions = _look_up_standing(connection, standing_of(batches))
-        application = Application(self._rows, round(self._clock(), DIGITS), versions)
+        damaged = _look_up_damaged(connection, self._place, damaged_of(batches))
+        application = Application(self._rows, round(self._clock(), DIGITS), versions, damaged)
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
         if application.changes.deleted:
@@ -349,6 +352,15 @@ class Writer(GroupWriter):
         self._bytes += size
         self._since_checkpoint += size + COMMIT_BYTES
         return outcomes
+
+    def _renew_marks(self) -> None:
+        """Unless the whole home directory is not there any more, or another one is."""
+        try:
+            self._identity.check()
+        except StorageError:
+            self._roll_back()
+            raise
+        self._marks.renew_to_write()
 
     def _mark(self, changes: Changes) -> None:
         """It is durable."""
@@ -455,6 +467,16 @@ def last_of_each(entries: Sequence[tuple[int, int, Entry, int]]) -> Iterable[tup
 def _look_up_standing(connection: sqlite3.Connection, wanted: set[Standing]) -> dict[Standing, int]:
     found = {row: connection.execute(schema.VERSION_OF_STANDING[row[0]], row[1:]).fetchone() for row in wanted}
     return {row: version[0] for row, version in found.items() if version is not None}
+
+
+def _look_up_damaged(connection: sqlite3.Connection, place: str, numbers: set[int]) -> set[int]:
+    """Those that are. A row that is deleted is looked for in the indexes, which may have it as it was: they are made
+    anew."""
+    rows = [connection.execute(schema.GET_RUN_BY_NUMBER, (number,)).fetchone() for number in sorted(numbers)]
+    found = {run.number for run in checksums.damaged_runs(place, [row for row in rows if row is not None])}
+    if found:
+        connection.execute(schema.REBUILD_INDEXES)
+    return found
 
 
 def _write_standing(connection: sqlite3.Connection, request: OfStanding) -> None:

@@ -13,7 +13,18 @@ import pytest
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Ended, Report
 from onceflow.backends.ray import messages, pool, stations
-from onceflow.backends.ray.messages import Alone, Crowd, FromAgent, Return, Returned, Size, Start, Stop, ToAgent
+from onceflow.backends.ray.messages import (
+    Alone,
+    Crowd,
+    FromAgent,
+    Return,
+    Returned,
+    Size,
+    Start,
+    Stop,
+    ToAgent,
+    Withdraw,
+)
 from onceflow.backends.ray.stations import Station
 from onceflow.values.functions import Shipped
 
@@ -264,6 +275,19 @@ def test_a_job_that_is_stopped_while_it_is_returned_does_not_start_again(tmp_pat
     bench.pool.stop(1)
     bench.say(0, Returned([1]))
     assert bench.agents[0].heard(Stop) == [Stop(1, False)]
+    assert bench.given() == [[], []]
+    assert bench.reports == [Ended(1, started=False)]
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_job_that_is_withdrawn_while_it_is_returned_does_not_start_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 1, 1)
+    bench.start(1)
+    bench.say(0, Crowd(0, 1))
+    bench.given()
+    bench.pool.withdraw(1)
+    bench.say(0, Returned([1]))
+    assert bench.agents[0].heard(Withdraw) == [Withdraw(1)]
     assert bench.given() == [[], []]
     assert bench.reports == [Ended(1, started=False)]
 

@@ -168,3 +168,16 @@ def test_what_was_to_end_in_a_graph_whose_time_is_over_ends_also_if_that_has_its
         finish a/c/v!late
         """,
     )
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_chunks_do_not_share_what_a_returned_graph_makes_change(validate):
+    """nothing is left to do, but the run is running"""
+    loop = graph(
+        "e pure; c1 kept,turn=1,limit=1 e; c2 kept,turn=2 e; s kept c1 c2",
+        returning={"e": [graph("x loose")], "c1": [graph("n default")]},
+    )
+    status = play_script(
+        graph("L kept; z kept L", returning={"L": [loop]}), "finish L\nsave L.0\nfinish L/e", validate=validate
+    )
+    assert status == "failed"

@@ -13,7 +13,9 @@ Short tasks would pay Ray's price for each of them, so attempts are no Ray tasks
   (`store`): a worker puts them there, others map them, without a copy on the same node. Messages only have numbers.
 - **Actors** of users are Ray actors (`actors`). What they print goes through the keeper (`outlet`).
 
-Who ends what (design 2.6): an agent ends its workers when it has heard nothing from the engine for too long, by a clock
-of its own (`leash`). So when a node cannot be reached, waiting that long proves that nothing runs there any more. All
-of them end when Ray notices that the engine's process has.
+Who ends what (design 2.6): when an agent has heard nothing from the engine for too long, the kernel of its node kills
+it (`leash.Deadline`), and with it its workers (`starting`); the **reaper**, a process that the agent has started, kills
+what those have left. So when a node cannot be reached, waiting that long proves that nothing runs there any more. All
+of them end when Ray notices that the engine's process has. Actors of users are not among them: they belong to the
+keeper, and end with the engine.
 """

@@ -4,13 +4,15 @@ One thread runs the loop of a local pool, whose workers are Ray actors. Ray call
 own: what they bring is posted to the loop, and what the loop has to say waits until somebody comes for it. Calls may
 overtake each other, so each has a number.
 
-Nothing here runs user code, and nothing here waits for long: so whether the engine may still be relied on is decided
-here (`leash`), also for workers that do not listen.
+Nothing here runs user code. So this process has the timer of the kernel that kills it when the engine has renewed
+nothing for too long (`leash.Deadline`), also if it is stopped or gets no processor time; its workers die with it
+(`starting`), and the `reaper` kills what those had started. Until the first renewal nothing starts.
+
+Renewals and halts take effect in the thread that Ray calls them in, whatever the loop does.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import selectors
 import threading
@@ -24,10 +26,11 @@ import msgspec
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from onceflow.backends.local.leash import Deadline
 from onceflow.backends.local.messages import RefOut, Spawn
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Printed, Raised, Report
-from onceflow.backends.ray import messages
+from onceflow.backends.ray import messages, reaper
 from onceflow.backends.ray.inbox import Inbox
 from onceflow.backends.ray.messages import (
     Alone,
@@ -53,6 +56,7 @@ from onceflow.backends.ray.messages import (
     ToAgent,
     Told,
     Wanted,
+    Withdraw,
 )
 from onceflow.backends.ray.starting import RayStarter
 from onceflow.backends.ray.store import Store
@@ -60,13 +64,15 @@ from onceflow.backends.ray.worker import RayWorker
 from onceflow.data.objects import HeldRef, Object
 from onceflow.data.places import Live
 
-log = logging.getLogger(__name__)
-
 LOOK = 0.02
 """Seconds between two looks at which jobs have begun, while there are any."""
 
 SOON = 0.05
 """Seconds for which a job runs before that is told: most are over by then."""
+
+
+GROUPS = {"beat": 1}
+"""Of an agent's methods, beside all others: renewals and halts do not wait for a thread that others have."""
 
 
 class AgentSettings(msgspec.Struct):
@@ -106,9 +112,12 @@ class Agent:
         """Jobs of which is known that they have begun."""
         self._crowd = (-1, 0)
         """Workers, and those that were asked for, as was last told."""
-        self._until: float | None = None
-        """When everything stops, by this host's clock."""
-        self._over = self._deserted = False
+        self._deadline = Deadline()
+        self._until = 0.0
+        """What the deadline is set to; 0 before the first renewal."""
+        self._renewing = threading.Lock()
+        """Held while the deadline is moved."""
+        self._over = False
         self._ended = threading.Event()
         self._starter: RayStarter | None = None
         self._pool = Pool(
@@ -137,12 +146,20 @@ class Agent:
     def about(self) -> tuple[str, int, float]:
         """Its door, its process id, and what its clock shows."""
         assert self._starter is not None
-        return self._starter.door, os.getpid(), time.monotonic()
+        return self._starter.door, os.getpid(), _clock()
 
-    def beat(self, until: float) -> float:
-        """The engine lives: workers may run until this moment. Returns what the clock here shows."""
-        self._inbox.post(lambda: self._lengthen(until))
-        return time.monotonic()
+    @ray.method(concurrency_group="beat")
+    def beat(self, until: float, halted: bool) -> float:
+        """The engine lives: workers may run until this moment. If `halted`, nothing starts any more, not even what
+        workers have been given. Returns what the clock here shows."""
+        if halted:
+            self._pool.halt()
+        with self._renewing:
+            if until > self._until:  # else another one has overtaken this
+                self._until = until
+                self._deadline.set(until)
+        self._inbox.post(self._work_off)
+        return _clock()
 
     def tell(self, number: int, body: bytes) -> None:
         self._inbox.post(lambda: self._hear(number, messages.to_agent(body)))
@@ -185,8 +202,6 @@ class Agent:
             traceback.print_exc()
             os._exit(70)  # its workers notice
         self._pool.close()
-        if self._deserted:
-            os._exit(0)  # should the engine come back, it is told that nothing is left here
         self._handles.clear()
         self._ended.set()
 
@@ -209,13 +224,6 @@ class Agent:
         if crowd != self._crowd:
             self._crowd = crowd
             self._say(Crowd(*crowd))
-        if self._until is not None:
-            left = self._until - time.monotonic()
-            if left <= 0:
-                log.warning("nothing was heard from the engine for too long: everything stops")
-                self._over = self._deserted = True
-                return 0
-            timeout = left if timeout is None else min(timeout, left)
         if any(token not in self._told for token in running):
             timeout = LOOK if timeout is None else min(timeout, LOOK)
         return timeout
@@ -223,12 +231,12 @@ class Agent:
     def _stop(self) -> None:
         self._over = True
 
-    def _lengthen(self, until: float) -> None:
-        self._until = until if self._until is None else max(self._until, until)
-
     def _hear(self, number: int, heard: list[ToAgent]) -> None:
         self._early[number] = heard
-        while self._next in self._early:
+        self._work_off()
+
+    def _work_off(self) -> None:
+        while self._until and self._next in self._early:
             for message in self._early.pop(self._next):
                 self._carry_out(message)
             self._next += 1
@@ -247,6 +255,8 @@ class Agent:
                 self._pool.host(name, job, -1)
             case Stop(token, now):
                 self._pool.stop(token, now=now)
+            case Withdraw(token):
+                self._pool.withdraw(token)
             case Changed():
                 self._pool.count_change()
             case Told(number, value):
@@ -285,6 +295,7 @@ class Agent:
     def _open_starter(self) -> RayStarter:
         wish = Spawn(self._settings.capture, self._settings.log_level, True)
         self._starter = RayStarter(self._ask_for_worker, self._dismiss, wish)
+        self._reaper = reaper.start(self._starter.door)
         return self._starter
 
     def _ask_for_worker(self, door: str, mark: str) -> None:
@@ -340,6 +351,11 @@ class Agent:
         self._asked += 1
         self._questions[self._asked] = tell
         return self._asked
+
+
+def _clock() -> float:
+    """The one that goes on while the machine sleeps: a node that wakes after its lease ends everything at once."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _wire_finished(report: Finished) -> Done:

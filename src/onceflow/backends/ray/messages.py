@@ -69,6 +69,12 @@ class Return(msgspec.Struct, tag=9, array_like=True):
     most: int
 
 
+class Withdraw(msgspec.Struct, tag=10, array_like=True):
+    """To an agent: this job is not to start. If it has, it goes on; else it is answered by `Reported` with `Ended`."""
+
+    token: int
+
+
 class Read(msgspec.Struct, tag=1, array_like=True):
     """From an agent: a job asks for the value of a task variable."""
 
@@ -160,7 +166,7 @@ class Returned(msgspec.Struct, tag=12, array_like=True):
     tokens: list[int]
 
 
-ToAgent = Start | Follow | Alone | Stop | Changed | Told | Size | Renew | Return
+ToAgent = Start | Follow | Alone | Stop | Changed | Told | Size | Renew | Return | Withdraw
 FromAgent = Read | Wanted | Done | Reported | Said | Moved | Gone | Began | Death | Crowd | Made | Returned
 
 encode = msgspec.msgpack.Encoder().encode

@@ -74,6 +74,7 @@ from onceflow.backends.ray.messages import (
     Stop,
     Told,
     Wanted,
+    Withdraw,
 )
 from onceflow.backends.ray.shelf import RayShelf
 from onceflow.backends.ray.singles import CPUS, MEMORY, Singles
@@ -152,7 +153,7 @@ class RayPool:
         self._holders: dict[int, Station] = {}
         """Token → who has the job."""
         self._stopped: set[int] = set()
-        """Tokens of jobs that their stations were told to stop."""
+        """Tokens of jobs that their stations were told to stop, or not to start: returned ones are not given again."""
         self._began: dict[int, float] = {}
         self.made_actor: Callable[[int, str, float], None] = lambda token, name, idle: None
         """Is told that a job is about to make an actor."""
@@ -256,9 +257,13 @@ class RayPool:
         return self._singles.exceeds(token)
 
     def withdraw(self, token: int) -> None:
-        """What a node of the cluster has been given goes on: whether it has started is not known here."""
-        if token not in self._holders:
+        """A node that has the job is asked to take it back: only there it is known whether it has started."""
+        station = self._holders.get(token)
+        if station is None:
             self.stop(token)
+        else:
+            self._stopped.add(token)
+            station.say(Withdraw(token))
 
     def stop(self, token: int, *, now: bool = False) -> None:
         station = self._holders.get(token)
@@ -283,9 +288,10 @@ class RayPool:
         )
 
     def halt(self) -> None:
-        """Stations get nothing more. They may still start what they have been given, until they are closed: telling
-        them would take as long."""
-        self._halted = True
+        """As on one host, as soon as a node has been told. One that cannot be reached may start what it has, until its
+        lease ends: the message that would renew it says the same."""
+        self._halted = self._singles.halted = True
+        self._cluster.halt()
 
     def turn(self) -> float | None:
         if self._failure is not None:
@@ -472,7 +478,7 @@ class RayPool:
             self._failure.__cause__ = problem
 
     def _lengthen(self, seconds: float) -> None:
-        """From the thread that beats."""
+        """From any thread."""
         if not self._closed:
             self._away.lengthen(time.clock_gettime(time.CLOCK_BOOTTIME) + seconds)
 

@@ -76,6 +76,8 @@ class Singles:
         """Node → what it has if it has nothing to do."""
         self._grows = True
         """Whether nodes may join."""
+        self.halted = False
+        """Whether none of them starts any more. From any thread."""
 
     def add(self, job: Job) -> None:
         single = self._all[job.token] = _Single(job)
@@ -191,7 +193,7 @@ class Singles:
 
     def _found_room(self, single: _Single, worker: Any, future: Any) -> None:
         job = single.job
-        if self._all.get(job.token) is not single or single.worker is not worker:
+        if self.halted or self._all.get(job.token) is not single or single.worker is not worker:
             return
         station = None if future.exception() is not None else self._stations.get(future.result())
         if station is None:  # its node is not there any more, or not yet

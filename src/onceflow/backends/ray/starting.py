@@ -2,13 +2,17 @@
 
 Implements `server.Starter`: what a fork server is to the local backend. Ray's raylet is the parent of the workers, so
 it is their pidfds that tell of their end. What a worker has started, and left, is found by its process group and by
-what stands in its environment (`worker.MARK`), and is gone before the end of the worker is told.
+what stands in its environment (`reaper.MARK`), and is gone before the end of the worker is told.
+
+A worker dies with its agent, by the kernel, as it would if the agent were its parent: between the two there is a pipe,
+the *lifeline*, whose writing end only the agent has. When that is closed, the kernel sends SIGKILL to the worker's
+process group (`F_SETSIG`). That needs no code of the worker's, which may be stopped, or hold the interpreter lock.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
+import fcntl
 import mmap
 import os
 import select
@@ -22,17 +26,15 @@ from typing import NoReturn
 
 from onceflow.backends.local.actors import wire
 from onceflow.backends.local.messages import Born, FromServer, Gone, Spawn, send
-from onceflow.backends.ray.worker import MARK
+from onceflow.backends.ray import reaper
 from onceflow.data.packets import pair
 from onceflow.data.porter.starting import Start
-
-log = logging.getLogger(__name__)
 
 DISMISSAL = 1.0
 """Seconds that Ray has to end workers, before they are killed here."""
 
-PATIENCE = 5.0
-"""Seconds. What is killed and still there after this time hangs in the kernel."""
+_F_SETSIG = 10
+"""Not in `fcntl`. Which signal is sent when a file changes."""
 
 
 class RayStarter:
@@ -52,8 +54,8 @@ class RayStarter:
         self._listener = wire.listen(self.door)
         self._listener.setblocking(False)
         self.connection.register(self._listener.fileno(), select.EPOLLIN)
-        self._workers: dict[int, tuple[int, str]] = {}
-        """pidfd → process id and mark."""
+        self._workers: dict[int, tuple[int, str, int]] = {}
+        """pidfd → process id, mark, and the agent's end of the lifeline."""
 
     def spawn(self, wish: Spawn) -> None:
         mark = os.urandom(8).hex()
@@ -79,7 +81,7 @@ class RayStarter:
         raise AssertionError("an agent has no porter")
 
     def dismiss(self, pid: int) -> None:
-        for other, mark in self._workers.values():
+        for other, mark, _ in self._workers.values():
             if other == pid:
                 self._dismiss(mark)
 
@@ -105,47 +107,51 @@ class RayStarter:
             if not mark:
                 return None
             pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-            pidfd = os.pidfd_open(pid)
+            try:
+                pidfd = os.pidfd_open(pid)
+            except ProcessLookupError:  # it has ended
+                return None
+            try:
+                theirs_of_lifeline, lifeline = _lifeline(pid)
+            except ProcessLookupError:
+                os.close(pidfd)
+                return None
             pairs = [pair() for _ in range(3)]
             pipes = [os.pipe(), os.pipe()] if self._wish.capture else []
             for reader, _ in pipes:
                 os.set_blocking(reader, False)
             page = os.memfd_create("onceflow-page", os.MFD_CLOEXEC)
             os.ftruncate(page, mmap.PAGESIZE)
-            theirs = [*[other.fileno() for _, other in pairs], page, *[end for ends in pipes for end in ends]]
+            theirs = [other.fileno() for _, other in pairs]
+            theirs += [page, theirs_of_lifeline, *[end for ends in pipes for end in ends]]
             try:
                 send(connection, self._wish, tuple(theirs))
             finally:
+                os.close(theirs_of_lifeline)
                 for _, other in pairs:
                     other.close()
                 for _, writer in pipes:
                     os.close(writer)
         self._expected.discard(mark)
-        self._workers[pidfd] = (pid, mark)
+        self._workers[pidfd] = (pid, mark, lifeline)
         self.connection.register(pidfd, select.EPOLLIN)
         mine = [own.detach() for own, _ in pairs]
         return Born(pid, name), (*mine, os.dup(pidfd), page, *[reader for reader, _ in pipes])
 
     def _bury(self, pidfd: int) -> Gone:
         """This worker has ended. Returns when nothing of it is left."""
-        pid, mark = self._workers.pop(pidfd)
+        pid, mark, lifeline = self._workers.pop(pidfd)
         self.connection.unregister(pidfd)
-        os.close(pidfd)
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and (left := _left_by(pid, mark)):
-            for other in left:
-                with contextlib.suppress(OSError):  # it has ended, or became another user
-                    process = os.pidfd_open(other)
-                    signal.pidfd_send_signal(process, signal.SIGKILL)
-                    select.select([process], [], [], 0.1)
-                    os.close(process)
+        for descriptor in (pidfd, lifeline):
+            os.close(descriptor)
+        reaper.kill_left_by(pid, reaper.mark_of(self.door, mark))
         return Gone(pid, None)
 
     def close(self) -> int:
         """Ends all workers."""
         self.connection.unregister(self._listener.fileno())
         self._listener.close()
-        for _, mark in self._workers.values():
+        for _, mark, _ in self._workers.values():
             self._dismiss(mark)
         deadline = time.monotonic() + DISMISSAL
         for pidfd in self._workers:
@@ -153,26 +159,22 @@ class RayStarter:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         for pidfd in list(self._workers):
-            select.select([pidfd], [], [], PATIENCE)
+            select.select([pidfd], [], [], reaper.PATIENCE)
             self._bury(pidfd)
         self.connection.close()
         return 0
 
 
-def _left_by(worker: int, mark: str) -> list[int]:
-    """The processes that a worker has left."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != worker:
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    environment = file.read()
-            except OSError:  # it has ended, or belongs to somebody else
-                continue
-            is_zombie, group = fields[0] == b"Z", int(fields[2])
-            if not is_zombie and (group == worker or wanted in environment.split(b"\0")):
-                found.append(int(name))
-    return found
+def _lifeline(worker: int) -> tuple[int, int]:
+    """The reading end, for the worker, which leads a process group, and the writing end, for this process. Raises
+    `ProcessLookupError` if there is no such group."""
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        fcntl.fcntl(reading, _F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(reading, fcntl.F_SETOWN, -worker)
+        fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
+    return reading, writing

@@ -4,10 +4,14 @@ A *station* is told things in batches, one call for all that has come together, 
 brings what it has to say. `Stations` looks now and then, in a thread of its own, which nodes there are, and lets the
 agents know that the engine lives.
 
-**Proof.** An agent that is told to run until a moment of its own clock, and hears nothing more, has ended all its
-workers by then. That moment is reckoned from what its clock showed in its last answer: whenever that was, it was before
-the answer came here. So from `Station.over` on, by the clock here, nothing runs there any more, whatever has become of
-the node. Clocks may differ in speed, and killing takes a while: for that there is a reserve.
+**Proof.** An agent that is told to run until a moment of its own clock, and hears nothing more, is killed then by the
+kernel of its node, and all its workers with it. That moment is reckoned from what its clock showed in its last answer:
+whenever that was, it was before the answer came here. So from `Station.over` on, by the clock here, nothing runs there
+any more, whatever has become of the node. Clocks may differ in speed, and killing takes a while: for that there is a
+reserve.
+
+**Halt.** The message that lets an agent run on also says whether it may start anything. So one that has missed that it
+may not is not renewed, either.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from onceflow.backends.ray import messages
+from onceflow.backends.ray.agent import GROUPS as AGENT_GROUPS
 from onceflow.backends.ray.agent import Agent, AgentSettings
 from onceflow.backends.ray.messages import FromAgent, Start, ToAgent
 from onceflow.backends.ray.store import GROUPS, Keeper, Store, remote
@@ -82,12 +87,14 @@ class Station:
         """That it was told to have."""
         self.used = time.monotonic()
         """When it last had a job."""
+        self.lease = threading.Lock()
+        """Held while one of the next three is read or written."""
         self.clock: float | None = None
-        """What its clock showed in its last answer. Of the thread that beats."""
+        """What its clock showed in its last answer."""
         self.heard = 0.0
-        """When that answer came, by the clock here. Likewise."""
+        """When that answer came, by the clock here."""
         self.over = 0.0
-        """From then on nothing runs there, if it hears nothing more. Likewise."""
+        """From then on nothing runs there, if it hears nothing more."""
         self.knows: set[str] = set()
         self.path: list[str] | None = None
         self._outbox: list[ToAgent] = []
@@ -195,6 +202,8 @@ class Stations:
         self.grows = True
         """Whether nodes may join."""
         self._closing = threading.Event()
+        self._halted = False
+        """Whether nodes start nothing more."""
         self.store: Store | None = None
         self._keeper: Any = None
         self._hearing: Any = None
@@ -210,6 +219,16 @@ class Stations:
     def any_agent(self) -> Any:
         """From any thread."""
         return next(iter(self._all.values())).agent
+
+    def halt(self) -> None:
+        """Nodes start nothing more, not even what they have been given. They are told at once, and again with every
+        renewal. From any thread."""
+        self._halted = True
+        for station in self._there():
+            try:
+                self._renew([station])
+            except Exception:  # others have to be told, and the caller ends the engine
+                log.exception("node %s cannot be told to start nothing more", station.node)
 
     def close(self) -> None:
         """Returns when nothing runs any more, or Ray has been told to end it."""
@@ -267,7 +286,7 @@ class Stations:
             self.store = Store(self._keeper)
             while not self._closing.is_set():
                 self._look()
-                self._beat()
+                self._renew(self._there())
                 self._closing.wait(self._settings.silence / BEATS)
         except BaseException as error:
             failure = error
@@ -286,7 +305,7 @@ class Stations:
 
     def _open(self, node: str, cpus: int) -> None:
         there = NodeAffinitySchedulingStrategy(node, soft=False)
-        agent = ray.remote(Agent).options(num_cpus=0, max_concurrency=THREADS, scheduling_strategy=there)
+        agent = remote(Agent, AGENT_GROUPS).options(num_cpus=0, max_concurrency=THREADS, scheduling_strategy=there)
         station = Station(node, cpus, agent.remote(self._keeper, msgspec.msgpack.encode(self._settings)))
         self._all[node] = station
         self._when_done(station.agent.about.remote(), station, lambda about: self._came(station, *about))
@@ -295,18 +314,22 @@ class Stations:
         """In the loop's thread, as all that follows."""
         self._note(station, clock)
         station.door = door
-        self._send_beat(station)
+        self._renew([station])
         self._listen(station)
         self._joined(station)
 
-    def _beat(self) -> None:
-        for station in list(self._all.values()):
-            if station.door:
-                self._send_beat(station)
+    def _there(self) -> list[Station]:
+        """Those whose agents have answered."""
+        return [station for station in list(self._all.values()) if station.door]
+
+    def _renew(self, stations: list[Station]) -> None:
+        """From any thread. What is written down for whoever takes over is never less than what nodes have been told."""
         self._beaten(self._settings.silence * (1 + RESERVE))
+        for station in stations:
+            self._send_beat(station)
 
     def _send_beat(self, station: Station) -> None:
-        """From any thread. The answer is noted at once: a loop that is busy is no reason to stop anything."""
+        """The answer is noted at once: a loop that is busy is no reason to stop anything."""
 
         def done(future: Any) -> None:
             problem = future.exception()
@@ -315,15 +338,18 @@ class Stations:
             else:
                 self._inbox.post(lambda: self._fail(station, problem))
 
-        assert station.clock is not None
         end = self._until()
-        seconds = self._settings.silence if end is None else min(self._settings.silence, end - station.heard)
-        station.over = max(station.over, station.heard + seconds * (1 + RESERVE))
-        station.agent.beat.remote(station.clock + seconds).future().add_done_callback(done)
+        with station.lease:
+            assert station.clock is not None
+            seconds = self._settings.silence if end is None else min(self._settings.silence, end - station.heard)
+            station.over = max(station.over, station.heard + seconds * (1 + RESERVE))
+            until = station.clock + seconds
+        station.agent.beat.remote(until, self._halted).future().add_done_callback(done)
 
     def _note(self, station: Station, clock: float) -> None:
-        if station.clock is None or clock > station.clock:
-            station.clock, station.heard = clock, time.monotonic()
+        with station.lease:
+            if station.clock is None or clock > station.clock:
+                station.clock, station.heard = clock, time.monotonic()
 
     def _listen(self, station: Station) -> None:
         def said(body: bytes) -> None:

@@ -19,10 +19,8 @@ from onceflow.backends.local.actors import wire
 from onceflow.backends.local.messages import Receiver, Spawn
 from onceflow.backends.local.reports import STANDARD
 from onceflow.backends.ray.objects import RayObjects
+from onceflow.backends.ray.reaper import MARK, mark_of
 from onceflow.backends.ray.store import Store
-
-MARK = "ONCEFLOW_RAY_WORKER"
-"""What a worker starts has this in its environment, with the name that the worker joined under."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,10 +43,10 @@ class RayWorker:
         environment: Mapping[str, str],
         preload: Sequence[str],
     ) -> None:
-        """Does not return: the process ends when the agent does, or wants it to. `door` is where that lets workers in;
-        `name` says which job this one is for, if it is for one."""
+        """Does not return: the process ends when the agent wants it to, and dies with it (`starting`). `door` is where
+        that lets workers in; `name` says which job this one is for, if it is for one."""
         os.environ.update(environment)
-        os.environ[MARK] = mark
+        os.environ[MARK] = mark_of(door, mark)
         library = ctypes.CDLL(None)
         library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         library.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -62,7 +60,7 @@ class RayWorker:
         received = Receiver[Spawn](connection, Spawn).receive()
         if received is None:
             os._exit(0)
-        wish, (lane, side, channel, page, *pipes) = received
+        wish, (lane, side, channel, page, _, *pipes) = received  # the lifeline is only kept open
         readers, writers = pipes[::2], pipes[1::2]
         output.take_over(writers)
         streams = dict(zip(readers, STANDARD, strict=False))

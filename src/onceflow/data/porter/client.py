@@ -115,9 +115,17 @@ class Porter:
         if this process may have no more descriptors."""
         self._ask(Fetch(next(self._numbers), object), done)
 
-    def save(self, object: int, author: Author, name: str, done: Callable[[Saved | Failed, int | None], None]) -> None:
-        """Make a blob of it. Until the answer, the object must neither be freed nor its memory be used again."""
-        self._ask(Save(next(self._numbers), object, author, name), done)
+    def save(
+        self,
+        object: int,
+        author: Author,
+        name: str,
+        done: Callable[[Saved | Failed, int | None], None],
+        checksum: int | None = None,
+    ) -> None:
+        """Make a blob of it. Until the answer, the object must neither be freed nor its memory be used again. With a
+        checksum: of an object on disk, which is compared first."""
+        self._ask(Save(next(self._numbers), object, author, name, checksum), done)
 
     def spill(self, object: int, done: Callable[[Spilled | Failed, int | None], None]) -> None:
         """Move it to disk. From the answer on it is at another place, and what it had of memory may be used again."""

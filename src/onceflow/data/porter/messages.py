@@ -44,6 +44,8 @@ class Save(_Message, tag=3):
     object: int
     author: Author
     name: str
+    checksum: int | None = None
+    """Of an object that was moved to disk: what it had when it was written. If it has another one, it is damaged."""
 
 
 class Spill(_Message, tag=4):
@@ -105,6 +107,8 @@ class Spilled(_Message, tag=23):
 
     number: int
     place: Place
+    checksum: int
+    """Of its bytes in memory, before they were written."""
 
 
 class Failed(_Message, tag=24):

@@ -42,7 +42,7 @@ from onceflow.data.porter.messages import (
 from onceflow.data.porter.spilling import SpillFile
 from onceflow.data.porter.starting import Start
 from onceflow.errors import StorageDamaged, StorageError
-from onceflow.storage import failures
+from onceflow.storage import checksums, failures
 from onceflow.storage.blobs import Blobs
 from onceflow.storage.stores import open_store
 
@@ -70,12 +70,14 @@ def run(connection: socket.socket, start: Start, engine: int | None = None) -> N
 class _Object:
     """Something that is kept."""
 
-    __slots__ = ("number", "place", "spilled")
+    __slots__ = ("checksum", "number", "place", "spilled")
 
     def __init__(self, number: int, place: Place) -> None:
         self.number = number
         self.place = place
         self.spilled = False
+        self.checksum = 0
+        """If it is spilled."""
 
 
 class _Porter:
@@ -198,6 +200,10 @@ class _Porter:
         def work() -> Done:
             reply: Reply
             try:
+                if request.checksum not in (None, checksums.of_bytes([view])):
+                    raise StorageDamaged(
+                        self._start.spill, f"{request.name} was moved to disk, and is not what was written"
+                    )
                 reply = Saved(request.number, self._blobs.write(request.author, request.name, [view]))
             except StorageError as error:
                 reply = _failed(request.number, error)
@@ -233,7 +239,7 @@ class _Porter:
         if found is None:
             return
         if found.spilled:
-            self._reply(Spilled(number, found.place))
+            self._reply(Spilled(number, found.place, found.checksum))
             return
         folder = Path(self._start.spill)
         try:
@@ -249,25 +255,27 @@ class _Porter:
         target = file.reserve(place.size)
 
         def work() -> Done:
+            checksum = checksums.of_bytes([view[: place.size]])
             try:
                 with failures.told(folder):
                     file.write(target, view)
             except StorageError as error:
                 reply = _failed(number, error)
                 return lambda: self._not_moved(target, reply)
-            return lambda: self._moved(number, found, target)
+            return lambda: self._moved(number, found, target, checksum)
 
         self._crew.add(place.size, work)
 
-    def _moved(self, number: int, moved: _Object, target: Place) -> None:
+    def _moved(self, number: int, moved: _Object, target: Place, checksum: int) -> None:
         if self._objects.get(moved.number) is not moved:
             self._not_moved(target, _no_such(number, moved.number))
         elif moved.spilled:  # it was asked for twice
-            self._not_moved(target, Spilled(number, moved.place))
+            self._not_moved(target, Spilled(number, moved.place, moved.checksum))
         else:
             moved.place = target
             moved.spilled = True
-            self._reply(Spilled(number, target))
+            moved.checksum = checksum
+            self._reply(Spilled(number, target, checksum))
 
     def _not_moved(self, target: Place, reply: Reply) -> None:
         self._spill_file().free(target)

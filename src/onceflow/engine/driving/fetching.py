@@ -4,6 +4,9 @@ A blob in the home directory is a file, and whoever reads it maps it; before tha
 checksum. One in an object store is brought into shared memory, and checked there (`keeping`). The loop waits for
 neither: until then the attempt has not started. What several attempts read is brought once, and stays while one of them
 holds it. If it is damaged, the run is interrupted, and no worker ever sees it.
+
+What was moved to disk to make room is compared with its checksum in the same way. If that is damaged, it is a lost
+object: it is made anew.
 """
 
 from __future__ import annotations
@@ -27,16 +30,28 @@ if TYPE_CHECKING:
 Loaded = Callable[["Object | StorageError"], None]
 Load = Callable[[str, Loaded], None]
 Start = Callable[["Driver", "Work"], None]
+Check = Callable[[Object, Callable[[bool], None]], None]
+"""Calls back with whether an object that was moved to disk is whole."""
 
 
 class Fetching:
     """Belongs to the engine's loop. `is_near` tells whether a blob can be read where it is, `load` brings one, checked,
-    and `start` starts an attempt that has all it reads."""
+    and `start` starts an attempt that has all it reads. `check` looks at objects that were moved to disk, and `lose` is
+    told of those that are damaged."""
 
-    def __init__(self, is_near: Callable[[str], bool], load: Load, start: Start) -> None:
+    def __init__(
+        self,
+        is_near: Callable[[str], bool],
+        load: Load,
+        start: Start,
+        check: Check,
+        lose: Callable[[list[Object]], None],
+    ) -> None:
         self.is_near = is_near
         self._load = load
         self._start = start
+        self._check = check
+        self._lose = lose
         self._here: weakref.WeakValueDictionary[str, Object] = weakref.WeakValueDictionary()
         self._coming: dict[str, list[Loaded]] = {}
         """References that are being loaded, and who waits for them."""
@@ -46,9 +61,12 @@ class Fetching:
     def holds_back(self, driver: Driver, work: Work) -> bool:
         """Whether it waits for something. Then it is started later, with objects instead of blobs, or its driver is
         told why not."""
-        wanted = {part.reference for part in _parts(work) if isinstance(part, Blob)}
-        if not wanted:
+        parts = _parts(work)
+        wanted = {part.reference for part in parts if isinstance(part, Blob)}
+        on_disk = _on_disk(parts)
+        if not wanted and not on_disk:
             return False
+        seen: set[Object] = set()
         self._waiting[driver, work.attempt] = work
         objects: dict[str, Object] = {}
 
@@ -57,13 +75,35 @@ class Fetching:
                 self._waiting.pop((driver, work.attempt), None)
             elif isinstance(found, Object):
                 objects[reference] = found
-                if len(objects) == len(wanted):
-                    del self._waiting[driver, work.attempt]
-                    self._start(driver, _with(work, objects))
+                start_if_all_are_here()
             else:
                 del self._waiting[driver, work.attempt]
                 driver.interrupt(found)
 
+        def checked(object: Object, is_whole: bool) -> None:
+            on_disk.discard(object)
+            if not is_whole and not object.lost:
+                self._lose([object])  # whoever reads it is answered as ended, when it is to be started
+            if self._waiting.get((driver, work.attempt)) is work and not driver.over:
+                start_if_all_are_here()
+            else:
+                self._waiting.pop((driver, work.attempt), None)
+
+        def start_if_all_are_here() -> None:
+            if len(objects) == len(wanted) and not on_disk:
+                on_disk.update(_on_disk(parts) - seen)  # some may have been moved meanwhile
+                if on_disk:
+                    check()
+                else:
+                    del self._waiting[driver, work.attempt]
+                    self._start(driver, _with(work, objects))
+
+        def check() -> None:
+            seen.update(on_disk)
+            for object in list(on_disk):
+                self._check(object, partial(checked, object))
+
+        check()
         for reference in wanted:
             self._fetch(reference, partial(arrived, reference))
         return True
@@ -111,6 +151,11 @@ def _parts(work: Work) -> list[Part]:
     actors = [part for part in work.refs.contents if isinstance(part, Version)]
     restored = [actor.snapshot for actor in actors if actor.instance is None or actor.instance.dead]
     return [*work.inputs, *work.refs.contents, *[snapshot for snapshot in restored if snapshot is not None]]
+
+
+def _on_disk(parts: list[Part]) -> set[Object]:
+    """Those that were moved to disk, and are there."""
+    return {part for part in parts if isinstance(part, Object) and part.checksum is not None and not part.lost}
 
 
 def _with(work: Work, objects: dict[str, Object]) -> Work:

@@ -124,7 +124,7 @@ class Keeping:
                 end(StorageError(self._folders[0], f"{tries} processes died while they saved {name}"))
 
         porter, number = self._lend(object, again)
-        porter.save(number, author, name, done)
+        porter.save(number, author, name, done, object.checksum)
 
     def load(self, reference: str, then: Callable[[Object | StorageError], None], tries: int = 1) -> None:
         """Brings a blob that is no file into shared memory, then calls `then` with the object, or with why there is
@@ -190,19 +190,20 @@ class Keeping:
     def _move(self, object: Object) -> None:
         def done(reply: Spilled | Failed, _: int | None) -> None:
             if isinstance(reply, Spilled):
-                porter.fetch(number, fetched)
+                porter.fetch(number, partial(fetched, reply.checksum))
             else:
                 logger.warning("a large value stays in memory, because it cannot be moved to disk: %s", reply.error())
                 object.used = time.monotonic()  # do not try again at once
                 end()
 
-        def fetched(reply: Fetched | Failed, descriptor: int | None) -> None:
+        def fetched(checksum: int, reply: Fetched | Failed, descriptor: int | None) -> None:
             if isinstance(reply, Fetched) and descriptor is not None:
                 if object in self._workers.objects_in_use() or object.lost:
                     os.close(descriptor)  # somebody needs it after all, where it is
                     end()
                     return
-                self._shelf.move(object, reply.place, descriptor, partial(self._free, self._porters, number))
+                freed = partial(self._free, self._porters, number)
+                self._shelf.move(object, reply.place, descriptor, freed, checksum)
                 self._moved += object.size
                 self._moving.discard(object)
                 del self._open[number]

@@ -157,6 +157,8 @@ class LocalHub(Hub):
                 self._directory.blobs.is_near,
                 self._load_blob,
                 lambda driver, work: self._tell(driver, lambda: self._start_fetched(driver, work)),
+                self._check_moved,
+                self._processes.lose,
             )
         )
         return self._processes
@@ -201,6 +203,19 @@ class LocalHub(Hub):
             then(found)
 
         self._threaded.post(checked)
+
+    def _check_moved(self, object: Object, then: Callable[[bool], None]) -> None:
+        """Whether an object is whole that was moved to disk."""
+
+        def check() -> None:
+            is_whole = object.is_whole()
+            if not is_whole:
+                logger.error(
+                    "a large value of %d bytes that was moved to disk is damaged, and is made anew", object.size
+                )
+            self._threaded.post(lambda: then(is_whole))
+
+        self._threads().submit(check)
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._savers is None:
@@ -315,9 +330,9 @@ class LocalHub(Hub):
         else:
             super()._adopt(make, completion)
 
-    def wake_later(self, *runs: Waking) -> None:
-        """Runs were woken, and could not be loaded. From any thread."""
-        self._threaded.post(lambda: self.parking.wake_later(runs))
+    def wake_later(self, run: Waking, error: StorageError) -> None:
+        """A run was woken, and could not be loaded. From any thread."""
+        self._threaded.post(lambda: self.parking.wake_later([run], error))
 
     def not_driven(self, run: str) -> None:
         """A run was woken, and is not driven here after all. From any thread."""
@@ -361,8 +376,22 @@ class LocalHub(Hub):
                 pairs = zip(some, claims, strict=True)
                 some = [row for row, claim in pairs if commit(self._home.journal, [claim], limited=False).ok]
             dues = [(row.id, NEVER if row.due is None else row.due) for row in some]
-            self._loop.post(lambda dues=dues: self.parking.park_all(dues))  # type: ignore[misc]
+            self._loop.post(lambda dues=dues: self._park_claimed(dues))  # type: ignore[misc]
         self._loop.post(lambda: self._look_for_mail(everywhere=True))
+        self._loop.post(self._look_for_commands)  # their engine may have died before it carried them out
+
+    def _park_claimed(self, dues: Sequence[tuple[str, float]]) -> None:
+        """Runs were claimed that only wait. One that was resumed here since then stays with its driver, or as that has
+        parked it. If its driver has yet to claim it, and is refused, the run is looked at again (`ended`)."""
+        free: list[tuple[str, float]] = []
+        for run, due in dues:
+            driven = self._active.get(run)
+            if driven is not None:
+                if driven[0] in self._claimed:
+                    self._unparked.setdefault(driven[0], None)
+            elif run not in self.parking and run not in self._delegating and not self.parking.was_woken(run):
+                free.append((run, due))
+        self.parking.park_all(free)
 
     def _title(self, run: str) -> str | None:
         """What a run is called where several are driven."""
@@ -403,11 +432,17 @@ class LocalHub(Hub):
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:
         assert self._processes is not None
         errands = self._processes.errands
-        errands.checkpoint(node, live, lambda kept, failure: self._tell(driver, lambda: then(kept, failure)))
+        most_deaths = driver.run.rows[node].node.call.settings.worker_deaths or self.worker_deaths
+        errands.checkpoint(
+            node, live, most_deaths, lambda kept, failure: self._tell(driver, lambda: then(kept, failure))
+        )
 
     def update(self, driver: Driver, updates: Updates, then: Replied) -> None:
         assert self._processes is not None
-        self._processes.errands.update(updates, lambda parts, failure: self._tell(driver, lambda: then(parts, failure)))
+        errands = self._processes.errands
+        errands.update(
+            updates, self.worker_deaths, lambda parts, failure: self._tell(driver, lambda: then(parts, failure))
+        )
 
     def changed_variables(self, driver: Driver) -> None:
         if self._processes is not None:

@@ -28,6 +28,13 @@ SOON = 1.0
 LONGEST = 30.0
 """Seconds after which the clock is looked at again: it may have been set."""
 
+LONGEST_PAUSE = 60.0
+"""Seconds between two attempts to load a run that cannot be loaded, at most: the first pause is `SOON`, each is twice
+as long as the one before."""
+
+PATIENCE = 10.0
+"""Seconds after which a waiter for a run that cannot be loaded gets the error. The engine goes on trying."""
+
 AT_ONCE = 128
 """Runs that are loaded before those are driven that came first."""
 
@@ -40,6 +47,17 @@ class Waking(NamedTuple):
     """Of somebody who waits for it here, if anybody does."""
     here: bool
     """Whether it is to be driven in this process: somebody wants something of it, or it was handed back."""
+
+
+class Trouble:
+    """Why a run that is due cannot be loaded, and since when."""
+
+    __slots__ = ("reason", "since", "tries")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.tries = 0
+        self.reason = ""
 
 
 Load = Callable[[Sequence[Waking]], None]
@@ -68,8 +86,10 @@ class Parking:
         how."""
         self._waking: queue.SimpleQueue[Waking | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._postponed: list[Waking] = []
-        """Runs that could not be loaded, and are tried again soon."""
+        self._troubled: dict[str, Trouble] = {}
+        """Runs that could not be loaded when that was last tried."""
+        self._postponed: dict[str, Waking] = {}
+        """Those of them that are not being tried again now."""
         self._closed: str | None = None
         """Why no run is woken any more."""
 
@@ -133,7 +153,7 @@ class Parking:
         self._closed = str(reason)
         self._waking.put(None)
         parked = [Waking(run, self.take(run), here=False) for run in list(self._parked)]
-        self._give_up([*parked, *self._postponed], self._closed)
+        self._give_up([*parked, *self._postponed.values()], self._closed)
 
     def _set_timer(self) -> None:
         if self._due and self._due[0][0] < self._timer:
@@ -167,25 +187,49 @@ class Parking:
                 except EngineClosed as error:
                     reason = str(error)
                 except StorageError as error:
-                    logger.error("%d runs that are due cannot be loaded now: %s", len(batch), error)
-                    self._loop.post(lambda batch=batch: self.wake_later(batch))  # type: ignore[misc]
+                    self._loop.post(lambda batch=batch, error=error: self.wake_later(batch, error))  # type: ignore[misc]
+                else:
+                    if self._troubled:
+                        self._loop.post(lambda batch=batch: self._loaded(batch))  # type: ignore[misc]
         while not self._waking.empty():
             batch += [one for one in [self._waking.get()] if one is not None]
         self._give_up(batch, reason)
 
-    def wake_later(self, batch: Sequence[Waking]) -> None:
-        """Those that were woken and could not be loaded."""
+    def wake_later(self, batch: Sequence[Waking], error: StorageError) -> None:
+        """Those that were woken and could not be loaded: they are tried again, less and less often. What is new about
+        that is logged. A waiter gets the error when it has lasted for some time."""
         if self._closed is not None:
             self._give_up(batch, self._closed)
             return
-        if not self._postponed:
-            self._loop.later(SOON, self._wake_postponed)
-        self._postponed += batch
+        now, reason = self._now(), str(error)
+        pauses: dict[float, list[str]] = {}
+        news = [one.run for one in batch if one.run not in self._troubled or self._troubled[one.run].reason != reason]
+        for run, completion, here in batch:
+            trouble = self._troubled.setdefault(run, Trouble(now))
+            trouble.reason = reason
+            pauses.setdefault(min(SOON * 2**trouble.tries, LONGEST_PAUSE), []).append(run)
+            trouble.tries = min(trouble.tries + 1, 30)
+            if completion is not None and now - trouble.since >= PATIENCE:
+                completion.end(None, error)
+                completion = None
+            self._postponed[run] = Waking(run, completion, here)
+        if news:
+            what = f"run {news[0]} is" if len(news) == 1 else f"run {news[0]} and {len(news) - 1} others are"
+            logger.error("%s due and cannot be loaded, trying again in %g s or later: %s", what, min(pauses), reason)
+        for pause, runs in pauses.items():
+            self._loop.later(pause, lambda runs=runs: self._wake_postponed(runs))  # type: ignore[misc]
 
-    def _wake_postponed(self) -> None:
-        postponed, self._postponed = self._postponed, []
-        for one in postponed:
-            self._waking.put(one)
+    def _wake_postponed(self, runs: Sequence[str]) -> None:
+        for run in runs:
+            postponed = self._postponed.pop(run, None)
+            if postponed is not None:
+                self._waking.put(postponed)
+
+    def _loaded(self, batch: Sequence[Waking]) -> None:
+        """These could be loaded, but for those that are postponed again."""
+        for one in batch:
+            if one.run not in self._postponed and self._troubled.pop(one.run, None) is not None:
+                logger.info("run %s can be loaded again", one.run)
 
     def _give_up(self, batch: Sequence[Waking], reason: str) -> None:
         """End the waits for these runs, with this reason."""

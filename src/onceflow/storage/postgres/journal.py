@@ -23,6 +23,7 @@ from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.journal import (
     Answer,
     Command,
+    DamagedRun,
     Entry,
     Loaded,
     MailboxEvent,
@@ -179,6 +180,9 @@ class PostgresJournal:
 
     def owned(self, owner: str | None, statuses: Sequence[str], limit: int, *, parked: bool = False) -> list[RunRow]:
         return self._runs(self._rows(schema.OWNED, (list(statuses), owner, parked, limit)))
+
+    def damaged_runs(self) -> list[DamagedRun]:
+        return checksums.damaged_runs(self._place, self.ask(schema.ALL_RUNS))
 
     def size(self, run: str) -> int:
         found = self._rows(schema.SIZE_OF_RUN, (run,))

@@ -324,6 +324,7 @@ LIST_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} ORDER BY id" fo
 
 GET_IDENTITY = "SELECT id, checksum FROM identity"
 GET_RUN = f"SELECT {CHECKED_RUN} FROM run WHERE id = %s"
+GET_RUNS_BY_NUMBER = f"SELECT {CHECKED_RUN} FROM run WHERE number = ANY (%s)"
 FIND_NAME = f"SELECT {CHECKED_RUN} FROM run WHERE name = %s"
 FIND_RUNS = f"""
     SELECT id, {CHECKED_RUN} FROM run WHERE id = ANY (%(runs)s)

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums
-from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, standing_of
+from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, damaged_of, standing_of
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import (
     CreateRun,
+    DeleteDamagedRun,
     DeleteStanding,
     Entry,
     OfStanding,
@@ -134,7 +135,8 @@ class PostgresWriter(GroupWriter):
             if new:
                 self._reserve(new)
             versions = self._look_up_standing(standing_of(batches))
-            application = Application(self._rows, round(self._clock(), DIGITS), versions)
+            damaged = self._look_up_damaged(damaged_of(batches))
+            application = Application(self._rows, round(self._clock(), DIGITS), versions, damaged)
             outcomes = self._decide(application, batches)
             if outcomes is None:
                 self._rows.forget()
@@ -170,7 +172,7 @@ class PostgresWriter(GroupWriter):
 
     def _known(self, batches: Any) -> list[Known]:
         """The runs that these batches are about, as they were before."""
-        others = (CreateRun, WriteStanding, DeleteStanding)
+        others = (CreateRun, WriteStanding, DeleteStanding, DeleteDamagedRun)
         runs = {request.run for batch in batches for request in batch if not isinstance(request, others)}
         return [self._rows.by_id[run] for run in runs if run in self._rows.by_id]
 
@@ -190,6 +192,13 @@ class PostgresWriter(GroupWriter):
             select = partial(_select, schema.VERSIONS_OF_STANDING[table], (ids,))
             versions |= {(table, id): version for id, version in self._persistently(select)}
         return versions
+
+    def _look_up_damaged(self, numbers: set[int]) -> set[int]:
+        """Those that are. No number is used twice, and nothing mends a row."""
+        if not numbers:
+            return set()
+        rows = self._persistently(partial(_select, schema.GET_RUNS_BY_NUMBER, (sorted(numbers),)))
+        return {run.number for run in checksums.damaged_runs(self._place, rows)}
 
     def _reserve(self, runs: int) -> None:
         """Numbers for so many new runs."""

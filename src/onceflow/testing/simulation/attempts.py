@@ -59,6 +59,8 @@ class Attempt:
     joined: tuple[str, ...] = ()
     """The nodes that stand aside, whose outcomes it was given, without those that the run had forgotten: what they gave
     can never be taken back."""
+    came_of: Attempt | None = None
+    """For what a graph ends with: the attempt that raised."""
     reported: bool = False
     """Finished, Raised or the like was delivered for it."""
 

@@ -42,7 +42,11 @@ class Checker:
     _staying: tuple[int, Set[str]] | None = field(default=None)
     """The undoable effects that were finished when a run without undo began to stop, and the epoch of that."""
     _asked: Any = None
+    """The facts that the worst case was last asked about."""
+    _compared: Any = None
+    """What it depends on whether values belong together, when that was last found."""
     _asked_after_crash: int = -1
+    """What was committed, in which epoch, when the worst case was last asked about that."""
 
     # Single steps
 
@@ -76,8 +80,25 @@ class Checker:
             if reason is not None:
                 raise Violation(f"{attempt!r} ({attempt.task.options.effect}) starts, but {reason}")
 
+    def judge_stuck(self, driver: Driver, command: commands.Stuck) -> None:
+        """2.8: a run may say that it cannot go on if nothing is under way, nothing may start, and the graph is safe
+        only thanks to what handlers gave."""
+        held = [waiting.attempt for waiting in driver.waiting if waiting.attempt is not None]
+        if driver.active or held or driver.saves or driver.timers or driver.asking or driver.parked:
+            raise Violation(f"{command}, but something is under way")
+        facts = driver.facts()
+        left = facts.shape.names(facts.shape.everyone & ~facts.done)
+        closed = driver.closed() | driver.structure.over
+        able = [node for node in left if node not in closed and why_not_start(facts, node) is None]
+        if able or not self.letter:
+            raise Violation(f"{command}: nothing is left to do, but {able} may start")
+        if driver.structure.is_safe(driver.done()):
+            raise Violation(f"{command}: nothing is left to do, but the graph is safe, whatever handlers gave")
+
     def judge_joins(self, driver: Driver, attempt: Attempt, joined: tuple[str, ...]) -> None:
         """2.11: who joins something is given what has come to its end."""
+        if not joined:
+            return
         facts = driver.facts()
         for child in joined:
             if not settled(facts) >> facts.shape.position[child] & 1:
@@ -108,7 +129,7 @@ class Checker:
             self._nobody_else(driver, attempt)
         if attempt.effectful and attempt.kind == "run" and not _is_begun(driver.durable.begun.get(node), attempt):
             raise Violation(f"{attempt!r} is carried out before its begun record is committed")
-        for ancestor in driver.structure.effectful_ancestors[node]:
+        for ancestor in driver.structure.effectful_ancestors(node):
             version = driver.rows[ancestor].version
             if version is not None and version.handled:
                 continue  # it raised; whether it had its effect before, nobody can say
@@ -199,7 +220,7 @@ class Checker:
                     raise Violation(f"{record}, but nothing irrevocable has begun")
                 if record.node in driver.world.irrevocable:
                     raise Violation(f"{record}, but it has happened")
-                if any(attempt.alive for attempt in driver.of_node[record.node]):
+                if any(attempt.alive and attempt.effectful for attempt in driver.of_node[record.node]):
                     raise Violation(f"{record}, but it may happen")
             case records.Saved():
                 assert attempt is not None
@@ -264,8 +285,27 @@ class Checker:
             taken_back = {node for group in groups for node in driver.structure.inside(group)}
             self._staying = (driver.epoch, _finished_effects(driver) - taken_back)
 
+    def _judge_what_an_end_came_of(self, driver: Driver, record: records.Saved, given: Attempt) -> None:
+        """2.11: a graph that ends before its result is there has joined what was joined in it, also in what was taken
+        back of it."""
+        _, expander = driver.appended.abandoning[record.node]
+        inside = driver.structure.inside(expander)
+        stack = [] if given.came_of is None else [given.came_of]
+        seen: set[Attempt] = set()
+        while stack:
+            reader = stack.pop()
+            for child in reader.joined if reader.node in inside else ():
+                same = child in driver.run.rows and driver.rows[child].version is reader.versions.get(child)
+                if same and child not in inside and child not in record.joined:
+                    raise Violation(f"{record} came of what {child} gave, and has not joined it")
+            more = [read for read in reader.versions.values() if read not in seen]
+            seen.update(more)
+            stack += more
+
     def _judge_save(self, driver: Driver, record: records.Saved, attempt: Attempt) -> None:
         node = record.node
+        if attempt.came_of is not None:
+            self._judge_what_an_end_came_of(driver, record, attempt)
         row = driver.rows.get(node)
         given = row is not None and row.handled is attempt and not attempt.reported
         if row is None or (row.version is None and not given) or node in driver.appended.recovering:
@@ -282,7 +322,7 @@ class Checker:
         if record.refs != tuple(told.values()):
             raise Violation(f"{record} should tell of {told}")
         expander = driver.structure.member(node).expander
-        if expander is not None and not driver.facts().is_saved(driver.structure.shape.position[expander]):
+        if expander is not None and not driver.is_saved(expander):
             raise Violation(f"{record}, but the graph that {expander} returned is not saved")
 
     def _judge_commit(self, driver: Driver, record: records.Wrote, attempt: Attempt) -> None:
@@ -381,24 +421,39 @@ class Checker:
         """The worst case of design 6.1, on what was appended and on what is committed; and values belong together."""
         if driver.told:
             driver.told = False
-            self._ask_worst_case(driver)
+            facts = driver.facts()
+            reason = self._worst_case(facts)
+            if reason is not None:
+                raise Violation(f"if everything unsaved were lost now: {reason}")
+            compared = (facts.shape, facts.done, driver.appended.recovering, driver.versions_in_order())
+            if compared != self._compared:
+                self._compared = compared
+                self._values_belong_together(driver, facts)
         committed = driver.epoch << 32 | driver.committed
         if committed != self._asked_after_crash:
             self._asked_after_crash = committed
-            reason = worst_case(driver.facts_after_crash())
-            if reason is not None:
-                raise Violation(f"if the engine crashed now: {reason}")
+            if driver.durable.begun or driver.durable.wrote:  # else nothing has begun for good
+                reason = self._worst_case(driver.facts_after_crash())
+                if reason is not None:
+                    raise Violation(f"if the engine crashed now: {reason}")
 
-    def _ask_worst_case(self, driver: Driver) -> None:
-        facts = driver.facts()
-        versions = [row.version for row in driver.rows_in_order()]
-        asked = (facts.shape, facts.done, facts.begun, facts.recorded, facts.saved, versions)
-        if asked != self._asked:
-            self._asked = asked
-            reason = worst_case(facts)
-            if reason is not None:
-                raise Violation(f"if everything unsaved were lost now: {reason}")
-            self._values_belong_together(driver, facts)
+    def _worst_case(self, facts: Facts) -> str | None:
+        """What the law says. It need not be asked again about the facts that it was last asked about: what is in memory
+        and what is running does not matter to it."""
+        asked = (
+            facts.shape,
+            facts.done,
+            facts.begun,
+            facts.wrote,
+            facts.recorded,
+            facts.empty,
+            facts.saved,
+            facts.refs,
+        )
+        if asked == self._asked:
+            return None
+        self._asked = asked
+        return worst_case(facts)
 
     def _values_belong_together(self, driver: Driver, facts: Facts) -> None:
         shape = facts.shape

@@ -25,6 +25,8 @@ from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.facts import (
     deduce_versions,
     facts_of,
+    handled_of,
+    is_saved,
     joins_of,
     members_of_recovery,
     what_a_crash_leaves,
@@ -94,6 +96,8 @@ class Driver:
     to survive a crash: no number is enough if the graph was not saved before."""
     raised: set[str] = field(default_factory=set)
     """Nodes that are tried again when their delay is over, as far as this engine has seen it."""
+    answered: dict[str, Attempt] = field(default_factory=dict)
+    """Node → its last attempt that raised, and for which a handler answered for a graph around it."""
     groups: set[str] = field(default_factory=set)
     """Expanders of transactions in which something failed that a handler answered for."""
     _answering: bool = False
@@ -262,13 +266,10 @@ class Driver:
         self._count_handled()
 
     def _count_handled(self) -> None:
-        handled = frozenset(id for id, row in self.rows.items() if row.version is not None and row.version.handled)
-        ended = {
-            sink: expander
-            for sink, expander in self.appended.ended.items()
-            if sink in self.rows and self.rows[sink].version is not None
-        }
-        joins = joins_of({id: row.version for id, row in self.rows.items()})
+        versions = {id: row.version for id, row in self.rows.items()}
+        handled = handled_of(versions)
+        ended = {sink: expander for sink, expander in self.appended.ended.items() if versions.get(sink) is not None}
+        joins = joins_of(versions)
         if (handled, ended, joins) != (self.structure.handled, self.structure.ended, self.structure.joins):
             self.structure = self.structure.with_handled(handled, ended, joins)
 
@@ -280,6 +281,7 @@ class Driver:
         if counts and row is not None and (row.version is not None or self.appended.stopping):
             self.raising, self.permanent, self.again = attempt, True, False
         elif counts and row is not None:
+            self.answered[attempt.node] = attempt
             chain = [""]
             scope = self.run.rows[attempt.node].scope
             while scope.outer is not None:
@@ -342,6 +344,7 @@ class Driver:
         task = self.structure.nodes[command.node]
         given = Attempt(command.node, command.attempt, "run", task, {}, {}, state="ended", handled=True)
         given.known_ended = True
+        given.came_of = self.answered.get(command.cause)
         given.output = self.values.compute(given)
         self._add(given)
         self.rows[command.node].handled = given
@@ -443,7 +446,7 @@ class Driver:
                 waiting.attempt.known_ended = True
         for attempt in self.active:
             if attempt.state != "ended":
-                attempt.state = "silent" if survives(attempt) else "ended"
+                attempt.state = "silent" if attempt.launched and survives(attempt) else "ended"
                 attempt.known_ended = attempt.state == "ended"
         self.active = [attempt for attempt in self.active if attempt.alive]
         self.closing, self.expiring, self.groups, self.raised = {}, {}, set(), set()
@@ -517,6 +520,8 @@ class Driver:
                 ):
                     raise Violation(f"{command}, but the law allows that graph")
                 self.refusing = None
+            case commands.Stuck():
+                self.checker.judge_stuck(self, command)
             case commands.Need():
                 raise Violation(f"{command} in a run over a whole graph")
             case _:
@@ -817,8 +822,7 @@ class Driver:
             self.forgotten.discard(node)
             return True
         self.forgotten.discard(node)
-        done = {id for id, row in self.rows.items() if row.version is not None}
-        if not self.structure.accepts(node, graph, done):
+        if not self.structure.accepts(node, graph, self.done(), self._known_to_be_handled()):
             return False
         graphs = {**self.structure.graphs, node: graph}
         before = self.structure
@@ -827,6 +831,20 @@ class Driver:
         versions = deduce_versions(self.structure, self.appended, known)
         self.rows = {id: self.rows.get(id) or Row(versions[id]) for id in self.structure.nodes}
         return True
+
+    def _known_to_be_handled(self) -> list[str]:
+        """2.8: a crash forgets that a handler made an output, unless that is saved, or the journal says so: it does for
+        tasks that are declared repeatable, in graphs that it has."""
+        return [
+            node
+            for node in self.structure.handled
+            if self.version(node).number >> 32 == self.epoch
+            or self.appended.saved.get(node)
+            or (
+                self.structure.repeatable(node)
+                and self.appended.graphs.keys() >= set(self.structure.expanders_around(node))
+            )
+        ]
 
     def _find_out_anew(self, expander: str) -> None:
         """A graph that a crash took is there again. If nothing is left that was built on its result, nobody can tell
@@ -904,23 +922,38 @@ class Driver:
         assert version is not None
         return version
 
+    def done(self) -> set[str]:
+        """The nodes that have an output."""
+        return {id for id, row in self.rows.items() if row.version is not None}
+
     def facts(self) -> Facts:
         """What is true now, everything appended counted as committed."""
-        versions = {id: row.version for id, row in self.rows.items()}
-        refs = {id: row.refs for id, row in self.rows.items()}
-        memory = [row.memory for row in self.rows_in_order()]
-        return facts_of(self.structure, self.appended, versions, memory, refs, self.running())
+        rows = self.rows_in_order()
+        running = 0
+        for x, row in enumerate(rows):
+            if row.current is not None and row.current.is_under_way:
+                running |= 1 << x
+        versions = [row.version for row in rows]
+        memory = [row.memory for row in rows]
+        return facts_of(self.structure, self.appended, versions, memory, [row.refs for row in rows], running)
 
-    def running(self) -> list[str]:
-        """The nodes of which an attempt is under way that counts."""
-        return [id for id, row in self.rows.items() if row.current is not None and row.current.is_under_way]
+    def is_saved(self, node: str) -> bool:
+        """The same fact of this one node: whether its output is saved as a whole."""
+        row = self.rows[node]
+        return is_saved(self.structure, self.appended, node, row.version, row.refs)
 
     def facts_after_crash(self) -> Facts:
         """What would be true if the engine crashed now and all attempts with it."""
         left = self.durable.after_crash()
-        structure, versions = what_a_crash_leaves(self.graph, left)
-        return facts_of(structure, left, versions, [0] * len(versions), left.refs)
+        structure, found = what_a_crash_leaves(self.graph, left)
+        ids = [member.id for member in structure.shape.members]
+        versions = [found[id] for id in ids]
+        return facts_of(structure, left, versions, [0] * len(ids), [left.refs.get(id, {}) for id in ids])
 
     def rows_in_order(self) -> list[Row]:
         """The rows in the order of the structure's shape."""
         return [self.rows[member.id] for member in self.structure.shape.members]
+
+    def versions_in_order(self) -> list[Attempt | None]:
+        """The present outputs in the order of the structure's shape."""
+        return [self.rows[member.id].version for member in self.structure.shape.members]

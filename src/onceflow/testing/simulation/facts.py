@@ -7,9 +7,9 @@ journal: what was in a nested graph that nobody saved is true even if it must be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from onceflow.core.definitions import Facts, Members, each
+from onceflow.core.definitions import Facts, Members, Shape, each
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.testing.simulation.attempts import Attempt, nothing
@@ -20,41 +20,76 @@ from onceflow.testing.simulation.structure import Structure, structure_of
 def facts_of(
     structure: Structure,
     reading: Reading,
-    versions: dict[str, Attempt | None],
+    versions: Sequence[Attempt | None],
     memory: list[int],
-    refs: Mapping[str, Mapping[int, RefPart]],
-    running: Collection[str] = (),
+    refs: Sequence[Mapping[int, RefPart]],
+    running: Members = 0,
 ) -> Facts:
-    """The members that are being recovered count as dropped already; their effects stay until they are undone."""
+    """The members that are being recovered count as dropped already; their effects stay until they are undone. The
+    lists have one element for each position of the shape."""
     shape = structure.shape
-    facts = Facts(shape, memory=memory, saved=[0] * len(memory), running=shape.set_of(running))
     dropping = members_of_recovery(structure, reading)
-    over = structure.over
-    begun = shape.set_of([node for node in reading.begun if node in structure.nodes])
+    present: dict[int, Mapping[int, RefPart]] = {}
+    saved = [0] * len(memory)
     done = 0
     for x, member in enumerate(shape.members):
         if dropping >> x & 1:
-            facts.memory[x] = 0
+            memory[x] = 0
             continue
-        node = member.id
-        version = versions[node]
+        version = versions[x]
         if version is not None:
             done |= 1 << x
-            if refs.get(node):
-                facts.refs[x] = refs[node]
-        if node in over:
-            facts.saved[x] = facts.every_part(x)
-        saved = reading.saved.get(node)
-        if saved:
-            repeatable = shape.repeatable >> x & 1
-            for part, attempt in saved.items():
-                if attempt is version or (repeatable and not attempt.handled):
-                    facts.saved[x] |= 1 << part
-    facts.begun = begun
-    facts.done = facts.visible = done
-    facts.wrote = done & shape.set_of([node for node in reading.wrote if node in structure.nodes])
-    facts.recorded = done & shape.set_of([node for node in reading.recorded if node in structure.nodes])
+            if refs[x]:
+                present[x] = refs[x]
+        parts = reading.saved.get(member.id)
+        if parts:
+            saved[x] = _saved_parts(parts, version, bool(shape.repeatable >> x & 1))
+    facts = Facts(shape, done, done, running=running, memory=memory, saved=saved, refs=present)
+    facts.begun = _members_among(shape, reading.begun)
+    facts.wrote = done & _members_among(shape, reading.wrote)
+    facts.recorded = done & _members_among(shape, reading.recorded)
+    for node in structure.over:
+        x = shape.position[node]
+        if not dropping >> x & 1 and facts.saved[x] != facts.every_part(x):
+            facts.saved[x] |= facts.every_part(x)
+            facts.empty |= 1 << x
     return facts
+
+
+def is_saved(
+    structure: Structure, reading: Reading, node: str, version: Attempt | None, refs: Mapping[int, RefPart]
+) -> bool:
+    """What the facts say of one node, without all the others: whether its output is saved as a whole."""
+    shape = structure.shape
+    x = shape.position[node]
+    if members_of_recovery(structure, reading) >> x & 1:
+        return False
+    if node in structure.over or (version is not None and node in reading.recorded):
+        return True
+    every_part = shape.every_part[x]
+    if version is not None:
+        for part in refs:
+            every_part |= 1 << part
+    return _saved_parts(reading.saved.get(node, {}), version, bool(shape.repeatable >> x & 1)) == every_part
+
+
+def _saved_parts(parts: Mapping[int, Attempt], version: Attempt | None, repeatable: bool) -> int:
+    """The saved parts of a node that belong to its present output."""
+    found = 0
+    for part, attempt in parts.items():
+        if attempt is version or (repeatable and not attempt.handled):
+            found |= 1 << part
+    return found
+
+
+def _members_among(shape: Shape, nodes: Iterable[str]) -> Members:
+    """The members of the shape among these nodes."""
+    found = 0
+    for node in nodes:
+        x = shape.position.get(node)
+        if x is not None:
+            found |= 1 << x
+    return found
 
 
 def members_of_recovery(structure: Structure, reading: Reading) -> Members:
@@ -86,12 +121,17 @@ def what_a_crash_leaves(graph: Graph, reading: Reading) -> tuple[Structure, dict
             for id, version in versions.items()
             if version is not None and version.graph is not None and id not in graphs
         }
-        now = frozenset([id for id, version in versions.items() if version is not None and version.handled])
+        now = handled_of(versions)
         over = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
         joined = joins_of(versions)
         if not more and (now, over, joined) == (handled, ended, joins):
             return structure, versions
         graphs, handled, ended, joins = {**graphs, **more}, now, over, joined
+
+
+def handled_of(versions: Mapping[str, Attempt | None]) -> frozenset[str]:
+    """The nodes whose present outputs handlers gave."""
+    return frozenset([node for node, version in versions.items() if version is not None and version.handled])
 
 
 def joins_of(versions: Mapping[str, Attempt | None]) -> dict[str, tuple[str, ...]]:
@@ -106,27 +146,40 @@ def deduce_versions(
     versions = dict(known)
     shape = structure.shape
     ended = {sink: expander for sink, expander in reading.ended.items() if sink in structure.nodes}
-    over = structure.ended_by(ended)
-    for x in reversed(range(len(shape.members))):
-        member = shape.members[x]
-        if member.id in known:
+    over = structure.ended_by(ended) if ended else {}
+    for x in range(len(shape.members) - 1, -1, -1):
+        node = shape.members[x].id
+        if node in known:
             continue
-        version = reading.recorded.get(member.id) or next(iter(reading.saved.get(member.id, {}).values()), None)
-        is_torn = member.id in over and reading.is_saved_in_part(member.id)
-        if is_torn and version is not None and (structure.nodes[member.id].aside or version.joined):
+        version = reading.recorded.get(node)
+        saved = reading.saved.get(node)
+        if version is None and saved:
+            version = next(iter(saved.values()))
+        is_torn = node in over and reading.is_saved_in_part(node)
+        if is_torn and version is not None and (structure.nodes[node].aside or version.joined):
             version = None  # it was abandoned: such a one counts, and is settled, when it is saved as a whole
-        for consumer in each(shape.consumers[x]):
-            if version is not None:
-                break
-            id = shape.members[consumer].id
-            reader = versions[id]
-            if reader is None or reader.abandoned:  # what was begun had read something all the same
-                reader = reading.begun.get(id)
-            version = _read_by(reader, member.id) if reader is not None else None
-        if version is None and member.id in over:
-            version = nothing(member.id, structure.nodes[member.id], over[member.id])
-        versions[member.id] = version
+        if version is None:
+            version = _read_by_consumers(shape, reading, versions, x)
+        if version is None and node in over:
+            version = nothing(node, structure.nodes[node], over[node])
+        versions[node] = version
     return versions
+
+
+def _read_by_consumers(
+    shape: Shape, reading: Reading, versions: Mapping[str, Attempt | None], x: int
+) -> Attempt | None:
+    """The version of this member that something that is done or has begun has read."""
+    for consumer in each(shape.consumers[x]):
+        id = shape.members[consumer].id
+        reader = versions[id]
+        if reader is None or reader.abandoned:  # what was begun had read something all the same
+            reader = reading.begun.get(id)
+        if reader is not None:
+            version = _read_by(reader, shape.members[x].id)
+            if version is not None:
+                return version
+    return None
 
 
 def _read_by(attempt: Attempt, node: str) -> Attempt | None:

@@ -80,9 +80,8 @@ class Reading:
 
     def _is_torn(self, node: str, parts: Mapping[int, Attempt]) -> bool:
         latest = next(iter(parts.values()))
-        if not self.is_saved_in_part(node) or node in self.recovering:
-            return False
-        return latest.task.options.writes or (node in self.abandoning and self.abandoning[node][0] == latest.number)
+        whole = latest.task.options.writes or (node in self.abandoning and self.abandoning[node][0] == latest.number)
+        return whole and self.is_saved_in_part(node) and node not in self.recovering
 
     @property
     def stopping(self) -> bool:
@@ -139,6 +138,8 @@ class Reading:
     @property
     def ended(self) -> dict[str, str]:
         """Sink → expander (empty for the run) of the graphs that have ended before they were done."""
+        if not self.abandoning:
+            return {}
         return {
             sink: expander
             for sink, (attempt, expander) in self.abandoning.items()

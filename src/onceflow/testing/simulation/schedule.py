@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -181,28 +182,28 @@ class Simulation:
             committing.append(self._commit)
         for waiting in driver.waiting:
             if waiting.needs <= driver.committed:
-                carrying.append(lambda waiting=waiting: driver.carry_out(waiting))  # type: ignore[misc]
+                carrying.append(partial(driver.carry_out, waiting))
             if waiting.attempt is not None and waiting.attempt.withdrawn:
-                proving.append(lambda attempt=waiting.attempt: self._hand_back(attempt))  # type: ignore[misc]
+                proving.append(partial(self._hand_back, waiting.attempt))
         for attempt in driver.active:
-            if attempt.effectful and not attempt.landed:
-                landing.append(lambda attempt=attempt: driver.land(attempt))  # type: ignore[misc]
             ready = attempt.landed or not attempt.effectful
-            if attempt.state == "running" and ready and not (self._patient and self._waits(attempt)):
-                ending.append(lambda attempt=attempt: self._finish(attempt))  # type: ignore[misc]
+            if not ready:
+                landing.append(partial(driver.land, attempt))
+            elif attempt.state == "running" and not (self._patient and self._waits(attempt)):
+                ending.append(partial(self._finish, attempt))
             if attempt.state in ("silent", "stopping"):
-                proving.append(lambda attempt=attempt: self._end(attempt))  # type: ignore[misc]
+                proving.append(partial(self._end, attempt))
             elif attempt.withdrawn and not attempt.landed:
-                proving.append(lambda attempt=attempt: self._hand_back(attempt))  # type: ignore[misc]
+                proving.append(partial(self._hand_back, attempt))
         for saving_part in driver.saves:
-            saving.append(lambda saving=saving_part: self._save(saving))  # type: ignore[misc]
+            saving.append(partial(self._save, saving_part))
         for timer in driver.timers:
-            elapsing.append(lambda timer=timer: self._elapse(timer))  # type: ignore[misc]
+            elapsing.append(partial(self._elapse, timer))
         for node in driver.asking:
-            admitting.append(lambda node=node: driver.admit(node))  # type: ignore[misc]
+            admitting.append(partial(driver.admit, node))
         if driver.parked:
             nudging.append(self._retry_undo)
-        if driver.run.status == "stopping" and driver.appended.cancelled is not None and not self._gave_up:
+        if driver.appended.cancelled is not None and not self._gave_up and driver.run.status == "stopping":
             nudging.append(self._give_up)
         weights = [tempo if kind else 0.0 for tempo, kind in zip(self._tempi, kinds, strict=True)]
         total = sum(weights)
@@ -271,7 +272,7 @@ class Simulation:
     def _waits(self, attempt: Attempt) -> bool:
         """Whether it has to wait for what stands aside in the graph that it gives the result of."""
         driver = self.driver
-        if driver.run.status != "running" or not self._may_join(attempt) or attempt.task.call:
+        if not self._may_join(attempt) or attempt.task.call or driver.run.status != "running":
             return False
         expander = driver.structure.member(attempt.node).expander
         if expander is None or driver.structure.result_of(expander) != attempt.node:
@@ -282,8 +283,10 @@ class Simulation:
     def _may_join(self, attempt: Attempt) -> bool:
         """Whether something stands aside, and the attempt looks like a wait."""
         driver, options = self.driver, attempt.task.options
+        if not driver.structure.aside:
+            return False
         is_wait = options.effect == "none" and not (options.deterministic or options.writes) and options.checkpoint
-        if not driver.structure.aside or not is_wait or attempt.graph is not None or attempt.state != "running":
+        if not is_wait or attempt.graph is not None or attempt.state != "running":
             return False
         return attempt.kind == "run" and attempt.node in driver.run.rows
 

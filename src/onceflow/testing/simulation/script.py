@@ -260,8 +260,8 @@ class Player:
         place = int(number or 1) - 1
         return alike[place] if place < len(alike) else None
 
-    def _under_way(self, name: str) -> Attempt | None:
-        """The attempt, after it has been carried out, and has had its effect."""
+    def _under_way(self, name: str, *, landing: bool = True) -> Attempt | None:
+        """The attempt, after it has been carried out, and, if it is `landing`, has had its effect."""
         driver = self.driver
         attempt = self._find(name)
         if attempt is None:
@@ -272,7 +272,8 @@ class Player:
                     driver.checker.after_step(driver)
                     break
             attempt = self._find(name)
-        if attempt is not None and attempt.effectful and not attempt.landed and not name.endswith("!late"):
+        landing = landing and not name.endswith("!late")
+        if landing and attempt is not None and attempt.effectful and not attempt.landed:
             driver.land(attempt)
             driver.checker.after_step(driver)
         return attempt
@@ -367,7 +368,7 @@ class Player:
         )
 
     def _fail(self, words: list[str]) -> None:
-        attempt = self._under_way(words[0])
+        attempt = self._under_way(words[0], landing="unstarted" not in words)
         if attempt is not None and attempt.kind != "undo":
             started = "unstarted" not in words or attempt.landed
             self.driver.fail(attempt, "good" in words, "again" in words, started)

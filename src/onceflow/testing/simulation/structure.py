@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from onceflow.core.definitions import Member, Shape, blocked
 from onceflow.core.graph import Graph, Node
@@ -53,10 +54,6 @@ class Structure:
         self.shape = Shape(self._members)
         self.over: frozenset[str] = frozenset().union(*[self.inside(expander) for expander in self.ended.values()])
         """What is in graphs that have ended."""
-        self.effectful_ancestors: dict[str, tuple[str, ...]] = {}
-        effectful = self.shape.undoable | self.shape.irrevocable
-        for x, member in enumerate(self.shape.members):
-            self.effectful_ancestors[member.id] = self.shape.names(self.shape.ancestors[x] & effectful)
 
     def _add(self, graph: Graph, place: _Place | None) -> str:
         """Adds a graph and what is nested in it. Returns the id of the node that has its result."""
@@ -166,25 +163,59 @@ class Structure:
         """Running it again cannot be noticed downstream."""
         return self.nodes[node].options.repeatable
 
+    def effectful_ancestors(self, node: str) -> tuple[str, ...]:
+        """What stands above this node and has an effect."""
+        shape = self.shape
+        return shape.names(shape.ancestors[shape.position[node]] & (shape.undoable | shape.irrevocable))
+
     def member(self, node: str) -> Member:
         """The node as the law sees it."""
         return self.shape.members[self.shape.position[node]]
 
-    def accepts(self, expander: str, graph: Graph, done: Container[str]) -> bool:
-        """2.9, 2.11: may this task return this graph? `done` are the nodes that have an output."""
+    def accepts(self, expander: str, graph: Graph, done: Container[str], handled: Iterable[str]) -> bool:
+        """2.9, 2.11: may this task return this graph? `done` are the nodes that have an output, `handled` those whose
+        output a handler made, and that are saved therefore."""
         if self.nodes[expander].aside:
             return False
         if not self.member(expander).checkpoint and any(
             node.options.effect != "none" or node.options.checkpoint for node in graph.nodes
         ):
             return False
-        if _is_shared_by_turns(graph):
+        if any(node.aside and graph.consumers[x] for x, node in enumerate(graph.nodes)):
             return False
-        whole = structure_of(self.graph, {**self.graphs, expander: graph}, self.handled, joins=self.joins)
+        if self._is_shared_by_turns(expander, graph):
+            return False
+        whole = structure_of(self.graph, {**self.graphs, expander: graph}, handled, joins=self.joins)
         return not blocked(whole._with_joins(done))
+
+    def _is_shared_by_turns(self, expander: str | None, graph: Graph) -> bool:
+        """2.10: whether some nodes take turns, and something that may change and is not saved is read by several, in
+        this graph or in one around it whose nodes may change because this one's result may."""
+        above: int | None = None
+        while True:
+            changing: dict[int, bool] = {}
+            for x, node in enumerate(graph.nodes):
+                inherits = any(changing[parent] for parent, _ in node.edges)
+                changes = inherits or not node.options.repeatable
+                changing[x] = x == above or (changes and not node.options.checkpoint)
+            takes_turns = any(node.turn is not None for node in graph.nodes)
+            if takes_turns and any(changes and len(graph.consumers[x]) > 1 for x, changes in changing.items()):
+                return True
+            around = None if expander is None else self.member(expander).expander
+            if expander is None or around is None or self.member(expander).checkpoint or not changing[graph.sink]:
+                return False
+            siblings = [member.id for member in self._members if member.expander == around]
+            expander, graph, above = around, self.graphs[around], siblings.index(expander)
+
+    def is_safe(self, done: Container[str]) -> bool:
+        """2.4: could everything get done, from the beginning, if no handler gave anything?"""
+        declared = structure_of(self.graph, self.graphs, joins=self.joins)
+        return not blocked(declared._with_joins(done))
 
     def _with_joins(self, done: Container[str]) -> Shape:
         """2.4: what stands aside in a graph is joined when it is settled, and before the graph has its result."""
+        if not self.aside:
+            return self.shape
         members = {member.id: member for member in self._members}
         for expander, result in self._results.items():
             aside = [member.id for member in self._members if member.expander == expander and member.id in self.aside]
@@ -215,16 +246,6 @@ class Structure:
         return structure_of(self.graph, self.graphs, handled, ended, joins)
 
 
-def _is_shared_by_turns(graph: Graph) -> bool:
-    """2.10: whether some nodes take turns, and something that may change and is not saved is read by several."""
-    changing: dict[int, bool] = {}
-    for x, node in enumerate(graph.nodes):
-        above = any(changing[parent] for parent, _ in node.edges)
-        changing[x] = not node.options.checkpoint and (above or not node.options.repeatable)
-    take_turns = any(node.turn is not None for node in graph.nodes)
-    return take_turns and any(changes and len(graph.consumers[x]) > 1 for x, changes in changing.items())
-
-
 def structure_of(
     graph: Graph,
     graphs: Mapping[str, Graph],
@@ -234,17 +255,24 @@ def structure_of(
 ) -> Structure:
     """A `Structure`, which nobody changes. The latest ones are kept: a schedule comes back to the same few."""
     return _build(
-        graph, tuple(graphs.items()), frozenset(handled), tuple((ended or {}).items()), tuple((joins or {}).items())
+        graph,
+        frozenset(graphs.items()),
+        frozenset(handled),
+        frozenset(ended.items()) if ended else _NOTHING,
+        frozenset(joins.items()) if joins else _NOTHING,
     )
+
+
+_NOTHING: frozenset[tuple[str, Any]] = frozenset()
 
 
 @lru_cache(maxsize=64)
 def _build(
     graph: Graph,
-    graphs: tuple[tuple[str, Graph], ...],
+    graphs: frozenset[tuple[str, Graph]],
     handled: frozenset[str],
-    ended: tuple[tuple[str, str], ...],
-    joins: tuple[tuple[str, tuple[str, ...]], ...],
+    ended: frozenset[tuple[str, str]],
+    joins: frozenset[tuple[str, tuple[str, ...]]],
 ) -> Structure:
     return Structure(graph, dict(graphs), handled, dict(ended), dict(joins))
 
