@@ -39,6 +39,17 @@ def test_of_long_jobs_each_worker_is_promised_one():
     assert pool.reservations.turn() == [3]
 
 
+def test_a_job_that_a_worker_hands_back_keeps_its_place():
+    """What has begun and waits stays bounded."""
+    pool = Pool(workers=1)
+    assert [pool.ask(LONG_ONE) for _ in range(2)] == [1, -2]
+    pool.reservations.release(1)  # a worker has it,
+    pool.reservations.keep(1, LONG_ONE)  # and hands it back
+    assert pool.reservations.turn() == []
+    pool.reservations.release(1)
+    assert pool.reservations.turn() == [2]
+
+
 def test_a_function_of_which_nothing_is_known_is_promised_idle_workers_only():
     pool = Pool(workers=2, idle=1)
     assert [pool.ask(NEW_ONE) for _ in range(3)] == [1, -2, -3]

@@ -87,8 +87,10 @@ class Dispatcher:
         return True
 
     def put_back(self, job: Job) -> None:
-        """A worker had it and did not start it. It comes before others that need the same."""
+        """A worker had it and did not start it. It comes before others that need the same, and counts as promised until
+        another worker has it: what has begun and waits is bounded."""
         self._queues.put_back(job)
+        self.reservations.keep(job.token, job.function)
 
     def remove(self, token: int) -> bool:
         """Whether the job was queued."""

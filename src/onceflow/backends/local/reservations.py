@@ -130,6 +130,12 @@ class Reservations:
         self.promised[token] = window
         return True
 
+    def keep(self, token: int, function: str) -> None:
+        """A worker has handed the job back: nothing else is promised its place until another worker has it."""
+        window = self.promised[token] = self._windows[PLAIN]
+        window.expected[token] = self._estimates.expected(function)
+        window.load.add(window.expected[token])
+
     def release(self, token: int) -> None:
         """A worker has the job, or it does not want to start any more. Unknown tokens are ignored."""
         window = self.promised.pop(token, None)

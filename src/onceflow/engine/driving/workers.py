@@ -537,7 +537,7 @@ class Workers:
         self._maker.ended(token)
         if self._printing is not None and self._printing.rests:
             self._printing.end(token)
-        if token in self._pool.reservations.promised:  # no worker has had it
+        if token in self._pool.reservations.promised:  # no worker has it
             self._pool.reservations.release(token)
         driver, work = self._jobs.pop(token)
         del self._by_attempt[driver, work.attempt]
