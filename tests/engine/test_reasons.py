@@ -189,14 +189,14 @@ def test_an_engine_tells_of_busy_workers_and_of_missing_room(tmp_path: Path, doo
         first = engine.run_async(pass_door.bind(door.path))
         door.wait()
         second = engine.run_async(pass_door.bind(door.path))
-        until(lambda: reason(engine, second.id, "pass_door") == "waits for a worker")
+        until(lambda: reason(engine, second.id, "pass_door") == "waits for a free worker (1 of 1 busy)")
         door.open(2)
         assert [first.result(60), second.result(60)] == ["through"] * 2
     with Engine(tmp_path / "home", workers=2) as engine:
         first = engine.run_async(pass_door.bind(door.path))
         door.wait()
         second = engine.run_async(greedy.bind("x"))
-        until(lambda: reason(engine, second.id, "greedy") == "waits for 1000 cpus")
+        until(lambda: reason(engine, second.id, "greedy") == "waits for a free worker (1 of 2 busy) with 1000 cpus")
         door.open()
         assert second.result(60) == "fed"
 

@@ -296,7 +296,7 @@ class Loading(Concluding):
             if row.keeps is not None:
                 self._turn_is_over(row)
             self._gain(row, row.saved | self._shared(row, row.every_part), first_time=True)
-            if row.fully_saved and not row.abandoned:
+            if row.fully_saved and not row.is_empty:
                 self._set_reproducible(row)
         for row in done:
             if not row.doomed:

@@ -151,6 +151,12 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         return self.saved == self.every_part
 
     @property
+    def is_empty(self) -> bool:
+        """It was abandoned: what it should hold could not be had again. (Who joins it learns that its graph has ended,
+        however often.)"""
+        return self.abandoned and not self.node.aside
+
+    @property
     def is_known(self) -> bool:
         """The journal has the graph that it is in."""
         return self.expander is None or bool(self.expander.saved & GRAPH)

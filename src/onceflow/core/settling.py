@@ -43,7 +43,7 @@ class Settling(RunState):
 
     def _note_saved(self, row: Row) -> None:
         """All parts of a done row are saved (or its done record is)."""
-        if not row.reproducible and not row.abandoned:  # which holds nothing that could be had again
+        if not row.reproducible and not row.is_empty:
             self._set_reproducible(row)
         if row.settled:
             self._retirable.append(row)

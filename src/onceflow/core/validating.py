@@ -45,7 +45,7 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.visible |= bit * row.visible
         facts.begun |= bit * row.begun
         facts.wrote |= bit * row.wrote
-        facts.empty |= bit * row.abandoned
+        facts.empty |= bit * row.is_empty
         facts.running |= bit * (row.state == "running")
         facts.memory[x] = row.available
         facts.saved[x] = 0 if row.ends is not None else row.saved  # what a graph ends with counts as a whole

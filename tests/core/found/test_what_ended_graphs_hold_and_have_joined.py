@@ -149,3 +149,45 @@ def test_what_of_another_graph_has_the_same_name_cannot_happen_any_more():
         """,
     )
     assert status == "cancelled"
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_what_stood_aside_and_was_abandoned_can_be_joined_again(validate):
+    """the recovery takes ('e/a/child0/child0/child0', …), which nothing requires"""
+    first = graph(
+        "a kept; b kept a; child1 kept a; fork1 kept,aside child1", sink="b", returning={"a": [graph("a kept")]}
+    )
+    innermost = graph(
+        "a kept; child0 undoable; fork0 kept,aside child0",
+        sink="a",
+        returning={"child0": [graph("a kept,parts=2; b kept a")]},
+    )
+    inner = graph("a kept; child0 kept; fork0 kept,aside child0", sink="a", returning={"child0": [innermost]})
+    outer = graph("a default; b kept a; child0 kept; fork0 kept,aside child0", sink="b", returning={"child0": [inner]})
+    play_script(
+        graph(
+            "a kept; e kept,transaction a",
+            returning={"a": [first], "e": [graph("a kept,transaction; c kept a", returning={"a": [outer]})]},
+        ),
+        """
+        finish a
+        save a.0
+        finish a/a
+        answer a/a/a for 1
+        save a/b.0
+        finish e
+        save e.0
+        finish e/a
+        save e/a.0
+        finish e/a/child0
+        finish e/a/a
+        save e/a/child0.0
+        finish e/a/child0/child0
+        save e/a/child0/child0.0
+        finish e/a/child0/child0/child0
+        save e/a/child0/child0/child0.0
+        finish e/a/child0/child0/child0/a joining a/fork1
+        answer e/a/b for 2
+        """,
+        validate=validate,
+    )

@@ -52,7 +52,8 @@ def facts_of(
         x = shape.position[node]
         if not dropping >> x & 1 and facts.saved[x] != facts.every_part(x):
             facts.saved[x] |= facts.every_part(x)
-            facts.empty |= 1 << x
+            if node not in structure.aside:  # who joins it learns that its graph has ended, however often
+                facts.empty |= 1 << x
     return facts
 
 
