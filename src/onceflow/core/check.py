@@ -393,10 +393,12 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         if node.aside:
             joins.setdefault(inner[graph.sink], []).append(inner[index])
     last_of_all = [result.get(row.id, row.id) for row in ends]
-    if len(ends) > 1:
-        end = Node(id="", task="", options=Options(effect="none"))
-        add(end, "the end", [(id, 0) for id in last_of_all], True, (), False)
-    return _assemble(nodes, reads, joins, "the end" if len(ends) > 1 else last_of_all[0])
+    is_read = any(parent == last_of_all[0] for parents in reads.values() for parent, _ in parents)
+    if len(ends) == 1 and not is_read:  # else something that was abandoned has joined it
+        return _assemble(nodes, reads, joins, last_of_all[0])
+    end = Node(id="", task="", options=Options(effect="none"))
+    add(end, "the end", [(id, 0) for id in last_of_all], True, (), False)
+    return _assemble(nodes, reads, joins, "the end")
 
 
 def _as_read(parent: Row, mask: int) -> int:

@@ -43,6 +43,8 @@ class Handling(Stopping):
     def _become_handled(self, row: Row) -> None:
         self._make_handled(row)
         self._record_handling(row)
+        if row.follows_writer:
+            self._follow_writes(row)  # it may never have started: what was written above it may be on its way
         self._become_done(row, None, row.small, handled=True)
 
     def _make_handled(self, row: Row) -> None:

@@ -76,6 +76,8 @@ class Undoing(Outputs):
         return complete
 
     def _advance_rebuilding(self) -> None:
+        for row in [row for row in self._rebuilding if row.fully_saved]:
+            self._end_rebuilding(row)  # it was saved meanwhile: undos read that
         looked_at = 0
         while looked_at < len(self._rebuilding):  # looking for inputs adds the producers of those that are missing
             rows = list(self._rebuilding)

@@ -3,6 +3,8 @@
 Played as the simulation found it, and made small.
 """
 
+import pytest
+
 from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import play_script
 
@@ -458,4 +460,85 @@ def test_what_is_made_of_a_graph_that_a_crash_took_may_be_another_one():
         finish e/a/a
         finish e/b as 1
         """,
+    )
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_who_reads_what_was_given_for_a_task_that_never_started_sees_what_was_written_above_it(validate):
+    """run a/a/b#4294967302 does not see what a/a/a/a wrote"""
+    inner = graph("a kept; b kept a", returning={"a": [graph("a writer; b default a")]})
+    play_script(
+        graph("a kept; b kept a", returning={"a": [graph("a kept; b kept a", returning={"a": [inner]})]}),
+        """
+        finish a
+        finish a/a
+        finish a/a/a
+        save a.0
+        save a/a.0
+        save a/a/a.0
+        finish a/a/a/a
+        save a/a/a/a.0
+        expire a/a/a/b at 3
+        answer a/a/a/b!late
+        """,
+        validate=validate,
+    )
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_a_graph_is_judged_although_something_abandoned_has_joined_the_result_of_the_run(validate):
+    """InvalidGraph: the sink 'c~2/b' is read by another node"""
+    late = graph(
+        "b undoable; c kept b; child0 kept b; fork0 kept,aside child0; fork1 kept,aside",
+        sink="c",
+        returning={"child0": [graph("a kept")]},
+    )
+    made = graph(
+        "b kept,transaction; child0 kept; fork0 kept,aside child0",
+        sink="b",
+        returning={
+            "b": [graph("a kept; b kept a; fork0 kept,aside", sink="b")],
+            "child0": [
+                graph("b kept; child0 kept; fork0 kept,aside child0", sink="b", returning={"child0": [late]}),
+            ],
+        },
+    )
+    play_script(
+        graph("c kept", returning={"c": [made]}),
+        """
+        finish c
+        save c.0
+        finish c/child0
+        save c/child0.0
+        finish c/child0/child0
+        finish c/b
+        save c/b.0
+        save c/child0/child0.0
+        expire c~2/a at 1
+        save c~2/b.0
+        finish c/child0/child0/fork1 joining c~2/fork0
+        """,
+        validate=validate,
+    )
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_what_is_made_again_for_an_undo_and_saved_meanwhile_is_not_made_again(validate):
+    """IndexError: list index out of range"""
+    play_script(
+        graph("a kept; c pure,saved takes:a; g undoable c; y kept g; z kept y"),
+        """
+        finish a holding actor
+        save a.0
+        save a.1
+        finish c large
+        carry out start g
+        lose c.0 running g
+        end g!late
+        fail c!private
+        finish c large
+        save c.0
+        elapse c
+        """,
+        validate=validate,
     )
