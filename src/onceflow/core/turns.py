@@ -12,7 +12,6 @@ for no turn: somebody may be in flight who needs it.
 from __future__ import annotations
 
 import heapq
-from weakref import WeakValueDictionary
 
 from onceflow.core.rows import Row
 from onceflow.core.taking import Taking
@@ -21,7 +20,7 @@ from onceflow.core.taking import Taking
 class Group:
     """Rows that take turns."""
 
-    __slots__ = ("__weakref__", "flying", "id", "items", "limit", "waiting")
+    __slots__ = ("flying", "id", "items", "limit", "waiting")
 
     def __init__(self, id: str, limit: int, items: int) -> None:
         self.id = id
@@ -52,14 +51,11 @@ class Turns(Taking):
     """How many rows have come to wait; breaks ties."""
     _eager: dict[Group, None] = {}
     """Agenda: groups of which somebody may start, perhaps."""
-    _groups: WeakValueDictionary[str, Group] | None = None
 
     @property
-    def groups(self) -> WeakValueDictionary[str, Group]:
-        """By the id of their loop. Most runs have none."""
-        if self._groups is None:
-            self._groups = WeakValueDictionary()
-        return self._groups
+    def groups(self) -> dict[str, Group]:
+        """By the id of their loop, as long as one of their rows is there."""
+        return {row.group.id: row.group for row in self.rows.values() if row.group is not None}
 
     def _form_group(self, expander: Row, rows: list[Row], sink: Row) -> None:
         """These are the rows of the graph that the expander has returned."""
@@ -70,7 +66,6 @@ class Turns(Taking):
             if limit or group is None:
                 limit = self.limits.get(expander.id, limit or len(members))
                 group = Group(expander.id, limit, sum(turn.items for _, turn in members))
-                self.groups[expander.id] = group
             for row, _ in members:
                 row.group = group
         if expander.group is not None and not (members and members[0][0].group is expander.group):
@@ -86,8 +81,6 @@ class Turns(Taking):
             self._end_turn(expander)
         else:
             expander.keeps = kept
-        if self.groups.get(expander.id) is not None:
-            del self.groups[expander.id]
 
     def _queue(self, row: Row) -> None:
         """The row could start."""
