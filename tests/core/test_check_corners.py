@@ -134,3 +134,18 @@ def test_a_task_whose_code_was_edited_may_return_a_graph_that_something_irrevoca
     again = drive.reload(changed=["e"])
     assert "+dropped e s" in again.begin()
     assert "+trusted e" in again.finish("e", graph=graph("x pure"))
+
+
+def test_a_done_record_counts_as_a_save_when_a_nested_graph_is_judged():
+    """Nobody reads `T`, but `n` waits for it, and must not wait for itself."""
+    drive = begun("a loose; s kept a; T undoable,unsaved s; n default after:T; e kept a; z kept n e")
+    drive.finish("a")
+    drive.complete("s")
+    assert "+done T" in drive.finish("T")
+    assert drive.finish("e", graph=graph("x default")) == ["save e"]
+
+
+def test_a_graph_in_which_all_take_turns_is_refused_if_something_that_may_change_is_shared():
+    drive = begun("e kept; z kept e")
+    inner = graph("a loose,turn=0; b kept,turn=1 a; c kept,turn=2 a b")
+    assert drive.finish("e", graph=inner)[0] == "refuse e InvalidGraph"

@@ -372,3 +372,11 @@ def test_a_graph_that_was_dropped_does_not_wait_for_being_tried_again():
     assert drive.run.is_pausing(drive.waits["e"])
     assert "+dropped e o" in drive.lose("o", attempts="g")
     assert not drive.run.is_pausing(drive.waits["e"])
+
+
+def test_what_a_handler_gave_is_forgotten_if_the_graph_closes_before_the_attempt_is_undone():
+    drive = inside(KEEP, "u undoable; k kept; c kept u k")
+    drive.handle("e/u")
+    drive.ends("e/k", 1)
+    assert drive.undone("e/u") == ["+undone e/u", *GIVEN]
+    assert drive.states()["e/u"] == "waiting"

@@ -160,3 +160,47 @@ def test_the_innermost_known_task_around_a_node_is_found_by_the_node_s_id(node, 
     drive = begun("e kept; z kept e")
     drive.complete("e", graph=graph("f kept; g kept f"))
     assert row_around(drive.run.rows, node) is (None if around is None else drive.run.rows[around])
+
+
+# -- graphs that are saved for the sake of what a handler gave ---------------------------------------------------------
+
+
+def test_a_graph_that_is_to_be_saved_stays_so_when_something_in_it_is_dropped():
+    drive = begun("e kept; z kept e")
+    drive.finish("e", graph=graph("a loose; b kept a"))
+    drive.finish("e/a")
+    drive.lose("e/a", attempts="e/b")
+    drive.finish("e/a")
+    assert "start e" in drive.lose("e")
+
+
+def test_a_graph_that_was_saved_because_of_what_a_handler_gave_counts_as_saved_when_that_is_dropped():
+    """`q/n` waits for `a`, and so for `f`, which would wait for `c` if it were not saved."""
+    drive = begun("a loose; f loose a; q kept a; c kept f q")
+    drive.finish("a")
+    drive.finish("f", graph=graph("x pure"))
+    drive.handle("f/x")
+    drive.save("f")
+    assert "+dropped f/x" in drive.lose("f/x")
+    drive.finish("f/x")
+    assert drive.finish("q", graph=graph("n default")) == ["save q"]
+
+
+def test_a_graph_is_to_be_saved_while_anything_is_left_in_it_that_a_handler_gave():
+    drive = begun("f loose; g kept f")
+    drive.finish("f", graph=graph("x loose; y loose; s loose x y"))
+    drive.handle("f/x")
+    drive.handle("f/y")
+    assert "+dropped f/s f/x" in drive.lose("f/x")
+    drive.finish("f/x", "f/s")
+    assert "start f" in drive.lose("f")
+
+
+def test_a_graph_is_to_be_saved_while_one_in_it_is_about_to_end():
+    drive = begun("f loose; g kept f")
+    drive.finish("f", graph=graph("w loose; i loose,guarding; s loose w i"))
+    drive.finish("f/w")
+    drive.finish("f/i", graph=PAIR)
+    drive.ends("f/i/x", 2)
+    assert "start f/w" in drive.lose("f/w")
+    assert drive.run.rows["f"].checkpoint

@@ -1,6 +1,6 @@
 """Corners of joining (design 2.11): what is forgotten, who may join what, and what a graph has joined that ends."""
 
-from onceflow.core import events
+from onceflow.core import events, records
 from tests.core.building import Drive, graph
 
 FORK = graph("b undoable; c kept,aside b; s kept", sink="s")
@@ -172,3 +172,31 @@ def test_what_is_abandoned_after_the_outcome_of_its_graph_is_forgotten_has_joine
     assert again.run.rows["e/k"].abandoned
     assert again.run.rows["e/k"].joined == ()
     assert again.play().status == "succeeded"
+
+
+def test_what_a_graph_ends_with_has_not_joined_what_was_taken_back_with_the_transaction_around_it():
+    # given a transaction that is to be tried again, and a graph in it that is to end, in which a fork was joined
+    drive = Drive(graph("t kept,transaction; z kept t"))
+    drive.begin()
+    drive.complete("t", graph=graph("u undoable; c kept,aside u; i kept; k kept; y kept i k", sink="y"))
+    drive.complete("t/u", "t/c")
+    drive.complete("t/i", graph=graph("j kept; n default; s kept j n"))
+    join(drive, "t/i/j", "t/c")
+    drive.save("t/i/j")
+    drive.ends("t/k", 1, again=True)
+    drive.ends("t/i/n", 2)
+    # when the fork and its join are taken back
+    assert "give t/i/s" in drive.undone("t/u")
+    drive.save("t/i/s")
+    # then what the graph ends with has joined nobody
+    saved = [record for record in drive.journal if isinstance(record, records.Saved) and record.node == "t/i/s"]
+    assert [record.joined for record in saved] == [()]
+    assert drive.play().status == "succeeded"
+
+
+def test_what_is_read_anyway_is_not_joined_as_well():
+    drive = Drive(graph("a kept; j kept a; z kept j"))
+    drive.begin()
+    drive.complete("a")
+    join(drive, "j", "a")
+    assert [parent.id for parent, _ in drive.run.rows["j"].parents] == ["a"]

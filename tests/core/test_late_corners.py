@@ -188,3 +188,15 @@ def test_nothing_is_limited_in_a_run_that_is_over():
     drive = begun("a kept")
     drive.complete("a")
     assert_late(drive, events.Limit("a", 3))
+
+
+def test_an_undo_that_says_it_has_finished_is_not_what_is_made_again_for_another_one():
+    drive = begun("p pure; u undoable p; v undoable; z kept u v")
+    drive.complete("v")
+    drive.finish("p", small=False)
+    drive.complete("u")
+    drive.lose("p")
+    drive.cancel(undo=True)
+    drive.end("z")
+    assert set(drive.rebuilding) == {"p"}
+    assert_late(drive, events.Finished("v", drive.undos["v"]))

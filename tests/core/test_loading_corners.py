@@ -160,3 +160,13 @@ def test_what_is_left_of_an_output_that_is_made_again_is_not_saved():
     drive.finish("m", holding="p.1@1")
     drive.save("m.1")
     assert drive.reload().begin() == ["+recovering m", "+dropped m", "drop m", "start m", "start k"]
+
+
+def test_who_was_in_flight_for_a_graph_that_has_its_result_is_not_after_a_crash():
+    """`x` is the result of one graph, and a member of a group in it, and has returned another one."""
+    drive = begun("e kept; z kept e")
+    drive.complete("e", graph=graph("a kept,turn=0,limit=1; b kept,turn=1,limit=1; c kept a b"))
+    drive.complete("e/a", graph=graph("x kept,turn=0,limit=1; f kept,aside,turn=1,limit=1", sink="x"))
+    drive.complete("e/a/x", graph=graph("y kept"))
+    assert "start e/a/f" in drive.complete("e/a~2/y")
+    assert "start e/a/f" in drive.reload().begin()

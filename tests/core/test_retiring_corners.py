@@ -238,3 +238,14 @@ def test_rows_that_stayed_for_an_undoable_task_go_when_it_is_covered():
     assert {"a", "d"} <= drive.run.rows.keys()
     drive.complete("n")
     assert drive.run.rows.keys().isdisjoint({"a", "d"})
+
+
+def test_what_may_yet_be_made_again_is_not_forgotten_under_something_irrevocable():
+    """`n` stands on `P`, and so on `a`, whose save is on its way. If that fails, `P` cannot be made again for `c`, so
+    `c` must not be dropped, nor `v` be undone."""
+    drive = begun("v undoable; a kept; P pure a; s kept P; c kept P v; n default s; z kept c n", "v", on_failure="undo")
+    drive.finish("a", "P")
+    drive.complete("s", "c", "n")
+    assert forgotten(drive, "P", "s") == ["s"]
+    drive.save_fails("a", permanent=True)
+    assert drive.end("z")[-1] == "finish failed failed=a kept=v"

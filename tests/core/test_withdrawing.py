@@ -3,7 +3,7 @@ their graph, comes to its end, and then nothing stands on what they read."""
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core import commands, events
 from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive, graph
 
@@ -111,3 +111,19 @@ def test_what_counts_as_having_raised_before_it_started_has_not_begun():
     answer = drive.tell(events.Raised("n", drive.running.pop("n"), permanent=True, started=False))
     assert answer == ["+withdrawn n", "+failed n 1 final", "+recovering n u", "undo u with output"]
     assert drive.undone("u")[-1].startswith("finish undone")
+
+
+def test_what_waits_to_be_admitted_again_is_not_withdrawn_when_the_run_is_cancelled():
+    drive = begun("n default,asks; z kept n")
+    drive.admit("n")
+    assert "ask n" in drive.lose(attempts="n")
+    assert drive.cancel() == ["+cancelled"]
+
+
+def test_what_waits_to_be_admitted_again_is_not_withdrawn_when_its_graph_ends():
+    drive = begun("e kept; z kept e")
+    drive.complete("e", graph=graph("n default,asks; k kept; c kept n k"))
+    drive.admit("e/n")
+    assert "ask e/n" in drive.lose(attempts="e/n")
+    assert "give e/c" in drive.ends("e/k", 1)
+    assert not [command for command in drive.commands if isinstance(command, commands.Withdraw)]
