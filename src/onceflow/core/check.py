@@ -305,7 +305,6 @@ def _find_shared_by_turns(expander: Row, graph: Graph) -> Node | None:
     """What could be settled only after others have had their turn (2.10): something in flight may wait for that. What
     may change and is read by one task only is settled with that task. If the result of this graph may change, so may
     what reads it in the graph around."""
-    around: Row | None = expander
     if expander.checkpoint and all(node.turn is None for node in graph.nodes):
         return None
     changing: set[int] = set()
@@ -318,12 +317,12 @@ def _find_shared_by_turns(expander: Row, graph: Graph) -> Node | None:
                 changing.add(index)
                 if takes_turns and len(graph.consumers[index]) > 1:
                     return node
-        if around is None or around.expander is None or around.checkpoint or graph.sink not in changing:
+        if expander.expander is None or expander.checkpoint or graph.sink not in changing:
             return None
-        outer = around.expander.nested
+        outer = expander.expander.nested
         assert outer is not None
-        graph, changing = outer.graph, {outer.rows.index(around)}
-        around = around.expander
+        graph, changing = outer.graph, {outer.rows.index(expander)}
+        expander = expander.expander
 
 
 def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError | None:
@@ -378,7 +377,7 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         parents = [(result.get(p.id, p.id), _as_read(p, mask)) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
         saved = row.checkpoint or row.writes  # also of what has ended
-        trusted = row.repeatable or row is expander or not row.visible  # else a crash took a graph of it, say (2.9)
+        trusted = row.repeatable or not row.visible  # else a crash took a graph of it, say (2.9)
         add(row.node, row.id, parents, saved, takes, row in aside, trusted)
     for index, node in enumerate(graph.nodes):
         parents = [*[(inner[parent], mask) for parent, mask in node.edges], (expander.id, 1)]

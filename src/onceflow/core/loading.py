@@ -321,7 +321,8 @@ class Loading(Concluding):
     def _refuse_broken_promises(self) -> None:
         """What waits for its delay, or is in a graph that does, needs what it reads only later; but if something
         irrevocable would fall into R then, the run is refused now."""
-        if not self._codes or self._stopping is not None:
+        was_edited = bool(self._codes) or any(row.code for row in self.rows.values())  # and restored since
+        if not was_edited or self._stopping is not None:
             return
         makers: Makers = {}
         seeds: dict[Row, None] = {}

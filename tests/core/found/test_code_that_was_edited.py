@@ -124,7 +124,6 @@ def test_a_promise_may_be_broken_that_nobody_asks_after():
     assert drive.reload(changed=["p"]).begin() == ["start k"]
 
 
-@pytest.mark.xfail(strict=True, reason="`_refuse_broken_promises` asks only if some code is not what was stored")
 def test_a_promise_that_restored_code_breaks_is_noticed_when_the_run_is_loaded():
     """`p` ran by code that was edited, and is restored: `n` was built on what it gave, and `d` needs it later."""
     drive = Drive(graph("p pure; c kept p; n default c; d kept,retries=2 p; s kept n d"))
