@@ -74,3 +74,19 @@ def test_a_run_whose_graph_is_safe_is_not_said_to_be_stuck(monkeypatch):
     monkeypatch.setattr(Run, "_ask_to_save", lambda run, row: None)
     with pytest.raises(Violation, match="the graph is safe"):
         play_script(graph("a kept; b default a; c kept b"), "")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "finish a / finish b / finish e / answer e/x for 1 / save e.0 / save e/y.0 / finish q as 1 / lose b.0",
+        "finish a holding new / finish b / finish e holding new new large / answer e/x for 1 / finish q as 1",
+    ],
+)
+def test_whether_a_graph_is_accepted_that_a_given_outcome_makes_safe_is_left_open(script):
+    """there is no node e/x; Save(node='q', …), but that is not in memory (errors of the judge)"""
+    made = graph(
+        "a loose; b loose; e pure,guarding a b; w kept b; q kept a; c kept e q w",
+        returning={"e": [graph("x pure; y pure x"), None], **LATER},
+    )
+    assert play_script(made, script.replace(" / ", "\n")) in ("failed", "succeeded")

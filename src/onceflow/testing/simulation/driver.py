@@ -15,6 +15,7 @@ from math import inf
 from typing import Literal
 
 from onceflow.core import commands, events, records
+from onceflow.core.check import find_nested_problem
 from onceflow.core.definitions import Facts, each
 from onceflow.core.graph import Graph, Node
 from onceflow.core.refs import RefPart
@@ -822,7 +823,7 @@ class Driver:
             self.forgotten.discard(node)
             return True
         self.forgotten.discard(node)
-        if not self.structure.accepts(node, graph, self.done(), self._known_to_be_handled()):
+        if not self._accepts(node, graph):
             return False
         graphs = {**self.structure.graphs, node: graph}
         before = self.structure
@@ -832,19 +833,17 @@ class Driver:
         self.rows = {id: self.rows.get(id) or Row(versions[id]) for id in self.structure.nodes}
         return True
 
-    def _known_to_be_handled(self) -> list[str]:
-        """2.8: a crash forgets that a handler made an output, unless that is saved, or the journal says so: it does for
-        tasks that are declared repeatable, in graphs that it has."""
-        return [
-            node
-            for node in self.structure.handled
-            if self.version(node).number >> 32 == self.epoch
-            or self.appended.saved.get(node)
-            or (
-                self.structure.repeatable(node)
-                and self.appended.graphs.keys() >= set(self.structure.expanders_around(node))
-            )
-        ]
+    def _accepts(self, node: str, graph: Graph) -> bool:
+        """2.8, 2.9: may this task return this graph? If it is safe only thanks to what handlers gave, or the run was
+        not safe without that before, the law leaves it open: such a run may get stuck, and then fails."""
+        structure, done = self.structure, self.done()
+        if structure.accepts(node, graph, done, ()):
+            return True
+        given = [*structure.handled, *[id for id, row in self.rows.items() if row.handled is not None]]
+        if not structure.accepts(node, graph, done, given) and structure.is_safe(done):
+            return False
+        row = self.run.rows.get(node)
+        return row is None or find_nested_problem(self.run, row, graph) is None
 
     def _find_out_anew(self, expander: str) -> None:
         """A graph that a crash took is there again. If nothing is left that was built on its result, nobody can tell
