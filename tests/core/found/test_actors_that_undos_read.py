@@ -28,3 +28,24 @@ def test_who_takes_an_actor_for_an_undo_waits_for_undos_that_read_it():
         "finish m holding actor large\nfinish u\nsave u.0\nfinish t large\nfinish u2\nsave u2.0\nfinish m large\n"
         "lose t.0\ncancel with undo",
     )
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_an_actor_that_is_only_saved_is_restored_by_each_who_needs_it(validate):
+    """private c#8589934599 takes the actor in b.1, which undo e#8589934598 still reads (an error of the judge)"""
+    inner = graph("b pure; c kept b", returning={"b": [graph("b kept")]})
+    play_script(
+        graph(
+            "b kept; c pure,parts=2 takes:b; d undoable takes:c.1; e undoable b; f kept d e", returning={"e": [inner]}
+        ),
+        """
+        finish b holding actor
+        save b.1
+        save b.0
+        commit
+        crash
+        finish c holding actor@1 large
+        """,
+        on_failure="undo",
+        validate=validate,
+    )

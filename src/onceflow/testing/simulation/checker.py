@@ -113,7 +113,9 @@ class Checker:
             if other.undoes is None:
                 reads = (parent, part) not in other.taken and other.versions[parent] is attempt.versions[parent]
             else:
-                reads = (parent, part) not in other.undoes.carried and driver.rows[parent].private is None
+                row = driver.rows[parent]  # what is saved and no longer in memory, each restores for itself
+                is_live = row.private is None and bool(row.memory >> part & 1)
+                reads = is_live and (parent, part) not in other.undoes.carried
             if reads:
                 raise Violation(f"{attempt!r} takes the actor in {parent}.{part}, which {other!r} still reads")
 
