@@ -38,6 +38,12 @@ class Committing(Retiring):
         row.begun_with = 0
         self._cover_above(row)
 
+    def _prove_ended(self, row: Row | None, attempt: int) -> None:
+        """However that was learnt: if it was not withdrawn before, it may have started."""
+        if row is not None and row.begun_with == attempt:
+            self._count_as_started(row)
+        super()._prove_ended(row, attempt)
+
     def _withdraw(self, row: Row, attempt: int) -> None:
         """This attempt never started. If the row has begun with it, it has not."""
         if row.begun_with == attempt:

@@ -41,7 +41,7 @@ class End:
         self.again = again
         self.expired = expired
         self.undo = undo
-        """The transactions that have yet to be taken back."""
+        """The transactions that have yet to be taken back for this."""
         self.joined: list[Row] = []
         """What was joined in what has been taken back of it: what it ends with may have come of that all the same."""
         self.inside: dict[Scope, End] = {}
@@ -83,14 +83,15 @@ class Ending(Handling):
 
     def _end_with_what_is_around(self, scope: Scope, end: End) -> None:
         """It ends, or is tried again, with a scope around it of which that is certain; or by itself."""
-        before = _end_around(self._endings, scope, end.again)
-        if before is None:
+        around = _end_around(self._endings, scope, end.again)
+        if around is None:
             self._end_scope(scope, end)
             return
-        if not end.expired:
-            before.undo += end.undo  # it ends anyway; but this failure is one more
-        if _end_around(before.inside, scope, end.again) is None:
-            before.inside[scope] = end
+        while around is not None and (around.expired or not end.expired):  # else it ends as it would
+            inside = around.inside
+            around = _end_around(inside, scope, end.again)
+            if around is None:
+                inside[scope] = end
         self._close(scope, [scope] if end.expired else end.undo)
 
     def _end_scope(self, scope: Scope, end: End) -> None:
@@ -99,7 +100,6 @@ class Ending(Handling):
             if end.again and not self._endings[other].again:
                 continue  # it ends all the same
             end.inside[other] = self._endings.pop(other)
-            end.undo += end.inside[other].undo
             end.joined += end.inside[other].joined
             sink = other.sink
             if sink is not None and sink.ends is other:  # it ends with this one, whatever it was given
@@ -134,8 +134,7 @@ class Ending(Handling):
             if end.expired and sink.visible:  # it was quicker, whatever becomes of the result
                 del self._endings[scope]
                 for inner, its_end in end.inside.items():
-                    if _end_around(self._endings, inner, its_end.again) is None:
-                        self._end_scope(inner, its_end)
+                    self._end_with_what_is_around(inner, its_end)
                 self._open(scope)
                 return True
             if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
@@ -169,8 +168,9 @@ class Ending(Handling):
         """The transactions in this scope that are to be taken back now, whichever answer said so: a scope around it may
         be tried again later, or one in it may end later. Those that got their results meanwhile are over."""
         found: list[Scope] = []
-        for end in self._endings.values():
-            found += [group for group in end.undo if group.is_in(scope)]
+        for other, end in _with_those_inside(self._endings):
+            if not (end.expired and other.has_result):  # it was quicker, also if it ends with one around it
+                found += [group for group in end.undo if group.is_in(scope)]
             end.undo = [group for group in end.undo if not group.is_in(scope)]
         return [group for group in dict.fromkeys(found) if not group.has_result]
 
@@ -440,6 +440,13 @@ def _end_around(endings: dict[Scope, End], scope: Scope, again: bool) -> End | N
     """What is to become of a scope around this one, or of itself, if this one goes with that."""
     found = (end for other, end in endings.items() if scope.is_in(other) and (again or not end.again))
     return next(found, None)
+
+
+def _with_those_inside(endings: dict[Scope, End]) -> Iterator[tuple[Scope, End]]:
+    """These ends, and those that go with them."""
+    for scope, end in endings.items():
+        yield scope, end
+        yield from _with_those_inside(end.inside)
 
 
 def _unsaved_around(sink: Row, scope: Scope) -> Row | None:

@@ -309,8 +309,6 @@ class Run(Loading):
             if row is not None:
                 if not event.started:
                     self._withdraw(row, event.attempt)
-                elif row.begun_with == event.attempt:
-                    self._count_as_started(row)
                 self._lose_attempt(row, event.attempt)  # an attempt that ended without a word is lost as well
             self._prove_ended(row, event.attempt)
 

@@ -262,7 +262,7 @@ class Checker:
         through."""
         facts, structure = driver.facts(), driver.structure
         around = structure.inside(expander) | {expander}
-        groups = [group for group in driver.groups if group in around and driver.is_open_transaction(group)]
+        groups = [group for group in driver.to_be_taken_back() if group in around and driver.is_open_transaction(group)]
         members = structure.shape.set_of({node for group in groups for node in structure.inside(group)})
         standing = structure.shape.set_of(driver.world.undoable) & members & ~kept(facts)
         if standing:
@@ -365,7 +365,7 @@ class Checker:
         cancelled = driver.appended.cancelled
         if cancelled.undo if cancelled else driver.appended.failed and driver.on_failure == "undo":
             allowed |= saga(facts)
-        for group in driver.groups | self._failed_groups(driver):
+        for group in driver.to_be_taken_back() | self._failed_groups(driver):
             if group in driver.rows:
                 allowed |= group_saga(facts, shape.set_of(driver.structure.inside(group)))
         for sink, expander in driver.structure.ended.items():

@@ -307,16 +307,19 @@ class Driver:
         if sink is not None and row is not None and row.version is None and awake and not self._ends_anyway(expander):
             self.closing[expander] = False
             inside = {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
-            self.expiring[expander] = inside - self.groups
-            self.groups |= inside
+            self.expiring[expander] = inside
         self.deliver(events.Expired(node, ends, small))
 
     def _ends_anyway(self, expander: str) -> bool:
-        """Whether this graph, or one around it, is about to end."""
+        """Whether this graph, or one around it, is about to end, whatever becomes of its result."""
         return any(
-            not again and (expander == other or expander in self.structure.inside(other))
+            not again and other not in self.expiring and (expander == other or expander in self.structure.inside(other))
             for other, again in self.closing.items()
         )
+
+    def to_be_taken_back(self) -> set[str]:
+        """Expanders of transactions in which something failed, or that are in graphs whose time is over."""
+        return self.groups.union(*self.expiring.values())
 
     def transaction_around(self, node: str, expander: str | None = None) -> str | None:
         """The outermost transaction without a result around a node, up to and including the graph of this expander if
@@ -380,8 +383,7 @@ class Driver:
     def _was_quicker(self, node: str) -> None:
         """If this is the result of a graph whose time is over, it came before the graph had come to its end."""
         for expander in [expander for expander in self.expiring if self.structure.result_of(expander) == node]:
-            self.groups -= self.expiring.pop(expander)
-            del self.closing[expander]
+            del self.expiring[expander], self.closing[expander]
 
     def end_undo(self, undo: Attempt, succeeded: bool) -> None:
         """The undo returns or raises."""
