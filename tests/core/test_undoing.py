@@ -355,7 +355,7 @@ def rebuilding():
 def test_a_private_rebuild_that_nobody_needs_any_more_is_stopped():
     drive = rebuilding()
     assert drive.finish("a", small=False) == ["undo u"]
-    assert drive.undone("u") == ["+undone u", "+begun u", "start! u", "stop a"]
+    assert drive.undone("u") == ["stop a", "+undone u", "+begun u", "start! u"]
 
 
 def test_a_private_rebuild_that_waits_to_be_retried_needs_no_stop():
@@ -385,4 +385,4 @@ def test_private_rebuilds_of_a_whole_chain_are_stopped():
     assert drive.begin() == ["start a", "start a privately"]
     assert drive.finish("a", small=False) == ["start b", "start b privately"]
     assert drive.finish("b", small=False) == ["undo u"]
-    assert drive.undone("u") == ["+undone u", "+begun u", "start! u", "stop b", "stop a"]
+    assert drive.undone("u") == ["stop b", "stop a", "+undone u", "+begun u", "start! u"]

@@ -138,9 +138,12 @@ class Outputs(Sharing):
         if row.checkpoint and not row.settled and not row.foreign:
             needed = row.every_part
         else:
+            edited = row.every_part if row.code != self._codes.get(row.id, "") and not row.settled else 0
             for consumer, mask, _ in row.consumers:
                 if consumer.state == "waiting" and not consumer.scope.closed:
                     needed |= mask
+                    if consumer.effect != "none" or consumer.writes:
+                        needed |= edited  # it starts when that has run by the code that exists now, and not before
         self._seeds.update(dict.fromkeys(self._makers_of_lost(row, needed, makers)))
 
     def _needs_inputs(self, row: Row, makers: Makers) -> None:

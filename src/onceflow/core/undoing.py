@@ -60,6 +60,15 @@ class Undoing(Outputs):
             self._emit(commands.Stop(row.id, rebuild.attempt))
             self._bury(row, rebuild.attempt)
 
+    def _end_rebuilding_for(self, row: Row) -> None:
+        """It is undone: what was to be made again for that alone need not be, and may be forgotten from now on."""
+        made = [parent for parent in row.pinned or () if parent in self._rebuilding]
+        if made:
+            others = {parent for other in self._undos for parent in other.pinned or ()}
+            for parent in made:
+                if parent not in others:
+                    self._end_rebuilding(parent)
+
     def _has_inputs(self, row: Row, carried: tuple[tuple[str, int], ...] = ()) -> bool:
         """Are all inputs of the row at hand for an undo? Asks for those that are not."""
         in_record: dict[str, int] = {}
@@ -140,8 +149,9 @@ class Undoing(Outputs):
         self.undos[row.id] = self.undos.get(row.id, 0) + 1
         if not row.covered:
             self._no_longer_exposed(row)
-        self._unpin(row)
         del self._undos[row]
+        self._end_rebuilding_for(row)
+        self._unpin(row)
         self._append(records.Undone(row.id))
         if row in self._uncleared:
             self._clear(row)

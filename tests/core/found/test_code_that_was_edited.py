@@ -135,3 +135,17 @@ def test_a_promise_that_restored_code_breaks_is_noticed_when_the_run_is_loaded()
     drive.raises("d")
     with pytest.raises(BrokenPromise):
         drive.reload().begin()
+
+
+@pytest.mark.parametrize("tasks", ["s kept after:x; n default after:x s", "s kept x; n undoable after:x s"])
+def test_who_only_waits_for_a_task_waits_until_it_has_run_by_the_new_code(tasks):
+    """stuck n: waits for x s"""
+    drive = Drive(graph(f"x pure; {tasks}; z kept n"))
+    drive.begin()
+    drive.finish("x")
+    drive.finish("s")
+    journal = len(drive.journal)
+    drive.save("s")
+    loaded = drive.reload(journal + 1, changed=["x"])
+    assert "start x" in loaded.begin()
+    assert loaded.play().status == "succeeded"

@@ -53,3 +53,28 @@ def test_what_only_a_done_record_stands_for_is_not_given_to_an_undo_after_it_was
         cancel with undo
         """,
     )
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize(
+    ("tasks", "script"),
+    [
+        (
+            "y pure; x pure takes:y; g undoable x; n default g; h undoable,retries=1; z kept n h",
+            (
+                "finish y holding actor / finish x large / carry out start g / lose x.0 running g / fail h / "
+                "end g!late / finish y holding actor / finish x large / undone g!undo / finish g / save g.0 / finish n"
+            ),
+        ),
+        (
+            "x pure; g undoable x; n default g; h undoable,retries=1; z kept n h",
+            (
+                "finish x large / carry out start g / lose x.0 running g / end g!late / fail h / finish x large / "
+                "undone g!undo / finish g / save g.0 / finish n / cancel"
+            ),
+        ),
+    ],
+)
+def test_what_is_made_again_for_an_undo_ends_with_that_undo(tasks, script, validate):
+    """IndexError: list index out of range; nothing is left to do, but the run is stopping"""
+    play_script(graph(tasks), script.replace(" / ", "\n"), validate=validate)
