@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from onceflow.backends.local import leash, locks
+from onceflow.backends.local.forkserver import WORKER
 from onceflow.backends.local.leash import Leash
 from onceflow.backends.local.messages import Born, Spawn
 from onceflow.backends.local.server import Server
 from onceflow.testing.chaos.kills import children
 from tests.backends.common import nothing, running_pool, wait_for_end
+from tests.engine.common import until
 
 
 def test_a_leash_tells_what_is_left_of_it(tmp_path: Path) -> None:
@@ -67,6 +69,9 @@ def test_workers_end_with_the_leash_although_their_fork_server_is_stopped(tmp_pa
         born = server.receive()
         assert born is not None
         ways += born[1]
+
+    # A worker calls itself so when the kernel knows that it dies with the fork server. Before, it runs nothing.
+    until(lambda: all(Path(f"/proc/{pid}/comm").read_text().strip() == WORKER[:15] for pid in children(forker)))
 
     os.kill(forker, signal.SIGSTOP)
     if stopped != "the fork server":
