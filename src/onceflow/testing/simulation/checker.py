@@ -90,7 +90,7 @@ class Checker:
         left = facts.shape.names(facts.shape.everyone & ~facts.done)
         closed = driver.closed() | driver.structure.over
         able = [node for node in left if node not in closed and why_not_start(facts, node) is None]
-        if able or not self.letter:
+        if able:
             raise Violation(f"{command}: nothing is left to do, but {able} may start")
         if driver.structure.is_safe(driver.done()):
             raise Violation(f"{command}: nothing is left to do, but the graph is safe, whatever handlers gave")
