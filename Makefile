@@ -46,8 +46,8 @@ soak: $(VENV)/.with-test ## fresh schedules (SECONDS=1800), the long tests, then
 	$(PYTEST) -m soak --timeout=0 --hypothesis-profile=soak $(ARGS)
 	$(BIN)/python tools/mutate.py
 
-clean: ## remove .venv, the peers' environments and all caches
-	rm -rf $(VENV) bench/.venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove .venv, what was built, the peers' environments and all caches
+	rm -rf $(VENV) build bench/.venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per set of dependencies: nothing is installed again until pyproject.toml changes.

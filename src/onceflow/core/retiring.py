@@ -134,7 +134,7 @@ class Retiring(Settling):
         return news
 
     def _no_longer_exposed(self, row: Row) -> None:
-        """An undoable row is covered, or undone: whoever stays because of it may go."""
+        """An undoable row is covered, or undone: the rows that stay because of it may go."""
         self._exposed -= 1
         self._retirable += self._lingering.pop(row, ())
 

@@ -8,7 +8,7 @@ from onceflow.testing.simulation.script import play_script
 from onceflow.testing.simulation.world import Violation
 
 LATER = {"q": [None, graph("n default")]}
-"""What `q` returns when it runs for the second time, or is told to: something irrevocable."""
+"""What `q` returns when it runs for the second time, or if the script says so: something irrevocable."""
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Places that are kept for attempts before they begin.
 
-What has an effect must not be recorded as *begun* (design 2.3) long before a worker can take it: after a crash nobody
-could tell whether it had started. So it **reserves** a place first. The place is *promised* when a worker will soon be
-free for it; then the journal learns that it begins, and it is started as a job like any other. The place is kept until
-a worker has the job.
+What has an effect must not be recorded as *begun* (design 2.3) long before a worker can take it: after a crash it would
+not be known whether it had started. So it **reserves** a place first. The place is *promised* when a worker will soon
+be free for it; then the journal learns that it begins, and it is started as a job like any other. The place is kept
+until a worker has the job.
 
 Without any promise ahead, each worker would wait for a commit before each job. So each has a *window* of promises
 beyond what it runs: one, or as many as are expected to take `HORIZON` seconds together. As long as nothing is known

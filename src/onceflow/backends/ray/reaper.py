@@ -81,7 +81,7 @@ def _find(variable: str, group: int = 0) -> list[int]:
                     fields = file.read().rpartition(b")")[2].split()
                 with open(f"/proc/{name}/environ", "rb") as file:
                     environment = b"\0" + file.read() + b"\0"
-            except OSError:  # it has ended, or belongs to somebody else
+            except OSError:  # it has ended, or belongs to another user
                 continue
             is_zombie = fields[0] == b"Z"
             if not is_zombie and ((group and int(fields[2]) == group) or wanted in environment):

@@ -83,7 +83,7 @@ class Fetching:
         def checked(object: Object, is_whole: bool) -> None:
             on_disk.discard(object)
             if not is_whole and not object.lost:
-                self._lose([object])  # whoever reads it is answered as ended, when it is to be started
+                self._lose([object])  # attempts that read it are answered as ended, when they are to be started
             if self._waiting.get((driver, work.attempt)) is work and not driver.over:
                 start_if_all_are_here()
             else:
