@@ -1,4 +1,4 @@
-"""`onceflow resume`, `onceflow retry` and `onceflow cancel`."""
+"""`onceflow resume`, `onceflow retry`, `onceflow cancel` and `onceflow pause`."""
 
 import contextlib
 import json
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from onceflow import Engine
 from tests.cli.common import FLOWS, LONG, until
+from tests.cli.flows import held
 
 
 def fail(onceflow, name, path):
@@ -98,6 +100,34 @@ def test_a_run_is_cancelled_wherever_it_is_driven(fresh, tmp_path):
     }
     (tmp_path / "door").touch()
     assert fresh("resume", "h").stdout == "held and done\n"
+
+
+@contextlib.contextmanager
+def six_with_one_worker(home, folder):
+    """Six runs of which the first runs, and the others wait for the worker."""
+    with Engine(home, workers=1) as engine:
+        for number in range(6):
+            engine.run_async(held.bind(str(folder / str(number))), name=f"h{number}")
+        until(lambda: list(folder.glob("*.here")))
+        yield
+
+
+def test_none_of_many_starts_because_another_one_is_cancelled(fresh, tmp_path):
+    with six_with_one_worker(fresh.home, tmp_path):
+        told = fresh.json("cancel", "--all", "--yes", "--grace", "0")
+    assert [one["status"] for one in told] == ["cancelled"] * 6
+    assert len(list(tmp_path.glob("*.here"))) == 1
+
+
+def test_nor_because_another_one_is_paused(fresh, tmp_path):
+    with six_with_one_worker(fresh.home, tmp_path):
+        (first,) = [path.with_suffix("") for path in tmp_path.glob("*.here")]
+        process = fresh.start("pause", "--all", "--yes", "--json")
+        until(lambda: all(run["status"] == "paused" for run in fresh.json("ls") if run["name"] != f"h{first.name}"))
+        first.touch()
+        said, _ = process.communicate(timeout=LONG)
+    assert [one["status"] for one in json.loads(said)] == ["paused"] * 6
+    assert len(list(tmp_path.glob("*.here"))) == 1
 
 
 def test_what_has_ended_is_not_cancelled(onceflow):

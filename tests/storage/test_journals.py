@@ -65,6 +65,16 @@ def test_everything_is_there_after_closing_and_lasting(lasting: Opening) -> None
     store.close()
 
 
+@pytest.mark.parametrize("known_by", ["r", "name"])
+def test_a_run_that_is_created_just_after_it_was_looked_for_is_no_damage(opening: Opening, known_by: str) -> None:
+    store = opening()
+    assert store.find_runs([known_by]) == {}
+    commit(store, create("r", "name"))
+
+    store.check_absence(known_by)
+    store.close()
+
+
 def test_batches_submitted_together_share_commits_and_are_answered_in_order(lasting: Opening) -> None:
     store = lasting()
     commit(store, create("r"))

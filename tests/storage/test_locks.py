@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
 
+import pytest
+
 from onceflow.storage.locks import Engines
+from onceflow.storage.places import EngineRow, Introduction
 from tests.storage.common import Child
 
 HOLD = """
@@ -123,3 +127,18 @@ def test_many_may_ask_at_once_without_taking_each_other_for_the_engine(tmp_path:
 
     assert not any(answers)
     assert len(answers) == 800
+
+
+def test_on_a_full_disk_an_engine_lives_although_nobody_can_see_who_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    engines = Engines(tmp_path)
+    lock = engines.hold()
+    monkeypatch.setattr(os, "pwrite", full)
+    lock.introduce(Introduction(pid=1))
+
+    assert engines.members() == [EngineRow(lock.id, Introduction(), True)]
+    lock.close()

@@ -13,6 +13,7 @@ from onceflow.cli.running import wait
 from onceflow.cli.selecting import Selection
 from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, output_option, title
 from onceflow.engine.statuses import ENDED
+from onceflow.errors import NoSuchRun, OnceflowError
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
@@ -63,7 +64,11 @@ def cancel(session: Session, chosen: Selection, undo: bool, grace: float | None,
     that go on or were interrupted. A run that has ended otherwise is refused.
     """
     options: dict[str, Any] = {"undo": undo} if grace is None else {"undo": undo, "grace": grace}
-    return _stop(session, chosen, "Cancel", "cancelled", yes, lambda engine, run: engine.cancel(run, **options))
+    return _stop(
+        *(session, chosen, "Cancel", "cancelled", yes),
+        lambda engine, runs: engine.ask_to_cancel(runs, **options),
+        lambda engine, run: engine.cancel(run, **options),
+    )
 
 
 @click.command
@@ -75,7 +80,11 @@ def pause(session: Session, chosen: Selection, yes: bool) -> int:
     is saved; resume goes on. With --all, or filters, all that go on or were interrupted. A run that has ended is
     refused.
     """
-    return _stop(session, chosen, "Pause", "paused", yes, lambda engine, run: engine.pause(run))
+    return _stop(
+        *(session, chosen, "Pause", "paused", yes),
+        lambda engine, runs: engine.ask_to_pause(runs),
+        lambda engine, run: engine.pause(run),
+    )
 
 
 def _stop(
@@ -84,27 +93,34 @@ def _stop(
     verb: str,
     becomes: str,
     yes: bool,
+    ask: Callable[[Engine, list[str]], None],
     stop: Callable[[Engine, str], str],
 ) -> int:
+    """All are asked at once; then each is waited for."""
     targets.look_in_current_folder()
     told: list[dict[str, Any]] = []
-    problem: exits.Refused | None = None
+    problems: list[Exception] = []
     with only_results_on_stdout(), session.engine_if_any() as engine:
         infos = chosen.find(engine, GOING_ON)
         if engine is not None and infos:
             if chosen.filtered:
                 session.confirm(f"{verb} {_count(infos)}?", yes)
+            ended = {info.id for info in infos if info.status in ENDED and info.status != becomes}
+            ask(engine, [info.id for info in infos if info.id not in ended])
             for info in infos:
-                if info.status in ENDED and info.status != becomes:
-                    problem = problem or exits.Refused(f"run {title(info)} has ended already: it is {info.status}")
+                if info.id in ended:
+                    problems.append(exits.Refused(f"run {title(info)} has ended already: it is {info.status}"))
                     told.append(_told(info, info.status))
-                else:
+                    continue
+                try:
                     status = stop(engine, info.id)
+                except OnceflowError as problem:
+                    problems.append(problem)
+                    told.append(_told(info, _status(engine, info)))
+                else:
                     told.append({**_told(info, status), **_left_behind(engine, info, status)})
     _print(session, told)
-    if problem is not None:
-        raise problem
-    return exits.FINE
+    return _end_with(problems)
 
 
 def _go_on(
@@ -124,6 +140,10 @@ def _go_on(
         _print(session, told)
     elif not problems and told[0]["result"] is not None:
         click.echo(as_text(told[0]["result"]))
+    return _end_with(problems)
+
+
+def _end_with(problems: list[Exception]) -> int:
     if len(problems) == 1:
         raise problems[0]
     for problem in problems:
@@ -148,8 +168,6 @@ def _resume(session: Session, engine: Engine, infos: list[RunInfo]) -> tuple[lis
 
 
 def _status(engine: Engine, info: RunInfo) -> str:
-    from onceflow.errors import NoSuchRun
-
     try:
         return engine.status(info.id)
     except NoSuchRun:

@@ -14,7 +14,8 @@ from onceflow.core import commands, records
 from onceflow.core.ending import with_what_is_below
 from onceflow.core.expiring import Expiring
 from onceflow.core.rows import Row
-from onceflow.errors import RunStuck
+from onceflow.core.sharing import Makers
+from onceflow.errors import BrokenPromise, RunStuck
 
 
 class Concluding(Expiring):
@@ -46,7 +47,8 @@ class Concluding(Expiring):
                 return False
             if self._running or not self._is_stuck():
                 return False
-            self._fail_stuck()
+            if not self._run_edited():
+                self._fail_stuck()
             return True
         if self._running or self._saving or self._undos or self._zombies:
             return False
@@ -66,19 +68,29 @@ class Concluding(Expiring):
         if self._saving:
             return False
         if not self.partial:
-            return self._sink is not None and self._sink.settled and self._all_aside_settled()
+            return self._sink is not None and self._sink.settled and not self._aside
         return not self._running and all(row.state == "done" for row in self.rows.values())
-
-    def _all_aside_settled(self) -> bool:
-        if self._aside:
-            self._aside = {row: None for row in self._aside if not row.settled}
-        return not self._aside
 
     def _is_stuck(self) -> bool:
         """Whether no event will ever come: nothing is under way, and nothing waits for a delay or for admission."""
         if self._saving or self._zombies or self._undos or self._pausing or self.partial:
             return False
         return not any(row.state == "backoff" or row.asking for row in self.rows.values())
+
+    def _run_edited(self) -> bool:
+        """What was edited and has not run by its new code may be all that keeps the others from starting: it runs now,
+        unless something irrevocable was built on it."""
+        makers: Makers = {}
+        seeds: dict[Row, None] = {}
+        for row in self.rows.values():
+            if self._is_edited(row) and not row.scope.closed:
+                seeds.update(dict.fromkeys(self._makers_of_lost(row, row.every_part, makers)))
+        try:
+            self._rerun_set(seeds, makers)
+        except BrokenPromise:
+            return False
+        self._seeds.update(seeds)
+        return bool(seeds)
 
     def _fail_stuck(self) -> None:
         """What a handler gave was lost, and without it nothing may start: a run fails rather than wait for ever."""

@@ -26,7 +26,7 @@ from onceflow.core import commands, records
 from onceflow.core.expanding import is_to_be_saved
 from onceflow.core.handling import Handling
 from onceflow.core.rows import Row, Scope
-from onceflow.core.state import reach, topological, unsaved_parents
+from onceflow.core.state import reach, stood_on_with, topological, unsaved_parents
 
 
 class End:
@@ -91,6 +91,9 @@ class Ending(Handling):
             inside = around.inside
             around = _end_around(inside, scope, end.again)
             if around is None:
+                if scope in inside:  # it was to be tried again: what is taken back for that still is
+                    end.inside[scope] = inside[scope]
+                    end.joined += inside[scope].joined
                 inside[scope] = end
         self._close(scope, [scope] if end.expired else end.undo)
 
@@ -294,6 +297,8 @@ class Ending(Handling):
                 continue
             row.checkpoint = row.forced = False
             self._forget_saves(row, row.saving)
+            if row.settled:
+                self._retirable.append(row)  # its save may have been all that kept it
             if row.visible and row.state != "done":  # it was lost; only an undo may have to make it again
                 row.state = "done"
                 row.attempt = 0
@@ -345,17 +350,7 @@ class Ending(Handling):
         """What begun irrevocable rows stand on now. (Later it may be less: what is saved can be made again.)"""
         found = {row for row in self.rows.values() if row.covered}
         found |= {parent for row in self.rows.values() if row.begun_with for parent, _ in row.parents}
-        stack = list(found)
-        while stack:
-            row = stack.pop()
-            more = [parent for parent, _ in row.parents]
-            if not row.reproducible:
-                more += [consumer for consumer, _, _ in row.consumers]
-            for other in more:
-                if other not in found:
-                    found.add(other)
-                    stack.append(other)
-        return found
+        return found.union(reach(found, stood_on_with))
 
     def _reassess(self, group: Scope) -> None:
         """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nobody

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from onceflow.core.committing import Committing
 from onceflow.core.rows import Row, Scope
-from onceflow.core.state import link, reach
+from onceflow.core.state import link, reach, stood_on_with
 
 
 class Joining(Committing):
@@ -53,7 +53,7 @@ class Joining(Committing):
             scope = scope.outer
         if row is None or outermost is None:
             return False
-        above = [row, *reach([row], lambda reader: [parent for parent, _ in reader.parents])]
+        above = [row, *reach([row], _may_go_with)]
         return any(
             other.effect == "undoable" and other.begun and not other.covered and other.scope.is_in(outermost)
             for other in above
@@ -134,3 +134,9 @@ class Joining(Committing):
         """What stands outside of this graph and was joined in it."""
         rows = [row for row in self.rows.values() if row.joined and row.scope.is_in(scope)]
         return [child for row in rows for child in row.joined if not child.scope.is_in(scope)]
+
+
+def _may_go_with(row: Row) -> list[Row]:
+    """If one of these is taken back, this row may be as well: its parents, and those for whom it would have to be made
+    anew. Nothing takes back what something irrevocable stands on."""
+    return [] if row.covered else stood_on_with(row)

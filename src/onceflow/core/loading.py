@@ -330,6 +330,8 @@ class Loading(Concluding):
             if row.state != "done" and not row.scope.over:
                 for parent, mask in row.parents:
                     seeds.update(dict.fromkeys(self._makers_of_lost(parent, mask, makers)))
+            elif self._keeps_effects_waiting(row):
+                seeds.update(dict.fromkeys(self._makers_of_lost(row, row.every_part, makers)))
         self._rerun_set(seeds, makers)
 
     def _drop_torn(self) -> None:
@@ -340,8 +342,9 @@ class Loading(Concluding):
                 self._emit(commands.Drop(row.id, self._attempt))
 
     def _save_the_rest(self, row: Row) -> None:
-        """What is not saved of an output may be there all the same: refs whose origin is saved."""
-        if row.refs is not None and row.available == row.every_part:
+        """What is not saved of an output may be there all the same: refs whose origin is saved. In a graph that has
+        ended it need not be."""
+        if row.refs is not None and row.checkpoint and row.available == row.every_part:
             self._ask_to_save(row)
 
     def _continue_undos(self) -> None:

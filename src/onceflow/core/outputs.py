@@ -7,6 +7,7 @@ from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.core.rows import GRAPH, Nested, Row, forget_handling
 from onceflow.core.sharing import Makers, Sharing, bits
+from onceflow.core.state import reach
 
 
 class Outputs(Sharing):
@@ -138,13 +139,24 @@ class Outputs(Sharing):
         if row.checkpoint and not row.settled and not row.foreign:
             needed = row.every_part
         else:
-            edited = row.every_part if row.code != self._codes.get(row.id, "") and not row.settled else 0
             for consumer, mask, _ in row.consumers:
                 if consumer.state == "waiting" and not consumer.scope.closed:
                     needed |= mask
-                    if consumer.effect != "none" or consumer.writes:
-                        needed |= edited  # it starts when that has run by the code that exists now, and not before
+            if self._keeps_effects_waiting(row):
+                needed = row.every_part
         self._seeds.update(dict.fromkeys(self._makers_of_lost(row, needed, makers)))
+
+    def _is_edited(self, row: Row) -> bool:
+        """Whether the code that exists now is not what the row ran by, and that may still matter."""
+        return row.code != self._codes.get(row.id, "") and not row.settled
+
+    def _keeps_effects_waiting(self, row: Row) -> bool:
+        """Whether something with an effect starts when this row has run by the code that exists now, and not before: it
+        waits for the row to be settled, which is settled with it only, because nothing between them is saved."""
+        return self._is_edited(row) and any(
+            other.state != "done" and (other.effect != "none" or other.writes) and not other.scope.over
+            for other in reach([row], lambda above: _settled_with(row, above))
+        )
 
     def _needs_inputs(self, row: Row, makers: Makers) -> None:
         """The row is to run (again): what it reads and is lost must be made again."""
@@ -219,3 +231,10 @@ class Outputs(Sharing):
             elif row.ends is not None:
                 self._outcomes[row] = None
         self._ready.extend(row for row in nested.rows if row.missing == 0)
+
+
+def _settled_with(row: Row, above: Row) -> list[Row]:
+    """Those that this one is settled with, on the way down from the row."""
+    if above is not row and (above.checkpoint or above.settled):
+        return []
+    return [consumer for consumer, _, _ in above.consumers]

@@ -145,6 +145,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """It has asked for admission."""
     keeps: Row | None = None
     """For the sink of a nested graph: the row of a group that is in flight until this one is done."""
+    stands_for: Row | None = None
+    """The same, also when this one is done: it may be dropped. By then that row may be forgotten."""
 
     @property
     def fully_saved(self) -> bool:

@@ -113,6 +113,8 @@ class Settling(RunState):
 
     def _settle(self, row: Row) -> None:
         row.settled = True
+        if row.node.aside:
+            self._aside.pop(row, None)
         if not row.quiet:
             self._set_quiet(row)
         if row.settling is not None:

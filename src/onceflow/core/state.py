@@ -74,7 +74,8 @@ class RunState(msgspec.Struct, eq=False):
     """Attempts that are stopped or lost and not known to have ended → the node."""
 
     _aside: dict[Row, None] = {}
-    """Rows from which nothing leads to the sink, and which the end of the run has to wait for all the same."""
+    """Rows from which nothing leads to the sink, and which the end of the run has to wait for all the same, until they
+    are settled."""
     _whole: Scope = msgspec.field(default_factory=Scope)
     _sink: Row | None = None
 
@@ -118,7 +119,7 @@ class RunState(msgspec.Struct, eq=False):
 
     def ends_aside(self) -> list[Row]:
         """What stands aside, as far as it still matters."""
-        return [row for row in self._aside if not row.settled and not row.scope.over]
+        return [row for row in self._aside if not row.scope.over]
 
     def _emit(self, command: commands.Command) -> None:
         self._commands.append(command)
@@ -190,6 +191,13 @@ def reach(rows: Iterable[Row], next_to: Callable[[Row], Iterable[Row]]) -> dict[
         found.update(dict.fromkeys(more))
         stack += more
     return found
+
+
+def stood_on_with(row: Row) -> list[Row]:
+    """What is stood on if this row is (design 2.8): its parents, and all that read it, if it could not be made
+    again."""
+    more = [parent for parent, _ in row.parents]
+    return more if row.reproducible else [*more, *(consumer for consumer, _, _ in row.consumers)]
 
 
 def unsaved_parents(row: Row) -> list[Row]:

@@ -70,9 +70,10 @@ class Turns(Taking):
                 row.group = group
         if expander.group is not None and not (members and members[0][0].group is expander.group):
             expander.group.flying[expander] = None
-            sink.keeps = expander
+            sink.keeps = sink.stands_for = expander
         else:
             sink.keeps, expander.keeps = expander.keeps, None
+            sink.stands_for = expander.stands_for
 
     def _dissolve_group(self, expander: Row, sink: Row) -> None:
         """The graph of the expander is no more."""
@@ -117,12 +118,12 @@ class Turns(Taking):
 
     def _keep_turns(self, sink: Row) -> None:
         """The result of a graph is dropped, and the graph is not: who is in flight until it is there is so again."""
-        kept = _kept_by(sink)
+        kept = sink.stands_for
         while kept is not None and sink.keeps is None:
             assert kept.group is not None
             kept.group.flying[kept] = None
             sink.keeps = kept
-            sink, kept = kept, _kept_by(kept)
+            sink, kept = kept, kept.stands_for
 
     def _set_limit(self, id: str, limit: int) -> None:
         """How many rows of this group may be in flight from now on."""
@@ -147,16 +148,6 @@ def _is_kept_in_flight(row: Row) -> bool:
     while kept is not None and kept is not row:
         kept = kept.keeps  # which is a sink in turn
     return kept is row
-
-
-def _kept_by(sink: Row) -> Row | None:
-    """Who is in flight until this row is done, if it gives the result of a graph (see `_form_group`)."""
-    row = sink
-    while (expander := row.expander) is not None and expander.nested is not None and expander.nested.sink is row:
-        if expander.group is not None and not any(inner.group is expander.group for inner in expander.nested.rows):
-            return expander
-        row = expander
-    return None
 
 
 def _opens(row: Row) -> bool:

@@ -58,9 +58,12 @@ class Delays:
         row = run.rows.get(node)
         if run.is_pausing(command.attempt):
             seconds = self._by_chance(*self._asked_for.get(node, (0.0, 0.0)))
-        else:
-            assert row is not None
+        elif row is not None:
             seconds = self._after(row, command.failures)
+        else:
+            seconds = 0.0  # it was dropped in the same step, with the graph that it was in
+            self._due.pop(node, None)
+            self._asked_for.pop(node, None)
         waits = row is not None and row.state == "backoff" and row.attempt == command.attempt
         if waits or run.is_pausing(command.attempt):  # else it is an undo that waits
             due = self._due.pop(node, None)

@@ -6,16 +6,17 @@ then is it true that nothing of it runs any more.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from onceflow.core import events
 from onceflow.engine.statuses import AT_REST, ENDED, Status
-from onceflow.engine.telling import tell
+from onceflow.engine.telling import tell_all
 from onceflow.engine.waiting import StoppedDriver, looks
 from onceflow.errors import NoSuchRun
-from onceflow.storage.journal import RunRow
+from onceflow.storage.journal import RunRow, SendCommand
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
@@ -36,6 +37,16 @@ class Cancelling(msgspec.Struct, frozen=True):
     grace: float = GRACE
     epoch: int | None = None
     """Of the run as it was when somebody wanted that, if an engine is told: what goes on later is not meant."""
+
+
+def ask_to_cancel(rows: Iterable[RunRow], how: Cancelling, home: Place, hub: Hub) -> None:
+    """Leaves the command for all of them in one commit, and does not wait. A run without an engine starts nothing."""
+    elsewhere = [row for row in rows if row.status not in ENDED and not hub.cancel(row.id, how)]
+    tell_all(home, [(row.owner, _command(row, how)) for row in elsewhere if row.owner is not None])
+
+
+def _command(row: RunRow, how: Cancelling) -> SendCommand:
+    return SendCommand(row.id, CANCEL, msgspec.msgpack.encode(msgspec.structs.replace(how, epoch=row.epoch)))
 
 
 def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attaching) -> Status:
@@ -60,7 +71,7 @@ def cancel(row: RunRow, how: Cancelling, home: Place, hub: Hub, attaching: Attac
             stopped.look(row)
         elif row.owner is not None:
             told = row.epoch
-            tell(home, row.id, row.owner, CANCEL, msgspec.msgpack.encode(msgspec.structs.replace(how, epoch=told)))
+            tell_all(home, [(row.owner, _command(row, how))])
         now = home.journal.get_run(row.id)
         if now is None:
             raise NoSuchRun(row.id)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from onceflow.core.state import OnFailure
 from onceflow.engine import deaths, outcomes, rerunning, settings
 from onceflow.engine.attaching import MOST_RUNS, Attaching
-from onceflow.engine.cancelling import GRACE, Cancelling, cancel
+from onceflow.engine.cancelling import GRACE, Cancelling, ask_to_cancel, cancel
 from onceflow.engine.display.displaying import Displaying
 from onceflow.engine.driving.collecting import Collecting
 from onceflow.engine.driving.hub import Hub
@@ -28,7 +28,7 @@ from onceflow.engine.looking.listing import Listing
 from onceflow.engine.looking.past import Past
 from onceflow.engine.looking.reading import Reading
 from onceflow.engine.mail import Letter, Mail
-from onceflow.engine.pausing import pause
+from onceflow.engine.pausing import ask_to_pause, pause
 from onceflow.engine.queues.managing import Queueing, defined, waiting_elsewhere
 from onceflow.engine.queues.unowned import count_submitted
 from onceflow.engine.schedules.keeping import Clockwork, Winding
@@ -451,6 +451,12 @@ class Engine(Inspecting, Scheduling, Queueing):
         self._check_usable()
         return cancel(self._listing.row(run), Cancelling(undo, grace), self._home, self._hub, self._attaching)
 
+    def ask_to_cancel(self, runs: Iterable[str], *, undo: bool = False, grace: float = GRACE) -> None:
+        """Begins to cancel runs, all at once, and does not wait. Call it before you cancel several one after another:
+        else a run may start a task on the worker that the one before it has left."""
+        self._check_usable()
+        ask_to_cancel(self._listing.rows(runs).values(), Cancelling(undo, grace), self._home, self._hub)
+
     def pause(self, run: str) -> Status:
         """Lets a run rest, wherever it is driven, and returns how it stands then. See `onceflow.pause`."""
         self._check_usable()
@@ -458,6 +464,11 @@ class Engine(Inspecting, Scheduling, Queueing):
         status = pause(row, self._home, self._hub, self._attaching)
         self._hub.look_for_mail(row.id)  # whoever waits here for a run that was parked is told
         return status
+
+    def ask_to_pause(self, runs: Iterable[str]) -> None:
+        """Begins to pause runs, all at once, and does not wait. See `ask_to_cancel`."""
+        self._check_usable()
+        ask_to_pause(self._listing.rows(runs).values(), self._home, self._hub)
 
     def set_result(self, run: str, task: str, value: object) -> None:
         """Gives the result of a failed task, by id or name of its run. See `onceflow.set_result`."""

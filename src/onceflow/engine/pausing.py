@@ -5,15 +5,16 @@ A paused run is in nobody's memory. Going on with it is going on with any run th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from onceflow.engine.statuses import AT_REST, Status
-from onceflow.engine.telling import tell
+from onceflow.engine.telling import tell_all
 from onceflow.engine.waiting import StoppedDriver, looks
 from onceflow.errors import NoSuchRun
-from onceflow.storage.journal import Claim, Failed, RunRow, SetStatus, commit
+from onceflow.storage.journal import Claim, Failed, RunRow, SendCommand, SetStatus, commit
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
 
 PAUSE = "pause"
 """The kind of command that pauses a run, if it still has the epoch in its body: what goes on later is not meant."""
+
+
+def ask_to_pause(rows: Iterable[RunRow], home: Place, hub: Hub) -> None:
+    """Leaves the command for all of them in one commit, and does not wait. A run without an engine starts nothing."""
+    elsewhere = [row for row in rows if row.status not in AT_REST and not hub.pause(row.id)]
+    tell_all(home, [(row.owner, _command(row)) for row in elsewhere if row.owner is not None])
+
+
+def _command(row: RunRow) -> SendCommand:
+    return SendCommand(row.id, PAUSE, msgspec.msgpack.encode(row.epoch))
 
 
 def pause(row: RunRow, home: Place, hub: Hub, attaching: Attaching) -> Status:
@@ -41,7 +52,7 @@ def pause(row: RunRow, home: Place, hub: Hub, attaching: Attaching) -> Status:
             stopped.look(row)
         elif row.owner is not None:
             told = row.epoch
-            tell(home, row.id, row.owner, PAUSE, msgspec.msgpack.encode(told))
+            tell_all(home, [(row.owner, _command(row))])
         now = home.journal.get_run(row.id)
         if now is None:
             raise NoSuchRun(row.id)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -49,9 +50,19 @@ def of_entry(run: str, place: int, entry: Entry) -> int:
 
 def of_run(number: int, entries: int, columns: Sequence[Any]) -> int:
     """Of columns as in `RunRow`."""
-    *texts, created, updated, metadata, due = columns
-    times = (float(created), float(updated), metadata, None if due is None else float(due))
-    return crc32(repr((number, entries, *texts, *times)).encode())
+    id, name, workflow, status, epoch, owner, digest, created, updated, metadata, due = columns
+    texts = f"{number!r}, {entries!r}, {id!r}, {name!r}, {workflow!r}, {status!r}, {epoch!r}, {owner!r}, {digest!r}"
+    times = f"{_time(created)}, {_time(updated)}, {metadata!r}, {None if due is None else _time(due)}"
+    return crc32(f"({texts}, {times})".encode())
+
+
+def _time(seconds: float) -> str:
+    """Many rows have the times of one commit, and it takes long to write one out."""
+    seconds = float(seconds)
+    return _written_out(seconds) if seconds > 0 else repr(seconds)  # 0.0 and -0.0 are equal, but not the same
+
+
+_written_out = lru_cache(maxsize=64)(repr)
 
 
 def of_parts(*parts: str | int | float | bytes | None) -> int:

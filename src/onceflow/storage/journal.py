@@ -381,7 +381,7 @@ class Journal(Protocol):
 
     def check_absence(self, run: str) -> None:
         """A run with this id, or this name, was not found: looks whether that is true, at every run. Raises
-        `StorageDamaged` if it is there after all."""
+        `StorageDamaged` if it is there after all and cannot be found; not if it was created meanwhile."""
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
         """Those of these that are there, each by its id, or else by its name."""

@@ -16,15 +16,19 @@ that its file has gone, and makes another.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import socket
 from pathlib import Path
 
 import msgspec
 
+from onceflow.errors import StorageFull
 from onceflow.storage import bells, failures, forks, holders, names, private_files, sockets
 from onceflow.storage.holders import Holder
 from onceflow.storage.places import EngineRow, Introduction
+
+logger = logging.getLogger(__name__)
 
 
 class EngineLock(forks.OwnFile):
@@ -35,11 +39,17 @@ class EngineLock(forks.OwnFile):
         self.id = id
 
     def introduce(self, about: Introduction) -> None:
-        """Says in the file who holds it."""
-        if self._descriptor is not None:
-            text = msgspec.json.encode(about)
-            os.pwrite(self._descriptor, text, 0)
-            os.ftruncate(self._descriptor, len(text))
+        """Writes into the file which process holds it. On a full disk the file stays empty: the lock itself counts, and
+        commands that only look need no more."""
+        if self._descriptor is None:
+            return
+        text = msgspec.json.encode(about)
+        try:
+            with failures.told(self._path):
+                os.pwrite(self._descriptor, text, 0)
+                os.ftruncate(self._descriptor, len(text))
+        except StorageFull as error:
+            logger.debug("others cannot see who holds %s: %s", self._path, error)
 
 
 class Engines:

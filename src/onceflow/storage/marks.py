@@ -129,7 +129,7 @@ class Marks:
         self._note_last(0, forgotten)
 
     def created(self, number: int) -> None:
-        """A run was created, and that is durable."""
+        """A run was created, perhaps after others, and that is durable."""
         last = self.last
         if number > last.number:
             self._note_last(number, last.forgotten)

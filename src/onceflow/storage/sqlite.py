@@ -167,10 +167,13 @@ class SqliteJournal:
 
     def check_absence(self, run: str) -> None:
         with self._reading() as connection, failures.told(self._path):
-            for columns in connection.execute(schema.ALL_RUNS):
-                row = checksums.check_run(self._where, columns)
-                if run in (row.id, row.name):
-                    raise self._wrong_index(run)
+            connection.execute(schema.BEGIN_READING)
+            if not connection.execute(schema.FIND_RUNS, {"runs": json.dumps([run])}).fetchall():  # else: created since
+                for columns in connection.execute(schema.ALL_RUNS):
+                    row = checksums.check_run(self._where, columns)
+                    if run in (row.id, row.name):
+                        raise self._wrong_index(run)
+            connection.execute(schema.COMMIT)
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
         with self._reading() as connection, failures.told(self._path):

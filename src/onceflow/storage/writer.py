@@ -364,8 +364,8 @@ class Writer(GroupWriter):
 
     def _mark(self, changes: Changes) -> None:
         """It is durable."""
-        for number in changes.definitions:
-            self._marks.created(number)
+        if changes.definitions:
+            self._marks.created(max(changes.definitions))
         entries = changes.entries
         for number, place, _, _ in entries if len(entries) == 1 else last_of_each(entries):
             self._marks.appended(number, place + 1)

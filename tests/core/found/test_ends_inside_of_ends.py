@@ -116,3 +116,64 @@ def test_an_attempt_that_was_lost_and_answers_after_all_has_started(last):
     for line in steps(script).splitlines():
         player._step(line)
     assert "e/u" not in driver.run.rows
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize(
+    "answers",
+    [
+        "answer e/t/n for 1 again\nanswer e/k for 1\nanswer e/x for 1",
+        "answer e/k for 1\nanswer e/t/n for 1 again\nanswer e/x for 1",
+    ],
+)
+def test_an_answer_to_end_a_graph_does_not_forget_what_is_taken_back_for_one_to_try_it_again(answers, validate):
+    """Abandoned(node='e/s', …), but ('e/t/u',) was not undone"""
+    transaction = graph("u undoable; n default; y kept u n")
+    around = graph("t kept,transaction; x default; k default; s kept t x k", returning={"t": [transaction]})
+    status = play_script(
+        graph("e kept; z kept e", returning={"e": [around]}),
+        f"""
+        finish e
+        save e.0
+        finish e/t
+        save e/t.0
+        finish e/t/u
+        save e/t/u.0
+        land e/t/n
+        land e/x
+        land e/k
+        {answers}
+        """,
+        validate=validate,
+    )
+    assert status == "succeeded"
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("second", ["answer e/c/x!late for 2", "expire e/c/x at 2"])
+def test_nor_inside_of_a_graph_whose_time_is_over_and_that_is_quicker(second, validate):
+    """Abandoned(node='e/c/s', …), but ('e/c/t/u',) was not undone"""
+    transaction = graph("u undoable; n default; y kept u n")
+    inner = graph("t kept,transaction; x default; s kept t x", returning={"t": [transaction]})
+    forking = graph("k default; c kept; f kept,aside c", sink="k", returning={"c": [inner]})
+    play_script(
+        graph("e kept; z kept e", returning={"e": [forking]}),
+        f"""
+        finish e
+        save e.0
+        finish e/c
+        save e/c.0
+        finish e/c/t
+        save e/c/t.0
+        finish e/c/t/u
+        save e/c/t/u.0
+        land e/k
+        land e/c/x
+        land e/c/t/n
+        expire e/k at 1
+        answer e/c/t/n!late for 2 again
+        {second}
+        finish e/k!late
+        """,
+        validate=validate,
+    )

@@ -542,3 +542,27 @@ def test_what_is_made_again_for_an_undo_and_saved_meanwhile_is_not_made_again(va
         """,
         validate=validate,
     )
+
+
+def test_a_graph_that_a_crash_took_was_done_if_somebody_who_waits_for_it_runs_meanwhile():
+    """Found by the judge, and a mistake of his: run c (none) starts, but a/b is not done
+
+    The only trace of what was done in it is dropped, but not before others have started after it.
+    """
+    play_script(
+        graph(
+            "a pure,saved; b kept a; c kept,asks after:a; d kept after:a; f kept b c d",
+            returning={"a": [graph("a pure,saved; b pure,saved a")]},
+        ),
+        """
+        finish a holding new
+        finish a/a holding actor actor a.1
+        finish a/b holding actor actor a/a.3 a.1
+        finish b holding actor actor a/b.3 a/b.4
+        save b.4
+        commit
+        crash
+        finish a
+        admit c
+        """,
+    )

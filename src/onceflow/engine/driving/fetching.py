@@ -12,7 +12,7 @@ object: it is made anew.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,9 @@ class Fetching:
     def holds_back(self, driver: Driver, work: Work) -> bool:
         """Whether it waits for something. Then it is started later, with objects instead of blobs, or its driver is
         told why not."""
-        parts = _parts(work)
+        parts = [part for part in _parts(work) if not isinstance(part, bytes)]
+        if not parts:
+            return False
         wanted = {part.reference for part in parts if isinstance(part, Blob)}
         on_disk = _on_disk(parts)
         if not wanted and not on_disk:
@@ -153,7 +155,7 @@ def _parts(work: Work) -> list[Part]:
     return [*work.inputs, *work.refs.contents, *[snapshot for snapshot in restored if snapshot is not None]]
 
 
-def _on_disk(parts: list[Part]) -> set[Object]:
+def _on_disk(parts: Sequence[Part]) -> set[Object]:
     """Those that were moved to disk, and are there."""
     return {part for part in parts if isinstance(part, Object) and part.checksum is not None and not part.lost}
 

@@ -848,15 +848,22 @@ class Driver:
         return row is None or find_nested_problem(self.run, row, graph) is None
 
     def _find_out_anew(self, expander: str) -> None:
-        """A graph that a crash took is there again. If nothing is left that was built on its result, nobody can tell
+        """A graph that a crash took is there again. If nothing is left that has begun after its result, nobody can tell
         what was done in it."""
         shape = self.structure.shape
         result = shape.position[self.structure.result_of(expander)]
         readers = [shape.members[reader].id for reader in each(shape.consumers[result])]
-        if not any(self.rows[reader].version is not None or reader in self.appended.begun for reader in readers):
+        if not any(self._has_left_a_trace(reader) for reader in readers):
             self._contract(self.structure.inside(expander) & self.structure.graphs.keys())
             for node in self.structure.inside(expander):
                 self.rows[node].void()
+
+    def _has_left_a_trace(self, node: str) -> bool:
+        """Whether something has happened to it since it was new or last dropped."""
+        row = self.rows[node]
+        if row.version is not None or node in self.appended.begun or node in self.raised:
+            return True
+        return row.current is not None and row.current.is_under_way
 
     def _contract(self, expanders: set[str]) -> None:
         """What these returned is void, and with it the nested nodes."""
