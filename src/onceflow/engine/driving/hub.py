@@ -604,24 +604,25 @@ class Hub(ABC):
                 self._answers.append((driver, requests, outcome))
                 return
 
-        answered = False
-
-        def answer(outcome: Outcome) -> None:
-            nonlocal answered
-            answered = True
-            self._answers.append((driver, requests, outcome))
-            self._loop.post(_nothing)
-
-        def withdraw() -> None:
-            busy = None if answered else self._home.journal.withdraw(answer)
-            if busy is not None and not answered:
-                answer(Outcome((Failed(busy),) * len(requests), ok=False))
-            elif not answered:
-                self.later(driver, journal.AGAIN, withdraw)
-
-        self._home.journal.submit(requests, answer)
+        submitted = _Submitted(self, driver, requests)
+        self._home.journal.submit(requests, submitted.answer)
         if self.limits_opening and driver.is_opening:
-            self.later(driver, self._home.journal.lock_timeout, withdraw)
+            self.later(driver, self._home.journal.lock_timeout, submitted.withdraw)
+
+    def withdraw_commit(self, submitted: _Submitted) -> None:
+        """The journal has been locked for too long: takes back what waits for it, or tries that again later."""
+        busy = self._home.journal.withdraw(submitted.answer)
+        if submitted.answered:
+            return
+        if busy is None:
+            self.later(submitted.driver, journal.AGAIN, submitted.withdraw)
+        else:
+            submitted.answer(Outcome((Failed(busy),) * len(submitted.requests), ok=False))
+
+    def take_answer(self, submitted: _Submitted, outcome: Outcome) -> None:
+        """The journal has answered, in a thread of its own."""
+        self._answers.append((submitted.driver, submitted.requests, outcome))
+        self._loop.post(_nothing)
 
     def later(self, driver: Driver, seconds: float, then: Callable[[], None]) -> None:
         self._loop.later(seconds, lambda: None if driver.over else self._tell(driver, then))
@@ -676,6 +677,27 @@ class Hub(ABC):
         else:
             self._workers.forget(driver, lambda: completion.end(ending, driver.interruption))
         self._tell_watchers()
+
+
+class _Submitted:
+    """What a driver has handed to the journal. (No closures that refer to themselves: of many short runs, the garbage
+    collector would have to find each.)"""
+
+    __slots__ = ("_hub", "answered", "driver", "requests")
+
+    def __init__(self, hub: Hub, driver: Driver, requests: Sequence[Request]) -> None:
+        self._hub = hub
+        self.driver = driver
+        self.requests = requests
+        self.answered = False
+
+    def answer(self, outcome: Outcome) -> None:
+        self.answered = True
+        self._hub.take_answer(self, outcome)
+
+    def withdraw(self) -> None:
+        if not self.answered:
+            self._hub.withdraw_commit(self)
 
 
 class Store:
