@@ -146,6 +146,6 @@ def test_only_what_is_not_known_is_looked_up() -> None:
     rows = Rows()
     decide(rows, [create("known")])
 
-    wanted = rows.unknown([[append("known", b"1"), append("other", b"1")], [create("new", "monday")]])
+    needed = rows.needed([[append("known", b"1"), append("other", b"1")], [create("new", "monday")]])
 
-    assert wanted == ({"other", "new"}, {"monday"})
+    assert (needed.ids, needed.names) == ({"other", "new"}, {"monday"})

@@ -60,8 +60,8 @@ def test_an_id_that_is_no_plain_name_is_refused_wherever_it_would_become_a_path(
         lambda: names.check_run(id),
         lambda: names.check_engine(id),
         lambda: names.check_identity(id),
-        lambda: _row(id=id),
-        lambda: _row(owner=id),
+        lambda: _read_row(id=id),
+        lambda: _read_row(owner=id),
         lambda: logs.of_run(tmp_path, id),
         lambda: logs.Writer(tmp_path, 100).append(id, b"line\n"),
         lambda: Blobs(tmp_path).delete_run(id),
@@ -150,5 +150,7 @@ def _memory() -> ObjectStoreBlobs:
     return open_object_store("memory:///journal")
 
 
-def _row(id: str = "r", owner: str | None = None) -> RunRow:
-    return RunRow(id, None, "w", "failed", 1, owner, "", 0.0, 0.0)
+def _read_row(id: str = "r", owner: str | None = None) -> RunRow:
+    """A row of a run with these names, and with the right checksum."""
+    columns = (id, None, "w", "failed", 1, owner, "", 0.0, 0.0, None, None)
+    return checksums.check_run("journal", (checksums.of_run(1, 0, columns), 1, 0, *columns))

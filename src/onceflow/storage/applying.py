@@ -61,23 +61,27 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
     def columns(self) -> tuple[int | float | str | None, ...]:
         """Of a row of the table of runs."""
-        row = self.row
-        return (
-            self.number,
-            row.id,
-            row.name,
-            row.workflow,
-            row.status,
-            row.epoch,
-            row.owner,
-            row.digest,
-            row.created,
-            row.updated,
-            row.metadata,
-            row.due,
-            self.entries,
-            self.checksum,
-        )
+        columns = astuple(self.row)
+        return (self.number, *columns, self.entries, checksums.of_run(self.number, self.entries, columns))
+
+
+Standing = tuple[Table, str]
+"""A standing row: its table and its id."""
+
+
+class Needed:
+    """What a transaction has to look up."""
+
+    __slots__ = ("damaged", "ids", "names", "standing")
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self.names: set[str] = set()
+        """Of runs."""
+        self.standing: set[Standing] = set()
+        """The standing rows whose versions count."""
+        self.damaged: set[int] = set()
+        """The numbers of runs whose rows are said to be damaged."""
 
 
 class Rows:
@@ -108,46 +112,28 @@ class Rows:
         if known.row.name is not None:
             self.by_name.pop(known.row.name, None)
 
-    def unknown(self, batches: Iterable[Sequence[Request]]) -> tuple[set[str], set[str]]:
-        """The ids and names that must be looked up before these batches can be decided. Those of new runs are among
-        them, unless they are fresh: nothing is remembered about what does not exist."""
+    def needed(self, batches: Iterable[Sequence[Request]]) -> Needed:
+        """What must be looked up before these batches can be decided. Ids and names of new runs are among it, unless
+        they are fresh: nothing is remembered about what does not exist."""
         if len(self.by_id) > self.MOST:
             self.forget()
-        ids: set[str] = set()
-        names: set[str] = set()
+        needed = Needed()
         new: set[str] = set()
         for batch in batches:
             for request in batch:
                 if isinstance(request, CreateRun):
                     new.add(request.id)
                     if not (request.fresh and self.numbered):
-                        ids.add(request.id)
+                        needed.ids.add(request.id)
                     if request.name is not None:
-                        names.add(request.name)
-                elif isinstance(request, (WriteStanding, DeleteStanding, DeleteDamagedRun)):
-                    continue
+                        needed.names.add(request.name)
+                elif isinstance(request, (WriteStanding, DeleteStanding)):
+                    needed.standing.add((request.table, request.id))
+                elif isinstance(request, DeleteDamagedRun):
+                    needed.damaged.add(request.number)
                 elif request.run not in self.by_id and request.run not in new:
-                    ids.add(request.run)
-        return ids, names
-
-
-Standing = tuple[Table, str]
-"""A standing row: its table and its id."""
-
-
-def standing_of(batches: Iterable[Sequence[Request]]) -> set[Standing]:
-    """The standing rows whose versions must be known before these batches can be decided."""
-    return {
-        (request.table, request.id)
-        for batch in batches
-        for request in batch
-        if isinstance(request, (WriteStanding, DeleteStanding))
-    }
-
-
-def damaged_of(batches: Iterable[Sequence[Request]]) -> set[int]:
-    """The numbers of runs whose rows must be looked at before these batches can be decided."""
-    return {request.number for batch in batches for request in batch if isinstance(request, DeleteDamagedRun)}
+                    needed.ids.add(request.run)
+        return needed
 
 
 class Changes:
@@ -200,8 +186,8 @@ class Changes:
 
 
 class Application:
-    """Decides the batches of one transaction. `rows` must know everything that `Rows.unknown` asked for, `versions`
-    those that `standing_of` named, as far as they exist, and `damaged` those of `damaged_of` that are."""
+    """Decides the batches of one transaction. `rows`, `versions` and `damaged` must know what is `Needed` for that, as
+    far as it exists."""
 
     def __init__(
         self,

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any, TypeVar
 from zlib import crc32
+
+import msgspec
 
 from onceflow.errors import StorageDamaged
 from onceflow.storage import names
@@ -31,51 +32,32 @@ logger = logging.getLogger(__name__)
 CHUNK = 2**20
 """Bytes of a blob that are added at once: as many as the processor's cache has room for."""
 
-MOST = 2**32 - 1
-
 TAKEN = 2**32
 """Is added to the checksum of an event that is taken: so that flag is there twice."""
 
+_encode = msgspec.msgpack.Encoder().encode
+"""Writes each value with its type and length: different contents are never the same bytes."""
+
 
 def of_entry(run: str, place: int, entry: Entry) -> int:
-    """The numbers are what it begins with, spread over 32 bits: to write them out would take as long as the rest."""
-    body, value = entry.body, entry.value
-    begin = place * 0x9E3779B1 + len(body) * 0x85EBCA6B
-    head = f"{run}\0{entry.kind}\0{entry.node}\0{entry.blob}".encode()
-    if value is None:
-        return crc32(body, crc32(head, begin & MOST))
-    begin += len(value) + 1
-    return crc32(value, crc32(body, crc32(head, begin & MOST)))
+    return crc32(_encode((run, place, entry)))
 
 
 def of_run(number: int, entries: int, columns: Sequence[Any]) -> int:
-    """Of columns as in `RunRow`."""
-    id, name, workflow, status, epoch, owner, digest, created, updated, metadata, due = columns
-    texts = f"{number!r}, {entries!r}, {id!r}, {name!r}, {workflow!r}, {status!r}, {epoch!r}, {owner!r}, {digest!r}"
-    times = f"{_time(created)}, {_time(updated)}, {metadata!r}, {None if due is None else _time(due)}"
-    return crc32(f"({texts}, {times})".encode())
-
-
-def _time(seconds: float) -> str:
-    """Many rows have the times of one commit, and it takes long to write one out."""
-    seconds = float(seconds)
-    return _written_out(seconds) if seconds > 0 else repr(seconds)  # 0.0 and -0.0 are equal, but not the same
-
-
-_written_out = lru_cache(maxsize=64)(repr)
+    """Of columns as in `RunRow`. Databases may give times back as integers."""
+    *texts, created, updated, metadata, due = columns
+    due = None if due is None else float(due)
+    return crc32(_encode((number, entries, texts, float(created), float(updated), metadata, due)))
 
 
 def of_parts(*parts: str | int | float | bytes | None) -> int:
-    """Of anything else: the parts in their order, each with its length."""
-    found = 0
-    for part in parts:
-        content = part if isinstance(part, bytes) else repr(part).encode()
-        found = crc32(content, crc32(b"%d." % len(content), found))
-    return found
+    """Of anything else: the parts in their order."""
+    return crc32(_encode(parts))
 
 
 def of_definition(run: str, number: int, graph: bytes, settings: bytes) -> int:
-    return of_parts(run, number, graph, settings)
+    """Graphs may be large, so they are not copied."""
+    return crc32(graph, of_parts(run, number, len(graph), settings))
 
 
 def of_event(run: str, key: str, id: str, payload: bytes) -> int:
@@ -111,7 +93,11 @@ def check_run(where: str, columns: Sequence[Any]) -> RunRow:
     found, number, entries, *rest = columns
     if not _matches(found, lambda: of_run(number, entries, rest)):
         raise StorageDamaged(where, "the row of a run is not what was written", run=_text(rest[0]))
-    return RunRow(*rest)
+    row = RunRow(*rest)
+    names.check_run(row.id)
+    if row.owner is not None:
+        names.check_engine(row.owner, row.id)
+    return row
 
 
 def check_definition(where: str, row: RunRow, number: int, graph: bytes, settings: bytes, found: int) -> None:
@@ -144,7 +130,7 @@ def check_entries(where: str, run: str, first: int, rows: Iterable[Sequence[Any]
 def _is_entry(run: str, place: int, entry: Entry, checksum: int) -> bool:
     try:
         return of_entry(run, place, entry) == checksum
-    except (TypeError, ValueError):  # of other types than what was written
+    except (TypeError, ValueError, OverflowError):  # of other types than what was written
         return False
 
 
@@ -219,7 +205,7 @@ def damaged_runs(where: str, rows: Iterable[Any]) -> list[DamagedRun]:
 def _matches(found: Any, compute: Callable[[], int]) -> bool:
     try:
         return bool(compute() == found)
-    except (TypeError, ValueError):  # of other types than what was written
+    except (TypeError, ValueError, OverflowError):  # of other types than what was written
         return False
 
 

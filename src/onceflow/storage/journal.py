@@ -27,7 +27,6 @@ from typing import ClassVar, Literal, Protocol
 import msgspec
 
 from onceflow.errors import OnceflowError, StorageError
-from onceflow.storage import names
 
 NEVER = 1e15
 """A moment that does not come."""
@@ -56,12 +55,6 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     due: float | None = None
     """When a run goes on that waits without being in anybody's memory, unless an event comes first; `NEVER` if only an
     event can help. None for all others."""
-
-    def __post_init__(self) -> None:
-        """Raises `StorageDamaged` for ids that are no names of files."""
-        names.check_run(self.id)
-        if self.owner is not None:
-            names.check_engine(self.owner, self.id)
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):

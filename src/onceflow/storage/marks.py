@@ -134,9 +134,11 @@ class Marks:
         if number > last.number:
             self._note_last(number, last.forgotten)
 
-    def appended(self, number: int, entries: int) -> None:
-        """A run has so many entries, and that is durable."""
-        _SLOT.pack_into(self._mapped, _offset(number), number, entries, _checksum(number, entries))
+    def appended(self, counts: Iterable[tuple[int, int]]) -> None:
+        """Runs, by their numbers, have so many entries, and that is durable."""
+        memory = self._mapped
+        for number, entries in counts:
+            _SLOT.pack_into(memory, _offset(number), number, entries, _checksum(number, entries))
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Runs are about to be deleted. Their numbers may be given to others."""

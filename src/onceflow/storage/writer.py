@@ -30,14 +30,14 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums, failures, holders, lock_waits, schema
-from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, damaged_of, standing_of
+from onceflow.storage.applying import Application, Changes, Known, Rows, Standing
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import Answer, DeleteStanding, Entry, OfStanding, Outcome, Request, Statistics
@@ -330,11 +330,11 @@ class Writer(GroupWriter):
             self._data_version = version
         if self._marks.are_replaced:
             self._renew_marks()
-        ids, names = self._rows.unknown(batches)
-        if ids or names:
-            self._look_up(connection, ids, names)
-        versions = _look_up_standing(connection, standing_of(batches))
-        damaged = _look_up_damaged(connection, self._place, damaged_of(batches))
+        needed = self._rows.needed(batches)
+        if needed.ids or needed.names:
+            self._look_up(connection, needed.ids, needed.names)
+        versions = _look_up_standing(connection, needed.standing) if needed.standing else {}
+        damaged = _look_up_damaged(connection, self._place, needed.damaged) if needed.damaged else set()
         application = Application(self._rows, round(self._clock(), DIGITS), versions, damaged)
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
@@ -366,9 +366,7 @@ class Writer(GroupWriter):
         """It is durable."""
         if changes.definitions:
             self._marks.created(max(changes.definitions))
-        entries = changes.entries
-        for number, place, _, _ in entries if len(entries) == 1 else last_of_each(entries):
-            self._marks.appended(number, place + 1)
+        self._marks.appended({number: place + 1 for number, place, _, _ in changes.entries}.items())
 
     def _look_up(self, connection: sqlite3.Connection, ids: set[str], names: set[str]) -> None:
         wanted = {"ids": json.dumps(sorted(ids)), "names": json.dumps(sorted(names))}
@@ -457,11 +455,6 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
     for request in changes.standing:
         _write_standing(connection, request)
     return size
-
-
-def last_of_each(entries: Sequence[tuple[int, int, Entry, int]]) -> Iterable[tuple[int, int, Entry, int]]:
-    """The last entry of each run."""
-    return {entry[0]: entry for entry in entries}.values()
 
 
 def _look_up_standing(connection: sqlite3.Connection, wanted: set[Standing]) -> dict[Standing, int]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums
-from onceflow.storage.applying import Application, Changes, Known, Rows, Standing, damaged_of, standing_of
+from onceflow.storage.applying import Application, Changes, Known, Rows, Standing
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.grouping import Batch, GroupWriter
 from onceflow.storage.journal import (
@@ -134,8 +134,9 @@ class PostgresWriter(GroupWriter):
         for _ in range(MOST_CONFLICTS):
             if new:
                 self._reserve(new)
-            versions = self._look_up_standing(standing_of(batches))
-            damaged = self._look_up_damaged(damaged_of(batches))
+            needed = self._rows.needed(batches)
+            versions = self._look_up_standing(needed.standing)
+            damaged = self._look_up_damaged(needed.damaged)
             application = Application(self._rows, round(self._clock(), DIGITS), versions, damaged)
             outcomes = self._decide(application, batches)
             if outcomes is None:
@@ -163,10 +164,10 @@ class PostgresWriter(GroupWriter):
     def _decide(self, application: Application, batches: list[Sequence[Request]]) -> list[Outcome] | None:
         """None if something is refused because of what was known from before: it has to be looked up anew."""
         remembered = bool(self._rows.by_id)
-        ids, names = self._rows.unknown(batches)
-        if ids or names:
+        needed = self._rows.needed(batches)
+        if needed.ids or needed.names:
             remembered = bool(self._rows.by_id)
-            self._look_up(ids, names)
+            self._look_up(needed.ids, needed.names)
         outcomes = [application.apply(batch) for batch in batches]
         return outcomes if not remembered or all(outcome.ok for outcome in outcomes) else None
 
