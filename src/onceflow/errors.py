@@ -80,8 +80,9 @@ class BrokenPromise(OnceflowError):
 
 class RunStuck(OnceflowError):
     """Raised when nothing of a run can go on: an outcome that a handler gave made a graph safe, was lost before it was
-    saved, and the task that ran again is not saved. `blocked` names the tasks that could never start, `waiting_for`
-    what keeps the first of them from starting."""
+    saved, and the task that ran again is not saved; or what something was built on came of code that was edited
+    since. `blocked` names the tasks that could never start, `waiting_for` what keeps the first of them from
+    starting."""
 
     def __init__(self, blocked: tuple[str, ...], waiting_for: tuple[str, ...]) -> None:
         self.blocked = blocked
@@ -89,8 +90,9 @@ class RunStuck(OnceflowError):
         told = f" {blocked[0]!r} waits for {', '.join(map(repr, waiting_for))}." if waiting_for else ""
         super().__init__(
             f"{len(blocked)} task{'s' * (len(blocked) != 1)} can never start: {', '.join(blocked)}.{told} What a "
-            "handler gave for a task above made that safe, but was lost before it was saved. Resume the run to try "
-            "once more, or set checkpoint=True on the unsaved tasks above and start a new run."
+            "handler gave for a task above made that safe, but was lost before it was saved; or the code of a task "
+            "above was edited. Resume the run to try once more (with the old code, if it was edited), or set "
+            "checkpoint=True on the unsaved tasks above and start a new run."
         )
 
 

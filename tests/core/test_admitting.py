@@ -92,15 +92,28 @@ def test_the_turn_of_who_asks_is_over_when_the_graph_is_dropped_that_it_is_in():
 
 
 def test_whatever_has_an_effect_asks_if_the_host_wants_that():
-    drive, first = driving("a pure; u undoable a; n default a; z kept u n", effects_ask=True)
+    drive, first = driving("a pure; u undoable a; n default a; z kept u n", has_place=lambda node: False)
     assert first == ["start a"]
     assert drive.finish("a") == ["ask u", "ask n"]
     assert drive.admit("u") == ["+begun u carrying a.0", "start! u"]
     assert drive.admit("n") == ["+begun n", "start! n"]
 
 
+def test_what_has_an_effect_need_not_ask_if_the_host_has_a_place_for_it_at_once():
+    drive, first = driving("a pure; u undoable a; n default a; z kept u n", has_place=lambda node: node != "n")
+    assert first == ["start a"]
+    assert drive.finish("a") == ["+begun u carrying a.0", "start! u", "ask n"]
+    assert drive.admit("n") == ["+begun n", "start! n"]
+
+
+def test_a_node_in_a_queue_asks_although_the_host_has_a_place_for_its_effect():
+    drive, first = driving("n default,asks; z kept n", has_place=lambda node: True)
+    assert first == ["ask n"]
+    assert drive.admit("n") == ["+begun n", "start! n"]
+
+
 def test_an_undo_does_not_ask():
-    drive, _ = driving("u undoable; n default u; z kept n", effects_ask=True)
+    drive, _ = driving("u undoable; n default u; z kept n", has_place=lambda node: False)
     drive.admit("u")
     drive.complete("u")
     assert drive.cancel(undo=True) == ["+cancelled with undo", "+recovering u", "undo u with output"]

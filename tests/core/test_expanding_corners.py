@@ -55,7 +55,7 @@ def test_somebody_can_if_all_that_had_read_the_result_is_dropped():
     again = drive.reload()
     assert "+dropped a s" in again.begin()
     again.finish("e", graph=PAIR)
-    assert again.handle("e/x") == ["+expanded e", "save e", "start e/y"]
+    assert again.handle("e/x") == ["+handled e", "save e", "start e/y"]
     again.finish("a")
     assert again.play().status == "succeeded"
 
@@ -121,7 +121,7 @@ def test_a_task_whose_graph_was_saved_is_not_said_to_be_trusted_again_when_that_
     handled is dropped; but since the graph was saved, nothing is in the journal against `e`."""
     drive = begun("e pure; z kept e")
     drive.finish("e", graph=PAIR, holding="new")
-    assert drive.handle("e/x")[0] == "+expanded e"
+    assert drive.handle("e/x")[0] == "+handled e"
     drive.save("e")
     assert drive.lose("e.1") == ["start e"]
     assert drive.finish("e", graph=PAIR, holding="new new") == ["save e"]

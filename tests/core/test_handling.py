@@ -88,7 +88,7 @@ def test_the_graph_around_it_is_saved_after_all():
     drive = begun("e pure; n default e")
     nested = graph("x pure; y pure x")
     assert drive.finish("e", graph=nested) == ["start e/x"]
-    assert drive.handle("e/x") == ["+expanded e", "save e", "start e/y"]
+    assert drive.handle("e/x") == ["+handled e", "save e", "start e/y"]
     assert drive.save("e") == ["+saved e as graph", "+handled e/x", "save e/x"]
     drive.finish("e/y")
     assert drive.save("e/x") == ["+saved e/x", "+begun n", "start! n"]

@@ -10,6 +10,8 @@ safe, and have been lost (2.8).
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from onceflow.core import commands, records
 from onceflow.core.ending import with_what_is_below
 from onceflow.core.expiring import Expiring
@@ -45,7 +47,7 @@ class Concluding(Expiring):
             elif self._succeeded():
                 self._finish("succeeded")
                 return False
-            if self._running or not self._is_stuck():
+            if self._running or self._saving or not self._is_stuck():
                 return False
             if not self._run_edited():
                 self._fail_stuck()
@@ -72,8 +74,9 @@ class Concluding(Expiring):
         return not self._running and all(row.state == "done" for row in self.rows.values())
 
     def _is_stuck(self) -> bool:
-        """Whether no event will ever come: nothing is under way, and nothing waits for a delay or for admission."""
-        if self._saving or self._zombies or self._undos or self._pausing or self.partial:
+        """While nothing runs and nothing is being saved: whether no event will ever come, because nothing else is under
+        way, and nothing waits for a delay or for admission."""
+        if self._zombies or self._undos or self._pausing or self.partial:
             return False
         return not any(row.state == "backoff" or row.asking for row in self.rows.values())
 
@@ -81,16 +84,13 @@ class Concluding(Expiring):
         """What was edited and has not run by its new code may be all that keeps the others from starting: it runs now,
         unless something irrevocable was built on it."""
         makers: Makers = {}
-        seeds: dict[Row, None] = {}
         for row in self.rows.values():
             if self._is_edited(row) and not row.scope.closed:
-                seeds.update(dict.fromkeys(self._makers_of_lost(row, row.every_part, makers)))
-        try:
-            self._rerun_set(seeds, makers)
-        except BrokenPromise:
-            return False
-        self._seeds.update(seeds)
-        return bool(seeds)
+                seeds = dict.fromkeys(self._makers_of_lost(row, row.every_part, makers))
+                with suppress(BrokenPromise):
+                    self._rerun_set(seeds, makers)
+                    self._seeds.update(seeds)
+        return bool(self._seeds)
 
     def _fail_stuck(self) -> None:
         """What a handler gave was lost, and without it nothing may start: a run fails rather than wait for ever."""

@@ -41,7 +41,7 @@ class End:
         self.again = again
         self.expired = expired
         self.undo = undo
-        """The transactions that have yet to be taken back for this."""
+        """The transactions that are to be taken back for this."""
         self.joined: list[Row] = []
         """What was joined in what has been taken back of it: what it ends with may have come of that all the same."""
         self.inside: dict[Scope, End] = {}
@@ -56,6 +56,8 @@ class Ending(Handling):
     one."""
     _pausing: dict[int, Scope] = {}
     """Attempt → the scope that is opened again when its delay is over."""
+    _afresh: dict[Scope, None] = {}
+    """Scopes that have not ended after all. They open when what was taken back in them is dropped."""
     _abandonments: dict[tuple[str, int, str], None] = {}
     """Loaded: (sink, attempt, expander) of scopes that may have ended."""
 
@@ -143,17 +145,13 @@ class Ending(Handling):
             if sink.ends is scope or any(_is_under_way(row) for row in self._rows_in(scope)):
                 continue
             groups = self._failed_in(scope)
-            if groups:
-                rows = self._group_saga(groups)
-                if rows:
-                    for other, its_end in self._endings.items():
-                        its_end.joined += self._joined_in(other)
-                    for row in rows:
-                        self._end_attempt(row)
-                    self._begin_recovery(rows)
-                    for group in groups:
-                        self._reassess(group)
-                    return True
+            if groups and (rows := self._group_saga(groups)):
+                for row in rows:
+                    self._end_attempt(row)
+                self._begin_recovery(rows)
+                for group in groups:
+                    self._reassess(group)
+                return True
             if end.again:
                 del self._endings[scope]
                 self._pause(scope)
@@ -169,12 +167,12 @@ class Ending(Handling):
 
     def _failed_in(self, scope: Scope) -> list[Scope]:
         """The transactions in this scope that are to be taken back now, whichever answer said so: a scope around it may
-        be tried again later, or one in it may end later. Those that got their results meanwhile are over."""
+        be tried again later, or one in it may end later. Those that got their results meanwhile are over. (It is asked
+        again after each recovery: what was saved meanwhile may have been all that kept something from being undone.)"""
         found: list[Scope] = []
         for other, end in _with_those_inside(self._endings):
             if not (end.expired and other.has_result):  # it was quicker, also if it ends with one around it
                 found += [group for group in end.undo if group.is_in(scope)]
-            end.undo = [group for group in end.undo if not group.is_in(scope)]
         return [group for group in dict.fromkeys(found) if not group.has_result]
 
     def _fail_too_late(self, node: str, scope: Scope) -> None:
@@ -243,7 +241,7 @@ class Ending(Handling):
 
     def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
-        taken_back = [child for child in end.joined if child.settled and self.rows.get(child.id) is child]
+        taken_back = [child for child in end.joined if child.fully_saved and not child.doomed]
         self._join(sink, [*self._joined_in(scope), *taken_back])
         sink.state = "handled"
         sink.attempt = self._new_attempt()
@@ -309,7 +307,29 @@ class Ending(Handling):
                 abandoned.append(row)
         self._abandon_rows(abandoned)
 
-    # -- transactions --------------------------------------------------------------------------------------------------
+    # -- what is taken back --------------------------------------------------------------------------------------------
+
+    def _take_back(self, tainted: Iterable[Row]) -> None:
+        """If what a scope has ended with is taken back, the scope has not ended."""
+        rows = list(tainted)
+        ended = [row.ended for row in rows if row.ended is not None]
+        super()._take_back(self._with_abandoned(rows) if ended else rows)
+        for scope in ended:
+            if not scope.over:
+                self._reassess(scope)
+
+    def _begin_recovery(self, rows: list[Row]) -> None:
+        """What scopes end with may have come of what was joined in them, also if that is taken back before."""
+        for scope, end in _with_those_inside(self._endings):
+            end.joined += self._joined_in(scope)
+        super()._begin_recovery(rows)
+
+    def _drop(self, rows: list[Row]) -> None:
+        super()._drop(rows)
+        afresh, self._afresh = self._afresh, {}
+        if self._stopping is None:
+            for scope in afresh:
+                self._open(scope)
 
     def _group_saga(self, scopes: Iterable[Scope]) -> list[Row]:
         """Every begun undoable row in these scopes that nothing irrevocable stands on, and what has happened below."""
@@ -338,6 +358,7 @@ class Ending(Handling):
             if not abandoned:
                 break
             found.update(dict.fromkeys(with_what_is_below(abandoned)))
+        self._afresh.update(dict.fromkeys(afresh))
         for row in inside:
             row.scope.over = False
             row.checkpoint = is_to_be_saved(row)
@@ -353,9 +374,10 @@ class Ending(Handling):
         return found.union(reach(found, stood_on_with))
 
     def _reassess(self, group: Scope) -> None:
-        """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nobody
-        outside depends on that, because its result is not there."""
-        rows = list(self._rows_in(group))
+        """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Those who
+        have joined what is in it may be in a transaction around it whose result is not settled, and not further
+        outside."""
+        rows = list(self._rows_in(_outermost_unsettled(group)))
         for row in rows:
             row.settled = row.quiet = False
             if row.node.aside:
@@ -365,8 +387,10 @@ class Ending(Handling):
                     self._release_hindered(mark)
                     mark.why = None
                     mark.consumer = mark.parent = 0
-        for row in rows:
+        readers = {consumer for row in rows for consumer, _, _ in row.consumers}  # also outside, of the result
+        for row in readers.union(rows):
             row.unquiet = sum(not parent.quiet for parent, _ in row.parents)
+        for row in rows:
             row.unsettled = sum(not consumer.settled for consumer, _, _ in row.consumers) + row.exported
         inside = set(rows)
         outside = {parent for row in rows for parent, _ in row.parents if parent not in inside and not parent.retired}
@@ -453,6 +477,17 @@ def _unsaved_around(sink: Row, scope: Scope) -> Row | None:
         if not expander.fully_saved:
             found = expander
         expander = expander.expander
+    return found
+
+
+def _outermost_unsettled(scope: Scope) -> Scope:
+    """The outermost transaction around this scope whose result is not settled, or the scope itself."""
+    found = scope
+    around: Scope | None = scope
+    while around is not None:
+        if around.is_transaction and around.sink is not None and not around.sink.settled:
+            found = around
+        around = around.outer
     return found
 
 

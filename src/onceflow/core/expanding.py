@@ -98,9 +98,14 @@ class Expanding(Starting):
     def _trust_around(self, dropped: list[Row]) -> None:
         """What was noted for the sake of these rows need not hold any more for the tasks around them."""
         for known in dict.fromkeys([outermost_known(row) for row in dropped]):
-            if known.distrusted and known.nested is not None and _is_repeatable(known.nested):
+            if not known.distrusted or known.nested is None:
+                continue
+            if _is_repeatable(known.nested):
                 known.distrusted = False
                 self._append(records.Trusted(known.id, known.code))
+            elif known.forced and not _is_answered_for(known.nested):  # it need not be saved any more
+                self._append(records.Trusted(known.id, known.code))
+                self._append(records.Expanded(known.id))
         for expander in reach(dropped, _around):
             if expander.forced and not expander.saved and expander.nested and not _is_answered_for(expander.nested):
                 expander.forced = expander.checkpoint = False
@@ -112,7 +117,8 @@ class Expanding(Starting):
                 self._append(records.Handled(row.id))
             if row.nested is not None and row.node.options.repeatable and not _is_repeatable(row.nested):
                 row.distrusted = True
-                self._append(records.Expanded(row.id))
+                noted = records.Handled if _is_answered_for(row.nested) else records.Expanded
+                self._append(noted(row.id))
 
     def _collapse(self, expander: Row) -> None:
         """Undo `_expand`. The nested rows are dropped already."""

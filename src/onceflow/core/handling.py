@@ -12,6 +12,7 @@ journal before the outcome is saved: a crash forgets it, and the task is tried a
 from __future__ import annotations
 
 from onceflow.core import records
+from onceflow.core.expanding import outermost_known
 from onceflow.core.rows import GRAPH, Row
 from onceflow.core.stopping import Stopping
 
@@ -71,7 +72,10 @@ class Handling(Stopping):
         assert expander is not None
         if expander.saved & GRAPH:
             return
-        self._distrust(expander)
+        known = outermost_known(expander)
+        if known.node.options.repeatable:
+            known.distrusted = True
+            self._append(records.Handled(known.id))
         while expander is not None and not expander.saved & GRAPH:
             if not expander.checkpoint:
                 self._force(expander)

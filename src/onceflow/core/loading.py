@@ -144,9 +144,11 @@ class Loading(Concluding):
 
     def _replay_save(self, record: records.Saved) -> None:
         row = self.rows[record.node]
-        if record.graph is not None and row.nested is None:
-            self._expand(row, record.graph)
-            self._replay_doom()
+        if record.graph is not None:
+            forget_handling(row)  # something in its graph was handled, which is known from now on
+            if row.nested is None:
+                self._expand(row, record.graph)
+                self._replay_doom()
         if record.refs or (row.refs is not None and record.attempt != row.attempt):
             self._describe(row, record.refs, told=True)
         if record.joined:
@@ -319,18 +321,20 @@ class Loading(Concluding):
         self._ready.extend(row for row in self.rows.values() if row.missing == 0)
 
     def _refuse_broken_promises(self) -> None:
-        """What waits for its delay, or is in a graph that does, needs what it reads only later; but if something
-        irrevocable would fall into R then, the run is refused now."""
+        """What waits for its delay, is in a graph that does, or is about to be dropped needs what it reads only later;
+        but if something irrevocable would fall into R then, the run is refused now."""
         was_edited = bool(self._codes) or any(row.code for row in self.rows.values())  # and restored since
         if not was_edited or self._stopping is not None:
             return
         makers: Makers = {}
         seeds: dict[Row, None] = {}
         for row in self.rows.values():
-            if row.state != "done" and not row.scope.over:
+            if row.scope.over:
+                continue
+            if row.state != "done" or row.doomed:
                 for parent, mask in row.parents:
                     seeds.update(dict.fromkeys(self._makers_of_lost(parent, mask, makers)))
-            elif self._keeps_effects_waiting(row):
+            elif (row.checkpoint and not row.settled) or self._keeps_effects_waiting(row):
                 seeds.update(dict.fromkeys(self._makers_of_lost(row, row.every_part, makers)))
         self._rerun_set(seeds, makers)
 

@@ -57,8 +57,8 @@ class Expanded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Handled(msgspec.Struct, frozen=True, gc=False):
-    """What this node, which is declared to be deterministic, gave last was made by a handler: until it is dropped, it
-    counts as nondeterministic, and is saved."""
+    """What this node, which is declared to be deterministic, gave last was made by a handler, or something in the graph
+    that it returned was, which is not saved: until it is dropped, it counts as nondeterministic, and is saved."""
 
     node: str
 

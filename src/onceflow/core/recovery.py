@@ -161,6 +161,7 @@ class Recovery(Undoing):
             row.repeatable = False
             row.ends = None
             row.saved = row.every_part
+            self._take_reproducible_back(row)
         for row, first_time, held_up in before:
             self._gain(row, row.every_part, first_time)
             if held_up:
@@ -176,10 +177,10 @@ class Recovery(Undoing):
         written = row.writes and row.fully_saved  # a handler gave it: what was written is never dropped
         if row.refs is not None:
             self._set_refs(row, None)
+        self._take_reproducible_back(row)
         for consumer, mask, _ in row.consumers:
             if row.gives(mask):
                 consumer.missing += 1
-            consumer.irreproducible += row.reproducible
             consumer.unquiet += row.quiet
             consumer.uncommitted += written
         for parent, _ in row.parents:
@@ -198,12 +199,19 @@ class Recovery(Undoing):
             row.abandoned = False
             row.repeatable = row.node.options.repeatable
         row.ended = None
-        row.visible = row.inferred = row.reproducible = row.quiet = row.doomed = row.distrusted = row.recorded = False
+        row.visible = row.inferred = row.quiet = row.doomed = row.distrusted = row.recorded = False
         forget_handling(row)
         if row.code != self._codes.get(row.id, ""):
             row.repeatable = False  # until the journal knows by which code it has run
         if row.settling is not None and row.repeatable:
             self._release_hindered(row.settling)  # those below what a handler gave waited for it to be settled
+
+    def _take_reproducible_back(self, row: Row) -> None:
+        """It holds nothing any more, or nothing that could be had again."""
+        if row.reproducible:
+            row.reproducible = False
+            for consumer, _, _ in row.consumers:
+                consumer.irreproducible += 1
 
 
 def _is_for_good(row: Row) -> bool:

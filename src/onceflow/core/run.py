@@ -54,6 +54,7 @@ class Run(Loading):
 
     def let_go(self) -> None:
         """Nobody will tell it anything any more: what refers to each other in it is taken apart."""
+        self.has_place = None
         for row in self.rows.values():
             row.parents.clear()
             row.consumers.clear()

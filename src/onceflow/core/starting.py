@@ -38,7 +38,9 @@ class Starting(Admitting):
                 self._queue(row)
 
     def _go(self, row: Row) -> None:
-        if row.node.admission is None and (row.effect == "none" or not self.effects_ask):
+        if row.node.admission is not None:
+            self._ask(row)
+        elif row.effect == "none" or self.has_place is None or self.has_place(row.id):
             self._begin_and_start(row)
         else:
             self._ask(row)
@@ -101,7 +103,7 @@ class Starting(Admitting):
             return False
         if row.effect == "undoable":
             return row.irreproducible == 0 and not row.zombies
-        return row.unquiet == 0
+        return row.begun or row.unquiet == 0  # what has begun is repeated with the same inputs
 
     def _begin(self, row: Row) -> None:
         if row.effect == "undoable":

@@ -35,8 +35,10 @@ class RunState(msgspec.Struct, eq=False):
     members: Iterable[str] | None = None
     """The part of the graph that it is about, if it is not about all of it."""
     validate: bool = False
-    effects_ask: bool = False
-    """Whether nodes with an effect ask before they start, too (design 2.13). Set before `begin()`."""
+    has_place: Callable[[str], bool] | None = None
+    """If the host wants everything that has an effect to ask before it starts (design 2.13): whether it has a place for
+    this node at once. If not, the node asks like one in a queue. Set before `begin()`; it must not tell the run
+    anything."""
     rows: dict[str, Row] = {}
     undos: dict[str, int] = {}
     """How often the effect of a node was taken back. Part of its idempotency key, so it outlives the row."""

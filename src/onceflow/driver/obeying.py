@@ -35,6 +35,13 @@ class Obeying(Launching):
             if not self._busy:
                 self._work_off(())
 
+    def has_place(self, node: str) -> bool:
+        """Whether the host lets a node with an effect start at once. Else it asks (`commands.Ask`)."""
+        if self._pausing or self._drained is not None or not self._host.ask(self._whole, node):
+            return False
+        self._entering[node] = None
+        return True
+
     def is_asking(self, node: str) -> bool:
         """Whether it waits to be admitted."""
         return node in self._asking

@@ -306,7 +306,7 @@ class Attaching:
         if cancel is not None and missing is None and cancelling.has_fibers(run):
             run = Run.load(graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=changed)
             past.cancelling, cancel = cancel.undo, None
-        run.effects_ask = True
+        run.has_place = _nowhere  # before there is a driver
         returned = [found for found in run.rows.values() if found.expander is not None]
         run.note_changed({found.id: found.node.call.version_now for found in returned if found.node.call.has_changed})
         decided = run.begin()
@@ -386,6 +386,10 @@ def _tried_again(run: Run, past: History, store: Store) -> tuple[str, ...]:
             known = [(one, outcomes[one.outcome]) for one in awaited]
             found |= dict.fromkeys([one.outcome[0] for one in let_through(failure, known, store.read)])
     return tuple([row.id for row in run.droppable(found)])
+
+
+def _nowhere(node: str) -> bool:
+    return False
 
 
 def _opened(short: Short) -> contextlib.AbstractContextManager[Loaded]:

@@ -116,12 +116,12 @@ def test_a_broken_promise_does_not_keep_a_run_from_being_cancelled():
 
 
 def test_a_promise_may_be_broken_that_nobody_asks_after():
-    """What is done does not read `p` again, and `k` only waits for it."""
+    """What is done does not read `p` again, and `k` only waits for it. `n` had begun, and is repeated."""
     drive = Drive(graph("p pure; c kept p; n default c; k kept after:p; s kept n k"))
     drive.begin()
     drive.finish("p")
     drive.complete("c")
-    assert drive.reload(changed=["p"]).begin() == ["start k"]
+    assert drive.reload(changed=["p"]).begin() == ["start k", "start! n"]
 
 
 def test_a_promise_that_restored_code_breaks_is_noticed_when_the_run_is_loaded():

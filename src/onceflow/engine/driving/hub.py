@@ -341,9 +341,9 @@ class Hub(ABC):
 
     def _submit(self, submission: Submission, completion: Completion) -> None:
         run = Run(submission.graph, epoch=1, on_failure=submission.settings.on_failure)
-        run.effects_ask = True
         store = Store(self._home, submission.run)
         driver = Driver(submission.run, run, self, store, opening=submission.opening, metadata=submission.metadata)
+        run.has_place = driver.has_place
         driver.queue, driver.priority = submission.settings.queue, submission.settings.priority
         self._drive(driver, completion, driver.begin)
         self._limit(driver, submission.settings.timeout, submission.settings.timeout)
@@ -353,6 +353,7 @@ class Hub(ABC):
             completion.end(None, Redirected())
             return
         driver, decided, timeout, left = make(self)
+        driver.run.has_place = driver.has_place
         self._drive(driver, completion, lambda: driver.begin(decided))
         if driver in self._completions:
             self._limit(driver, timeout, left)

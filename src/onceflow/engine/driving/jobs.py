@@ -155,7 +155,9 @@ class JobMaker:
 
     def function_of(self, driver: Driver, call: Call, undo: bool) -> str:
         """The hash of what is called. Raises `UnpicklableTask`."""
-        known = self._shipped.setdefault(driver, {})
+        known = self._shipped.get(driver)
+        if known is None:
+            known = self._shipped[driver] = {}
         key = (call.task, undo)
         hash = known.get(key)
         if hash is None:

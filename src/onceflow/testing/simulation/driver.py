@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
+from zlib import crc32
 
 from onceflow.core import commands, events, records
 from onceflow.core.check import find_nested_problem
@@ -70,6 +71,12 @@ class Driver:
     """(node, part, attempt) of the bytes that are where they must be."""
     timers: list[commands.Wait] = field(default_factory=list)
     asking: dict[str, None] = field(default_factory=dict)
+    placed: dict[str, int] = field(default_factory=dict)
+    """Nodes with an effect that had a place at once, when they were last looked at → the step in which that was."""
+    looked: dict[str, int] = field(default_factory=dict)
+    """Node → how often it wanted a place for its effect."""
+    step: int = 0
+    """How often the run was called."""
     """Nodes that want to be admitted."""
     admitting: str | None = None
     """The node that is just being admitted."""
@@ -112,7 +119,7 @@ class Driver:
         self.structure = structure_of(self.graph, {})
         self.rows = {id: Row() for id in self.structure.nodes}
         self.run = self.run_class(self.graph, epoch=1, on_failure=self.on_failure, validate=self.validate)
-        self.run.effects_ask = self.effects_ask
+        self.run.has_place = self._has_place if self.effects_ask else None
 
     @property
     def effects_ask(self) -> bool:
@@ -122,6 +129,19 @@ class Driver:
     def asks(self, task: Node) -> bool:
         """Whether it asks before it starts."""
         return task.admission is not None or (self.effects_ask and task.options.effect != "none")
+
+    def may_enter(self, node: str) -> bool:
+        """Whether a node that asks was admitted, or had a place at once."""
+        return self.admitting == node or self.placed.get(node) == self.step
+
+    def _has_place(self, node: str) -> bool:
+        """Half of the time, if the sink of the graph has a number: then that says when."""
+        number = self.graph.nodes[self.graph.sink].admission
+        self.looked[node] = self.looked.get(node, 0) + 1
+        if not number or not crc32(f"{number} {node} {self.looked[node]}".encode()) & 1:
+            return False
+        self.placed[node] = self.step
+        return True
 
     # What the schedule asks for
 
@@ -473,7 +493,7 @@ class Driver:
             asleep=asleep,
             validate=self.validate,
         )
-        self.run.effects_ask = self.effects_ask
+        self.run.has_place = self._has_place if self.effects_ask else None
         self.begin()
 
     # What the run asks for
@@ -481,6 +501,7 @@ class Driver:
     def _call(self, what: Callable[[], list[commands.Command]]) -> int:
         self.told = True
         outermost, self._answering = not self._answering, True
+        self.step += outermost
         answer = what()
         for command in answer:
             self.story.tell("command", command)
@@ -535,7 +556,7 @@ class Driver:
         match record:
             case records.Begun():
                 attempt = self._make(record.node, record.attempt, "run", frozenset(record.carried))
-                if self.asks(attempt.task) and self.admitting != record.node:
+                if self.asks(attempt.task) and not self.may_enter(record.node):
                     raise Violation(f"{record}, but it was not admitted")
             case records.Saved() | records.Wrote():
                 attempt = self.attempts.get((record.node, record.attempt))
@@ -586,7 +607,7 @@ class Driver:
         attempt = self.attempts.get((command.node, command.attempt))
         if attempt is None:
             attempt = self._make(command.node, command.attempt, "private" if command.private else "run")
-        if self.asks(attempt.task) and not command.private and self.admitting != command.node:
+        if self.asks(attempt.task) and not command.private and not self.may_enter(command.node):
             raise Violation(f"{attempt!r} was not admitted")
         self.checker.judge_start(self, command, attempt)
         self._take(attempt)

@@ -8,9 +8,10 @@ something.
     loose     no effect, nondeterministic, not saved       writer    kept, and writes task variables
 
 A kind may be followed by `saved`, `unsaved`, `deterministic`, `writing`, `transaction`, `guarding`, `retries=2`,
-`parts=2`, joined with commas; by `asks` for nodes that ask before they start, by `aside` for those that nothing leads
-from to the sink, and by `turn=3`, `opens` and `limit=2` for nodes that take turns. `a.1` reads one part of `a`, `a` all
-of them, `after:a` none: a control-only edge. `takes:a` reads all, and takes the actors in it; `takes:a.1` one part.
+`parts=2`, joined with commas; by `asks` for nodes that ask before they start (if the sink does, all that has an effect
+does, too; with `asks=7` some of it has a place at once), by `aside` for those that nothing leads from to the sink, and
+by `turn=3`, `opens` and `limit=2` for nodes that take turns. `a.1` reads one part of `a`, `a` all of them, `after:a`
+none: a control-only edge. `takes:a` reads all, and takes the actors in it; `takes:a.1` one part.
 
 `returning={"b": (inner, None)}` names the graphs that a task may return, None for a plain value.
 """
@@ -82,7 +83,7 @@ def _of_kind(id: str, kind: str) -> Node:
             case "retries":
                 options = msgspec.structs.replace(options, retries=int(value))
             case "asks":
-                admission = ""
+                admission = value
             case "aside":
                 aside = True
             case "opens":
@@ -152,7 +153,9 @@ def _kind(node: Node) -> str:
     words = [name, *found[name]]
     words += [f"retries={node.options.retries}"] * bool(node.options.retries)
     words += [f"parts={node.parts}"] * (node.parts > 1)
-    words += ["asks"] * (node.admission is not None) + ["aside"] * node.aside
+    if node.admission is not None:
+        words.append(f"asks={node.admission}" if node.admission else "asks")
+    words += ["aside"] * node.aside
     if node.turn is not None:
         words += [f"turn={node.turn.order}"] + ["opens"] * node.turn.opens
         words += [f"limit={node.turn.limit}"] * bool(node.turn.limit)

@@ -133,7 +133,7 @@ def _with_queues(random: Random, graph: Graph) -> Graph:
     """The same, in which many nodes ask before they start, also in the graphs that tasks may return."""
     nodes: list[Node] = []
     for node in graph.nodes:
-        admission = "" if random.random() < 0.4 else None
+        admission = random.choice(("", str(random.randrange(1000)))) if random.random() < 0.4 else None
         alternatives = node.call and tuple([nested and _with_queues(random, nested) for nested in node.call])
         nodes.append(msgspec.structs.replace(node, admission=admission, call=alternatives))
     return Graph(nodes, graph.sink)

@@ -239,6 +239,8 @@ def _simpler_nodes(node: Node) -> Iterator[Node]:
             yield changed(turn=msgspec.structs.replace(node.turn, opens=False))
     if node.admission is not None:
         yield changed(admission=None)
+        if node.admission:
+            yield changed(admission="")
     if options.guards:
         yield with_options(guards=False)
     if options.transaction:
