@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -193,7 +193,7 @@ class DriverState:
     @property
     def _whole(self) -> Driver:
         """The same, as others know it."""
-        return cast("Driver", self)
+        return self  # type: ignore[return-value]  # without a call of `cast`: it is asked for with every command
 
     @property
     def rare(self) -> Rare:

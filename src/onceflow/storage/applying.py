@@ -69,19 +69,16 @@ Standing = tuple[Table, str]
 """A standing row: its table and its id."""
 
 
-class Needed:
+class Needed(msgspec.Struct):
     """What a transaction has to look up."""
 
-    __slots__ = ("damaged", "ids", "names", "standing")
-
-    def __init__(self) -> None:
-        self.ids: set[str] = set()
-        self.names: set[str] = set()
-        """Of runs."""
-        self.standing: set[Standing] = set()
-        """The standing rows whose versions count."""
-        self.damaged: set[int] = set()
-        """The numbers of runs whose rows are said to be damaged."""
+    ids: set[str] = set()
+    names: set[str] = set()
+    """Of runs."""
+    standing: set[Standing] = set()
+    """The standing rows whose versions count."""
+    damaged: set[int] = set()
+    """The numbers of runs whose rows are said to be damaged."""
 
 
 class Rows:
@@ -117,11 +114,14 @@ class Rows:
         they are fresh: nothing is remembered about what does not exist."""
         if len(self.by_id) > self.MOST:
             self.forget()
-        needed = Needed()
+        needed, known = Needed(), self.by_id
         new: set[str] = set()
         for batch in batches:
             for request in batch:
-                if isinstance(request, CreateRun):
+                if isinstance(request, (AppendEntries, SetStatus)):  # most are
+                    if request.run not in known and request.run not in new:
+                        needed.ids.add(request.run)
+                elif isinstance(request, CreateRun):
                     new.add(request.id)
                     if not (request.fresh and self.numbered):
                         needed.ids.add(request.id)
@@ -131,7 +131,7 @@ class Rows:
                     needed.standing.add((request.table, request.id))
                 elif isinstance(request, DeleteDamagedRun):
                     needed.damaged.add(request.number)
-                elif request.run not in self.by_id and request.run not in new:
+                elif request.run not in known and request.run not in new:
                     needed.ids.add(request.run)
         return needed
 

@@ -43,6 +43,8 @@ SLOTS = 4096
 
 _HEAD = struct.Struct("<16sQII")
 """The identity of the journal, the number of the run that was created last, how often a run was forgotten."""
+_CONTENT = struct.Struct("<16sQI")
+"""The head without its checksum."""
 _SLOT = struct.Struct("<QII")
 """The number of a run, how many entries it has."""
 
@@ -62,11 +64,13 @@ class Marks:
     """Those of the journal at this path. `belong_to` comes first."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path_of(path)
+        self._path = str(path_of(path))
         self._identity = b""
         self._memory: mmap.mmap | None = None
         self._file: tuple[int, int] | None = None
         """Device and inode of what is mapped."""
+        self._noted = (b"", 0, 0)
+        """The head as it was written here last, the number in it, and how often a run was forgotten."""
         with contextlib.suppress(FileNotFoundError):
             self._map(os.O_RDWR)
 
@@ -98,7 +102,11 @@ class Marks:
     @property
     def are_replaced(self) -> bool:
         """Whether something else is at the path than what is mapped."""
-        return self._file != self._found()
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return self._file is not None
+        return self._file != (found.st_dev, found.st_ino)
 
     def renew(self) -> None:
         """Maps what is at the path now, if that is another file than the one that is mapped."""
@@ -128,17 +136,19 @@ class Marks:
         memory[:16] = self._identity
         self._note_last(0, forgotten)
 
-    def created(self, number: int) -> None:
-        """A run was created, perhaps after others, and that is durable."""
-        last = self.last
-        if number > last.number:
-            self._note_last(number, last.forgotten)
-
-    def appended(self, counts: Iterable[tuple[int, int]]) -> None:
-        """Runs, by their numbers, have so many entries, and that is durable."""
-        memory = self._mapped
-        for number, entries in counts:
-            _SLOT.pack_into(memory, _offset(number), number, entries, _checksum(number, entries))
+    def note(self, created: int, entries: Iterable[tuple[int, int]]) -> None:
+        """It is durable now that the run with this number was created, perhaps after others (0: none was), and that
+        runs, by their numbers, have so many entries. Called for each commit."""
+        memory = self._memory
+        assert memory is not None
+        if created:
+            head, last, forgotten = self._noted
+            if memory[: _HEAD.size] != head:  # another process has written it since
+                last, forgotten = self.last.number, self.last.forgotten
+            if created > last:
+                self._note_last(created, forgotten)
+        for number, count in entries:
+            _SLOT.pack_into(memory, _offset(number), number, count, _checksum(number, count))
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Runs are about to be deleted. Their numbers may be given to others."""
@@ -177,17 +187,14 @@ class Marks:
         finally:
             os.close(descriptor)
 
-    def _found(self) -> tuple[int, int] | None:
-        """Device and inode of what is at the path."""
-        try:
-            found = os.stat(self._path)
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
-
     def _note_last(self, number: int, forgotten: int) -> None:
-        head = struct.pack("<16sQI", self._mapped[:16], number, forgotten & 0xFFFFFFFF)
-        self._mapped[: _HEAD.size] = head + crc32(head).to_bytes(4, "little")
+        memory = self._memory
+        assert memory is not None
+        forgotten &= 0xFFFFFFFF
+        content = _CONTENT.pack(memory[:16], number, forgotten)
+        head = content + crc32(content).to_bytes(4, "little")
+        memory[: _HEAD.size] = head
+        self._noted = (head, number, forgotten)
 
 
 def path_of(journal: Path) -> Path:

@@ -13,7 +13,7 @@ FILE = 0o600
 FOLDER = 0o700
 
 
-def open_file(path: Path, flags: int) -> int:
+def open_file(path: Path | str, flags: int) -> int:
     """Opens it, and creates it if the flags say so. Returns a descriptor that programs which are started do not get."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, FILE)
     try:

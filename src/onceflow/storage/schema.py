@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -318,14 +318,18 @@ def of_rows(statement: str, rows: int, columns: int, end: str = "") -> str:
     return statement + ", ".join([row] * rows) + end
 
 
-def in_statements(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def in_statements(rows: Sequence[Row]) -> Sequence[Sequence[Row]]:
     """Cuts rows into as few pieces as there are statements for. No piece is longer than the one before it."""
+    if len(rows) <= 1:
+        return (rows,) if rows else ()
+    pieces: list[Sequence[Row]] = []
     start, size = 0, MOST_ROWS
     while start < len(rows):
         while size > len(rows) - start:
             size //= 2
-        yield rows[start : start + size]
+        pieces.append(rows[start : start + size])
         start += size
+    return pieces
 
 
 def keys_of(number: int) -> tuple[int, int]:

@@ -343,7 +343,8 @@ class Writer(GroupWriter):
         connection.execute(schema.COMMIT)
         self._identity.check()
         if self._marking:
-            self._mark(application.changes)
+            counts = {number: place + 1 for number, place, _, _ in application.changes.entries}
+            self._marks.note(max(application.changes.definitions, default=0), counts.items())
         application.finish()
         self._commit_seconds += time.perf_counter() - started
         self._commits += 1
@@ -361,12 +362,6 @@ class Writer(GroupWriter):
             self._roll_back()
             raise
         self._marks.renew_to_write()
-
-    def _mark(self, changes: Changes) -> None:
-        """It is durable."""
-        if changes.definitions:
-            self._marks.created(max(changes.definitions))
-        self._marks.appended({number: place + 1 for number, place, _, _ in changes.entries}.items())
 
     def _look_up(self, connection: sqlite3.Connection, ids: set[str], names: set[str]) -> None:
         wanted = {"ids": json.dumps(sorted(ids)), "names": json.dumps(sorted(names))}
@@ -433,8 +428,8 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         for number, run in definitions:
             checksum = checksums.of_definition(run.id, number, run.graph, run.settings)
             values += (number, run.graph, run.settings, checksum)
+            size += len(run.graph) + len(run.settings)
         connection.execute(statement, values)
-        size += sum(len(run.graph) + len(run.settings) for _, run in definitions)
     for entries in schema.in_statements(changes.entries):
         statement = schema.of_rows(schema.WRITE_ENTRIES, len(entries), 7)
         columns: list[int | str | bytes | None] = []
@@ -450,7 +445,7 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
     if changes.events:
         connection.executemany(schema.WRITE_EVENT, changes.events)
         size += sum([len(payload) for _, _, _, payload, _ in changes.events])
-    for taken, marked in changes.marks().items():
+    for taken, marked in changes.marks().items() if changes.marked else ():
         connection.execute(schema.MARK_EVENTS, {"taken": taken, "numbers": json.dumps(marked)})
     for request in changes.standing:
         _write_standing(connection, request)

@@ -55,7 +55,7 @@ class Fetching:
         self._here: weakref.WeakValueDictionary[str, Object] = weakref.WeakValueDictionary()
         self._coming: dict[str, list[Loaded]] = {}
         """References that are being loaded, and who waits for them."""
-        self._waiting: dict[tuple[Driver, int], Work] = {}
+        self.waiting: dict[tuple[Driver, int], Work] = {}
         """Attempts that wait."""
 
     def holds_back(self, driver: Driver, work: Work) -> bool:
@@ -69,27 +69,27 @@ class Fetching:
         if not wanted and not on_disk:
             return False
         seen: set[Object] = set()
-        self._waiting[driver, work.attempt] = work
+        self.waiting[driver, work.attempt] = work
         objects: dict[str, Object] = {}
 
         def arrived(reference: str, found: Object | StorageError) -> None:
-            if self._waiting.get((driver, work.attempt)) is not work or driver.over:
-                self._waiting.pop((driver, work.attempt), None)
+            if self.waiting.get((driver, work.attempt)) is not work or driver.over:
+                self.waiting.pop((driver, work.attempt), None)
             elif isinstance(found, Object):
                 objects[reference] = found
                 start_if_all_are_here()
             else:
-                del self._waiting[driver, work.attempt]
+                del self.waiting[driver, work.attempt]
                 driver.interrupt(found)
 
         def checked(object: Object, is_whole: bool) -> None:
             on_disk.discard(object)
             if not is_whole and not object.lost:
                 self._lose([object])  # attempts that read it are answered as ended, when they are to be started
-            if self._waiting.get((driver, work.attempt)) is work and not driver.over:
+            if self.waiting.get((driver, work.attempt)) is work and not driver.over:
                 start_if_all_are_here()
             else:
-                self._waiting.pop((driver, work.attempt), None)
+                self.waiting.pop((driver, work.attempt), None)
 
         def start_if_all_are_here() -> None:
             if len(objects) == len(wanted) and not on_disk:
@@ -97,7 +97,7 @@ class Fetching:
                 if on_disk:
                     check()
                 else:
-                    del self._waiting[driver, work.attempt]
+                    del self.waiting[driver, work.attempt]
                     self._start(driver, _with(work, objects))
 
         def check() -> None:
@@ -111,18 +111,15 @@ class Fetching:
         return True
 
     def has(self, driver: Driver, attempt: int) -> bool:
-        return (driver, attempt) in self._waiting
+        return (driver, attempt) in self.waiting
 
     def stop(self, driver: Driver, attempt: int) -> Work | None:
         """An attempt that waits need not start any more. None if it does not wait."""
-        return self._waiting.pop((driver, attempt), None)
+        return self.waiting.pop((driver, attempt), None)
 
     def has_any_of(self, run: str) -> bool:
         """From any thread."""
-        return any(driver.id == run for driver, _ in list(self._waiting))
-
-    def __len__(self) -> int:
-        return len(self._waiting)
+        return any(driver.id == run for driver, _ in list(self.waiting))
 
     def here(self, reference: str) -> Object | None:
         """A blob that was brought and is still held."""

@@ -297,7 +297,7 @@ class Hub(ABC):
     def _take_answers(self) -> None:
         """A run that was woken for a command is told of it before it has a chance to rest again."""
         answers = [self._answers.popleft() for _ in range(len(self._answers))]
-        if any(outcome.ok and driver in self._claimed for driver, _, outcome in answers):
+        if self._claimed and any(outcome.ok and driver in self._claimed for driver, _, outcome in answers):
             self._look_for_commands()
         for driver, requests, outcome in answers:
             if outcome.ok:

@@ -149,6 +149,7 @@ class Workers:
             instances = self._actors = Instances(pool, self._tokens.__next__, self._maker.ship, lost_actor)
         else:
             self._pool, self._actors = cluster.open(folder, size, lost_actor, told)
+        self._reservations = self._pool.reservations
         self._maker.pool, self._maker.actors = self._pool, self._actors
         self.errands = Errands(self._pool, self._tokens, self._maker.ship)
 
@@ -171,26 +172,27 @@ class Workers:
         except UnpicklableTask:
             return True  # it is told so when it starts
         token = reserved[node] = next(self._tokens)
-        settings = call.settings
+        task = call.task
+        settings = task.settings
         young = driver.finished_attempts < YOUNG
         kind: Kind = YOUNGEST if young else PLAIN
-        shares = call.is_async or settings.threads
+        shares = task.is_async or settings.threads
         if shares or settings.cpus is not None or settings.memory or settings.resources or settings.placement:
-            kind = (call.is_async, settings.threads, settings.cpus, settings.memory, *settings.resources)
+            kind = (task.is_async, settings.threads, settings.cpus, settings.memory, *settings.resources)
             kind = (*kind, settings.placement, young)
-        if self._pool.reservations.promise(token, function, kind, shares=shares):
+        if self._reservations.promise(token, function, kind, shares=shares):
             return True
         self._asking[token] = (driver, node)
         priority = driver.priority + settings.priority
         job = Job(token, function, node, b"", context={"run": driver.id}, priority=priority, young=young)
-        self._pool.reservations.wait(job, kind)
+        self._reservations.wait(job, kind)
         return False
 
     def unused(self, driver: Driver, node: str) -> None:
         token = self._reserved.get(driver, {}).pop(node, None)
         if token is not None:
             self._asking.pop(token, None)
-            self._pool.reservations.release(token)
+            self._reservations.release(token)
 
     def why(self, driver: Driver, node: str) -> str:
         token = self._reserved.get(driver, {}).get(node)
@@ -205,7 +207,7 @@ class Workers:
     def _admit_next(self) -> None:
         """Tell those who have asked, and may start now."""
         admitted: dict[Driver, list[str]] = {}
-        for token in self._pool.reservations.turn():
+        for token in self._reservations.turn():
             driver, node = self._asking.pop(token)
             admitted.setdefault(driver, []).append(node)
         for driver, nodes in admitted.items():
@@ -381,11 +383,12 @@ class Workers:
     @property
     def idle(self) -> bool:
         """Whether nothing has been started that has not been answered."""
-        return not self._jobs and not self._fetching
+        return not (self._jobs or (self._fetching is not None and self._fetching.waiting))
 
     @property
     def backlog(self) -> int:
-        return len(self._jobs) + len(self._asking) + len(self._fetching or ()) + self.errands.delegated
+        fetching = 0 if self._fetching is None else len(self._fetching.waiting)
+        return len(self._jobs) + len(self._asking) + fetching + self.errands.delegated
 
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""
@@ -400,7 +403,7 @@ class Workers:
         self._maker.forget(driver)
         for token in self._reserved.pop(driver, {}).values():
             self._asking.pop(token, None)
-            self._pool.reservations.release(token)
+            self._reservations.release(token)
         self._stop_ahead(driver)
         self._foresight.when_free(driver, then)
 
@@ -537,8 +540,8 @@ class Workers:
         self._maker.ended(token)
         if self._printing is not None and self._printing.rests:
             self._printing.end(token)
-        if token in self._pool.reservations.promised:  # no worker has it
-            self._pool.reservations.release(token)
+        if token in self._reservations.promised:  # no worker has it
+            self._reservations.release(token)
         driver, work = self._jobs.pop(token)
         del self._by_attempt[driver, work.attempt]
         if self._is_cluster:
