@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from onceflow.backends.local.dispatch import Dispatcher
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reservations import MOST, PLAIN, SHARED, Reservations
 from onceflow.backends.local.window import Estimates
@@ -48,6 +51,14 @@ def test_a_job_that_a_worker_hands_back_keeps_its_place():
     assert pool.reservations.turn() == []
     pool.reservations.release(1)
     assert pool.reservations.turn() == [2]
+
+
+def test_a_job_that_was_handed_back_and_is_taken_out_of_the_queue_keeps_no_place():
+    nothing: Any = None
+    dispatcher = Dispatcher(nothing, nothing, lambda: 1, lambda: 0)
+    dispatcher.put_back(Job(1, LONG_ONE, "", b"", context={"run": "a"}))
+    assert dispatcher.remove(1)
+    assert not dispatcher.reservations.promised
 
 
 def test_a_function_of_which_nothing_is_known_is_promised_idle_workers_only():

@@ -131,6 +131,7 @@ class Facts:
         memory: list[int] | None = None,
         saved: list[int] | None = None,
         refs: dict[int, Mapping[int, RefPart]] | None = None,
+        given: dict[int, int] | None = None,
     ) -> None:
         self.shape = shape
         self.done = done
@@ -148,6 +149,8 @@ class Facts:
         """Tasks whose writes to variables are committed (2.11)."""
         self.empty = empty
         """What counts as saved because its graph has ended (2.8), and is not."""
+        self.given: dict[int, int] = {} if given is None else given
+        """What was abandoned → what its graph has ended with."""
         self.memory: list[int] = memory or [0] * len(shape.members)
         """The parts that are in memory somewhere."""
         self.saved: list[int] = saved or [0] * len(shape.members)
@@ -246,6 +249,7 @@ class Facts:
             self.empty,
             saved=self.saved,
             refs=self.refs,
+            given=self.given,
         )
 
 
@@ -260,7 +264,7 @@ def settled(facts: Facts) -> Members:
         outside = ~inside
         changing = outside & ~shape.repeatable
         for x in each(inside):
-            held = saved >> x & 1
+            held = saved >> x & 1 and (x not in facts.given or inside >> facts.given[x] & 1)
             if not held and not shape.writers >> x & 1:
                 consumers = shape.consumers[x]
                 held = consumers != 0 and consumers & outside == 0

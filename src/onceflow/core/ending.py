@@ -241,8 +241,8 @@ class Ending(Handling):
 
     def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
-        taken_back = [child for child in end.joined if child.fully_saved and not child.doomed]
-        self._join(sink, [*self._joined_in(scope), *taken_back])
+        joined = [*self._joined_in(scope), *(child for child in end.joined if child.fully_saved and not child.doomed)]
+        self._join(sink, [child for child in joined if not child.scope.is_in(scope)])  # not what ends with it
         sink.state = "handled"
         sink.attempt = self._new_attempt()
         sink.small = end.small
@@ -276,7 +276,7 @@ class Ending(Handling):
         scope, sink.ends = sink.ends, None
         assert scope is not None
         self._endings.pop(scope, None)
-        sink.ended = scope
+        sink.ended, scope.given = scope, sink
         if sink.begun:  # irrevocable: from now on it stands on what was joined in the scope as well
             self._cover_above(sink)
         self._abandon(scope, sink)
@@ -413,7 +413,7 @@ class Ending(Handling):
         given = self._ended_with()
         for sink, scope in list(self._ended_scopes()):
             self._make_handled(sink)
-            sink.ended = scope
+            sink.ended, scope.given = scope, sink
             inside = list(self._rows_in(scope))
             for row in inside:
                 if not row.fully_saved:

@@ -33,7 +33,7 @@ class Expiring(Ending):
         for row in self._rows_in(scope):
             inner: Scope | None = row.scope
             while inner is not None and inner.depth >= scope.depth:
-                if inner.is_transaction:
+                if inner.is_transaction and not inner.has_result:
                     found[inner] = None
                 inner = inner.outer
         return list(found)

@@ -198,7 +198,9 @@ class Recovery(Undoing):
         if row.abandoned:
             row.abandoned = False
             row.repeatable = row.node.options.repeatable
-        row.ended = None
+        if row.ended is not None:
+            row.ended.given = None
+            row.ended = None
         row.visible = row.inferred = row.quiet = row.doomed = row.distrusted = row.recorded = False
         forget_handling(row)
         if row.code != self._codes.get(row.id, ""):

@@ -230,6 +230,7 @@ class Scope:
         "depth",
         "expander",
         "failures",
+        "given",
         "group",
         "in_force",
         "node",
@@ -251,6 +252,8 @@ class Scope:
         """It has ended: nothing in it will ever run."""
         self.failures = 0
         """How often it has failed as a whole."""
+        self.given: Row | None = None
+        """What it has ended with, before its result was there."""
         self.in_force: Any = None
         """The handlers in force here, as whoever drives the run knows them."""
         self._sink: Row | None = None

@@ -47,7 +47,7 @@ class Settling(RunState):
             self._set_reproducible(row)
         if row.settled:
             self._retirable.append(row)
-        elif row.unquiet == 0:
+        elif row.unquiet == 0 and not (row.abandoned and end_of(row)):
             self._settle(row)
         else:
             mark = settling(row)
@@ -88,8 +88,10 @@ class Settling(RunState):
         if row.state == "done":
             if row.settled:
                 self._retirable.append(row)
-            elif row.unquiet == 0 and (
-                row.saved == row.every_part or (row.unsettled == 0 and row.consumers and not row.writes)
+            elif (
+                row.unquiet == 0
+                and (row.saved == row.every_part or (row.unsettled == 0 and row.consumers and not row.writes))
+                and not (row.abandoned and end_of(row))
             ):
                 self._settle(row)
         else:
@@ -158,6 +160,9 @@ class Settling(RunState):
         """Assume everything that the mark requires, or name what it requires and cannot have."""
         row = mark.row
         if not mark.about_quiet:
+            end = end_of(row) if row.abandoned else None
+            if end is not None and self._consult(settling(end), mark, assumed, stack):
+                return settling(end)
             if row.saved != row.every_part:
                 obstacle = self._examine_consumers(mark, assumed, stack)
                 if obstacle is not None:
@@ -239,6 +244,17 @@ class Settling(RunState):
                 _blame(mark, obstacle)
                 self._verdicts[mark] = True
                 refuted.extend((other, mark) for other in relying)
+
+
+def end_of(row: Row) -> Row | None:
+    """For what was abandoned: what its graph has ended with, if that is not settled: it may be taken back, and then the
+    row starts afresh."""
+    scope: Scope | None = row.scope if row.is_empty else None
+    while scope is not None:
+        if scope.given is not None:
+            return None if scope.given.settled else scope.given
+        scope = scope.outer
+    return None
 
 
 def settling(row: Row) -> Mark:

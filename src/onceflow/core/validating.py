@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from onceflow.core import definitions
 from onceflow.core.rows import Row
+from onceflow.core.settling import end_of
 
 if TYPE_CHECKING:
     from onceflow.core.run import Run
@@ -46,6 +47,9 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.begun |= bit * row.begun
         facts.wrote |= bit * row.wrote
         facts.empty |= bit * row.is_empty
+        end = end_of(row)
+        if end is not None:
+            facts.given[x] = shape.position[end.id]
         facts.running |= bit * (row.state == "running")
         facts.memory[x] = row.available
         facts.saved[x] = 0 if row.ends is not None else row.saved  # what a graph ends with counts as a whole

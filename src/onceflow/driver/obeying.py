@@ -49,6 +49,7 @@ class Obeying(Launching):
     def refuse(self, node: str) -> None:
         """It waits to be admitted no longer, because its time is over: it starts, and counts as having raised that."""
         del self._asking[node]
+        self._host.forgo(self._whole, node)
         self.tell(events.Admitted(node))
 
     def proceed(self) -> None:
@@ -78,6 +79,8 @@ class Obeying(Launching):
         if self._latest is not None:
             self._foresee(self._latest)
             self._latest = None
+        if self._parked is not None and self.run.status != "parked":
+            self._parked = None  # what was to be made again for an undo has come of another attempt
         if self._parked is not None and not (self._in_flight or self.rare.has_delays or self._held or self._entries):
             failure = self.raised_last.get(self._parked)
             self._end(Ending("paused", failed=(self._parked,), failure=failure))

@@ -109,6 +109,9 @@ class Host(Protocol):
     def unused(self, driver: Driver, node: str, attempt: int) -> None:
         """A node that was admitted will not be started with this attempt; 0 if there is none."""
 
+    def forgo(self, driver: Driver, node: str) -> None:
+        """A node that asked, and was not admitted, does not wait for that any more."""
+
     def stop(self, driver: Driver, attempt: int) -> None:
         """End an attempt that was started. Answered by `Driver.ended`, or by another answer that was quicker."""
 

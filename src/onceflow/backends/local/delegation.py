@@ -342,6 +342,9 @@ class _Alone:
     def unused(self, driver: Driver, node: str, attempt: int) -> None:
         _elsewhere()
 
+    def forgo(self, driver: Driver, node: str) -> None:
+        _elsewhere()
+
     def stop(self, driver: Driver, attempt: int) -> None:
         _elsewhere()
 

@@ -96,6 +96,7 @@ class Dispatcher:
         """Whether the job was queued."""
         if not self._queues.remove(token):
             return False
+        self.reservations.release(token)
         self.leave_followers(token)
         return True
 
@@ -177,6 +178,7 @@ class Dispatcher:
             self.congested = True
             return 0
         self._queues.take(jobs)
+        self.reservations.release(jobs[0].token)
         self.unsent.append((jobs[0], problem))
         return 1
 

@@ -565,6 +565,11 @@ class Hub(ABC):
         if self._workers is not None:
             self._workers.unused(driver, node)
 
+    def forgo(self, driver: Driver, node: str) -> None:
+        self._doorman.forgo(driver, node)
+        if self._workers is not None:
+            self._workers.unused(driver, node)
+
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
         assert self._workers is not None
         self._workers.foresee(driver, work, ahead)

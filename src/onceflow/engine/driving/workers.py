@@ -204,14 +204,15 @@ class Workers:
             f" with {needs}" if needs else ""
         )
 
-    def _admit_next(self) -> None:
-        """Tell those who have asked, and may start now."""
+    def _admit_next(self) -> bool:
+        """Tell those who have asked, and may start now. Whether there was one."""
         admitted: dict[Driver, list[str]] = {}
         for token in self._reservations.turn():
             driver, node = self._asking.pop(token)
             admitted.setdefault(driver, []).append(node)
         for driver, nodes in admitted.items():
             self._admit(driver, nodes)
+        return bool(admitted)
 
     def _token(self, driver: Driver, work: Work) -> int:
         """The one that was promised a place, if there is one."""
@@ -410,8 +411,8 @@ class Workers:
     def turn(self) -> float | None:
         look = self._actors.turn()
         timeout = self._pool.turn()
-        if self._asking:
-            self._admit_next()
+        if self._asking and self._admit_next():
+            timeout = 0  # what does not start after all has left its place to the next
         if look is not None:
             timeout = look if timeout is None else min(timeout, look)
         if not self._recording.on or not self._jobs:

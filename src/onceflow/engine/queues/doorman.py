@@ -88,6 +88,13 @@ class Doorman:
             if driver.is_under_way(attempt):
                 self._launched.add((driver, attempt))
 
+    def forgo(self, driver: Driver, node: str) -> None:
+        """A node that asked does not want to start any more."""
+        for waiting in (self._asking, self._placed):
+            number = waiting.pop((driver, node), None)
+            if number is not None:
+                self.gate.give_back(number)
+
     def launched(self, driver: Driver, attempt: int) -> None:
         """Workers have it: they will tell when it is over."""
         if (driver, attempt) in self.holding:

@@ -394,6 +394,7 @@ class Driver:
             other: again for other, again in self.closing.items() if other != expander and other not in inside
         }
         self.expiring = {other: groups for other, groups in self.expiring.items() if other in self.closing}
+        self.delays = {other: needed for other, needed in self.delays.items() if other not in inside}
         self._take_over(row, given)
 
     def is_closed(self, node: str) -> bool:

@@ -48,12 +48,16 @@ def facts_of(
     facts.begun = _members_among(shape, reading.begun)
     facts.wrote = done & _members_among(shape, reading.wrote)
     facts.recorded = done & _members_among(shape, reading.recorded)
+    ends = structure.ended_by(structure.ended) if structure.over else {}
     for node in structure.over:
         x = shape.position[node]
         if not dropping >> x & 1 and facts.saved[x] != facts.every_part(x):
             facts.saved[x] |= facts.every_part(x)
             if node not in structure.aside:  # who joins it learns that its graph has ended, however often
                 facts.empty |= 1 << x
+                version = versions[x]
+                if version is not None and version.abandoned:
+                    facts.given[x] = shape.position[ends[node]]
     return facts
 
 
