@@ -93,7 +93,13 @@ def tell_causes(failure: bytes) -> list[str]:
 
 def _in_one_line(error: BaseException) -> str:
     text = " ".join(masking.mask(text_of(error)).split())
-    return f"{type(error).__name__}: {text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + '…'}"
+    told = f"{type(error).__name__}: {text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + '…'}"
+    return _encodable(told)
+
+
+def _encodable(text: str) -> str:
+    """Lone surrogates, as in names of files that are not UTF-8, written out: no encoding has them."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def text_of(error: BaseException) -> str:
@@ -184,7 +190,8 @@ def _traceback(error: BaseException, where: str) -> str:
         return ""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_OWN)]
-    return masking.mask(f"raised in {where}:\n{''.join(traceback.format_list(own or frames)).rstrip()}")
+    text = f"raised in {where}:\n{''.join(traceback.format_list(own or frames)).rstrip()}"
+    return _encodable(masking.mask(text))
 
 
 _OWN = __file__.removesuffix("values/failures.py") + "backends/"

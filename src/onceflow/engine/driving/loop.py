@@ -18,6 +18,9 @@ from typing import Protocol
 
 Action = Callable[[], object]
 
+LONGEST_SLEEP = 86_400.0
+"""Seconds. Operating systems do not sleep for more than 2^31 milliseconds at a time."""
+
 
 class Posting(Protocol):
     """What can be asked of a loop."""
@@ -121,6 +124,8 @@ class Loop:
         if self._timers:
             due = max(0.0, self._timers[0][0] - time.monotonic())
             timeout = due if timeout is None else min(timeout, due)
+        if timeout is not None and timeout > LONGEST_SLEEP:
+            timeout = LONGEST_SLEEP
         # Whoever posts after this line rings the bell; whoever posted before it is seen by the next one.
         self._asleep = True
         if inbox:
