@@ -160,9 +160,23 @@ class Ending(Handling):
                 self._fail_too_late(end.cause, scope)
             elif (expander := _unsaved_around(sink, scope)) is not None:
                 self._take_back(with_what_is_below([expander]))  # which takes the place of the sink
+            elif self._has_to_wait(scope, end):
+                continue
             else:
                 self._give(scope, sink, end)
             return True
+        return False
+
+    def _has_to_wait(self, scope: Scope, end: End) -> bool:
+        """Whether something was joined in it, in a transaction whose result was taken back: what is settled there would
+        not be if it failed. Who is outside joins it only with that result."""
+        for child in end.joined:
+            counts = child.fully_saved and not child.doomed and not child.scope.is_in(scope)  # as in `_give`
+            around: Scope | None = child.scope if counts else None
+            while around is not None and not scope.is_in(around):
+                if around.is_transaction and around.sink is not None and not around.sink.settled:
+                    return True
+                around = around.outer
         return False
 
     def _failed_in(self, scope: Scope) -> list[Scope]:
@@ -374,10 +388,9 @@ class Ending(Handling):
         return found.union(reach(found, stood_on_with))
 
     def _reassess(self, group: Scope) -> None:
-        """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Those who
-        have joined what is in it may be in a transaction around it whose result is not settled, and not further
-        outside."""
-        rows = list(self._rows_in(_outermost_unsettled(group)))
+        """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nobody
+        outside depends on that: who has joined what is in it has joined its result as well."""
+        rows = list(self._rows_in(group))
         for row in rows:
             row.settled = row.quiet = False
             if row.node.aside:
@@ -477,17 +490,6 @@ def _unsaved_around(sink: Row, scope: Scope) -> Row | None:
         if not expander.fully_saved:
             found = expander
         expander = expander.expander
-    return found
-
-
-def _outermost_unsettled(scope: Scope) -> Scope:
-    """The outermost transaction around this scope whose result is not settled, or the scope itself."""
-    found = scope
-    around: Scope | None = scope
-    while around is not None:
-        if around.is_transaction and around.sink is not None and not around.sink.settled:
-            found = around
-        around = around.outer
     return found
 
 

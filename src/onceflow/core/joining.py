@@ -16,7 +16,7 @@ it: what it ends with may have come of that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from onceflow.core.committing import Committing
 from onceflow.core.rows import Row, Scope
@@ -73,6 +73,18 @@ class Joining(Committing):
             if scope.depth > row.scope.depth and inside.is_in(scope):
                 return True
         return False
+
+    def _with_results(self, row: Row, joined: Iterable[Row]) -> Iterator[Row]:
+        """These, and the results of the transactions that they are in and the row is not: if one is taken back, what is
+        settled in it is not any more, and may be taken back with it. (One that is settled and not saved is so with what
+        reads it, which stands for it.)"""
+        for child in joined:
+            yield child
+            scope: Scope | None = child.scope
+            while scope is not None and not row.scope.is_in(scope):
+                if scope.is_transaction and scope.sink is not None:
+                    yield from (other for other in _and_readers_of_unsaved(scope.sink) if other.fully_saved)
+                scope = scope.outer
 
     def _join(self, row: Row, joined: Iterable[Row]) -> None:
         """The row has been given what these gave. What is forgotten can never be taken back."""
@@ -140,3 +152,12 @@ def _may_go_with(row: Row) -> list[Row]:
     """If one of these is taken back, this row may be as well: its parents, and those for whom it would have to be made
     anew. Nothing takes back what something irrevocable stands on."""
     return [] if row.covered else stood_on_with(row)
+
+
+def _and_readers_of_unsaved(row: Row) -> list[Row]:
+    """This row; if it is not saved, those that read it as well, and so on."""
+    return [row, *reach([row], _readers_of_unsaved)]
+
+
+def _readers_of_unsaved(row: Row) -> list[Row]:
+    return [] if row.fully_saved else [consumer for consumer, _, _ in row.consumers]

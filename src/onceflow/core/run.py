@@ -162,7 +162,7 @@ class Run(Loading):
             self._running -= 1
             if event.joined:
                 known = [self.rows[child] for child in event.joined if child in self.rows]
-                self._join(row, known)
+                self._join(row, self._with_results(row, known))
                 if len(known) < len(event.joined):  # what is forgotten may have been abandoned
                     self._follow_writes(row)
             self._become_done(row, event.graph, event.small, event.refs)

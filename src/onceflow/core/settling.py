@@ -47,7 +47,7 @@ class Settling(RunState):
             self._set_reproducible(row)
         if row.settled:
             self._retirable.append(row)
-        elif row.unquiet == 0 and not (row.abandoned and end_of(row)):
+        elif row.unquiet == 0 and not row.abandoned:
             self._settle(row)
         else:
             mark = settling(row)
@@ -91,7 +91,7 @@ class Settling(RunState):
             elif (
                 row.unquiet == 0
                 and (row.saved == row.every_part or (row.unsettled == 0 and row.consumers and not row.writes))
-                and not (row.abandoned and end_of(row))
+                and not row.abandoned  # it may have to wait for what its graph has ended with
             ):
                 self._settle(row)
         else:
