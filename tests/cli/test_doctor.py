@@ -29,6 +29,11 @@ def test_a_home_that_is_well(fresh):
     assert "0 alive" in found["engines"][1]
 
 
+def test_a_run_that_was_submitted_waits_for_an_engine_and_was_not_interrupted(fresh):
+    fresh("submit", f"{FLOWS}:nothing")
+    assert findings(fresh.json("doctor"))["runs"] == ("ok", "1 pending")
+
+
 def test_each_setting_is_told_with_its_source(fresh, tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text('[tool.onceflow]\ndurability = "process"')
     monkeypatch.chdir(tmp_path)

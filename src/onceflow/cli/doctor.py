@@ -399,6 +399,8 @@ def _opened(found: settings.EngineSettings) -> Iterator[Finding]:
 
 
 def _status(home: Home, row: RunRow) -> str:
-    """As an engine would tell it: a run that goes on, but whose engine is dead, is interrupted."""
-    driven = row.status in ACTIVE and row.owner is not None and home.engines.is_alive(row.owner)
-    return "interrupted" if row.status in ACTIVE and not driven else row.status
+    """As an engine would tell it: a run that goes on, but whose engine is dead, is interrupted. One that was submitted
+    has no engine yet."""
+    if row.status not in ACTIVE or (row.status == "pending" and row.owner is None):
+        return row.status
+    return row.status if row.owner is not None and home.engines.is_alive(row.owner) else "interrupted"
