@@ -83,7 +83,7 @@ class Joining(Committing):
             scope: Scope | None = child.scope
             while scope is not None and not row.scope.is_in(scope):
                 if scope.is_transaction and scope.sink is not None:
-                    yield from (other for other in _and_readers_of_unsaved(scope.sink) if other.fully_saved)
+                    yield from (other for other in _with_readers_of_unsaved(scope.sink) if other.fully_saved)
                 scope = scope.outer
 
     def _join(self, row: Row, joined: Iterable[Row]) -> None:
@@ -154,7 +154,7 @@ def _may_go_with(row: Row) -> list[Row]:
     return [] if row.covered else stood_on_with(row)
 
 
-def _and_readers_of_unsaved(row: Row) -> list[Row]:
+def _with_readers_of_unsaved(row: Row) -> list[Row]:
     """This row; if it is not saved, those that read it as well, and so on."""
     return [row, *reach([row], _readers_of_unsaved)]
 

@@ -75,8 +75,8 @@ class Launching(Batching):
 
     def _launch(self, work: Work) -> None:
         if self._drained is not None or self._pausing:
-            irrevocable = self.run.rows[work.node].effect == "irrevocable"
-            if irrevocable and not work.undo and work.attempt not in self._private:  # it asks again, in vain
+            is_first = not work.undo and work.failure is None and work.attempt not in self._private
+            if is_first and self.run.rows[work.node].effect == "irrevocable":  # it never started, and asks in vain
                 self._events.append(events.Ended(work.node, work.attempt, started=False))
             return
         if self._rare is not None and work.attempt not in self._private and self._rare.supply(work):
