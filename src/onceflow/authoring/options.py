@@ -14,12 +14,13 @@ from typing import Any, TypedDict
 
 from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
-from onceflow.authoring.retries import Retry
+from onceflow.authoring.retries import MOST_RETRIES, Retry
 from onceflow.authoring.signatures import STARS, Shape
 from onceflow.core.effects import Effect, Options
 from onceflow.errors import InvalidOption
 from onceflow.values import metadata
 from onceflow.values.sizes import read_size
+from onceflow.values.texts import is_plain_text
 from onceflow.values.variables import Variable
 from onceflow.values.waits import Wait
 
@@ -161,8 +162,8 @@ def _known(options: type) -> set[str]:
 def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_async: bool) -> Settings:
     """The settings that follow from the options given. Refuses contradictions."""
     name = given.get("name", default_name)
-    if not isinstance(name, str) or not name:
-        raise InvalidOption(default_name, f"name must be a text that is not empty, not {name!r}")
+    if not is_plain_text(name):
+        raise InvalidOption(default_name, f"name must be a text that is not empty and has an encoding, not {name!r}")
     for option in ("checkpoint", "deterministic", "can_rollback", "threads", "catch"):
         if not isinstance(given.get(option, False), bool):
             raise InvalidOption(name, f"{option} must be True or False, not {given[option]!r}")
@@ -247,8 +248,9 @@ def _worker_deaths(value: Any, task: str) -> int | None:
 def _retry(value: Any, task: str) -> Retry:
     if isinstance(value, Retry):
         return value
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidOption(task, f"retry must be a count that is not negative, or a Retry, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_RETRIES:
+        problem = f"retry must be a count from 0 to {MOST_RETRIES:,}, or a Retry, not {value!r}"
+        raise InvalidOption(task, problem)
     return Retry(value)
 
 
@@ -280,7 +282,7 @@ def check_priority(value: Any, task: str, kind: str = "task") -> int:
 def _seconds(value: Any, option: str, task: str) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= sys.float_info.max:
         raise InvalidOption(task, f"{option} must be a number of seconds above 0, not {value!r}")
     return float(value)
 

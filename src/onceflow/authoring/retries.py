@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Any
+
+MOST_RETRIES = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,9 +42,11 @@ class Retry:
             raise TypeError(f"Retry: count must be an int, not {count!r}")
         if not errors or not all(isinstance(error, type) and issubclass(error, BaseException) for error in errors):
             raise TypeError(f"Retry: on must be one or more exception classes, not {self.on!r}")
-        if self.count < 0 or self.delay < 0 or self.max_delay < 0:
-            raise ValueError("Retry: count, delay and max_delay must not be negative")
-        if self.backoff < 1:
+        if not 0 <= count <= MOST_RETRIES:
+            raise ValueError(f"Retry: count must be from 0 to {MOST_RETRIES:,}, not {count!r}")
+        if not 0 <= self.delay <= sys.float_info.max or not 0 <= self.max_delay <= sys.float_info.max:
+            raise ValueError("Retry: delay and max_delay are seconds, and must not be negative")
+        if not 1 <= self.backoff <= sys.float_info.max:
             raise ValueError(f"Retry: backoff must be at least 1, not {self.backoff!r}")
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"Retry: jitter must be between 0 and 1, not {self.jitter!r}")

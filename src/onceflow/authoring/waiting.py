@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-import math
+import sys
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from onceflow.errors import EventRefused, EventTimedOut, InvalidOption
 from onceflow.values import masking, packing
 from onceflow.values.context import current, running
 from onceflow.values.fitting import fit
+from onceflow.values.texts import is_plain_text
 from onceflow.values.waits import Wait
 
 T = TypeVar("T")
@@ -55,8 +56,8 @@ def wait_event(
 
         approved = wait_event("approval", bool, timeout=3600, default=False, after=[ask.bind(order)])
     """
-    if not key:
-        raise InvalidOption("wait_event", "key must be a text that is not empty")
+    if not is_plain_text(key):
+        raise InvalidOption("wait_event", f"key must be a text that is not empty and has an encoding, not {key!r}")
     seconds = None if timeout is None else _seconds(timeout, "wait_event", "timeout")
     packed = None if default is _MISSING else packing.dump(default)
     if packed is not None and seconds is None:
@@ -120,7 +121,7 @@ def sleep_until(when: datetime.datetime | float, *, after: Sequence[Any] = ()) -
         if when.tzinfo is None:
             raise InvalidOption("sleep_until", f"{when} has no time zone: say which one is meant")
         when = when.timestamp()
-    if not math.isfinite(when):
+    if not abs(when) <= sys.float_info.max:
         raise InvalidOption("sleep_until", f"{when} is no moment")
     node: Awaitable[None] = _waiting(Wait(until=when), after).bind(None, when)
     return node
@@ -147,6 +148,6 @@ def packed_late(key: str, seconds: float) -> bytes:
 
 
 def _seconds(value: Any, node: str, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
         raise InvalidOption(node, f"{name} must be a number of seconds that is not negative, not {value!r}")
     return float(value)

@@ -11,6 +11,7 @@ from onceflow.authoring.nodes import Made, TaskNode, as_handle, made, owner_of
 from onceflow.authoring.signatures import Shape
 from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption, UnusedNode, WrongArguments
+from onceflow.values.texts import is_plain_text
 
 if TYPE_CHECKING:
     from onceflow.authoring.tasks import AnyTask
@@ -162,6 +163,7 @@ def _make(function: Any, name: Any, handlers: Any) -> Any:
         raise InvalidOption(shown, f"it is made from a function, not from {function!r}", kind="workflow")
     if inspect.iscoroutinefunction(function):
         raise InvalidOption(shown, "an async function would build its graph only when awaited", kind="workflow")
-    if shown == "?" or (name is not None and name != shown):
-        raise InvalidOption(shown, f"name must be a text that is not empty, not {name!r}", kind="workflow")
+    if shown == "?" or (name is not None and not is_plain_text(name)):
+        problem = f"name must be a text that is not empty and has an encoding, not {name!r}"
+        raise InvalidOption(ascii(shown)[1:-1], problem, kind="workflow")
     return Workflow(function, shown, checked(handlers, shown, "workflow"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, CreateRun, Request
 from onceflow.storage.places import Place
 from onceflow.values.metadata import encode as encode_metadata
+from onceflow.values.texts import is_plain_text
 from onceflow.version import VERSION
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -121,12 +123,12 @@ def decode_settings(stored: bytes) -> Settings:
 
 
 def check_name(name: Any) -> None:
-    if not isinstance(name, str) or not name:
-        raise InvalidOption("name", f"it is a text that is not empty, not {name!r}", kind="setting")
+    if not is_plain_text(name):
+        raise InvalidOption("name", f"it is a text that is not empty and has an encoding, not {name!r}", kind="setting")
 
 
 def check_timeout(timeout: Any) -> None:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= sys.float_info.max:
         raise InvalidOption("timeout", f"it is a number of seconds above 0, not {timeout!r}", kind="setting")
 
 

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 
+def is_plain_text(value: object) -> bool:
+    """Whether it is a text that is not empty and has an encoding (one with lone surrogates, as in the name of a file
+    that is not UTF-8, has none)."""
+    return (
+        isinstance(value, str) and bool(value) and (value.isascii() or value.encode(errors="ignore").decode() == value)
+    )
+
+
 def one_line(text: str) -> str:
     """Without line breaks, or anything that a terminal would take for more than text."""
     return " ".join([visible(word) for word in text.split()])

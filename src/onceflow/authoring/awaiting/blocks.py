@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 from typing import Any, Self
 
@@ -69,7 +70,7 @@ class timeout:
     __slots__ = ("_seconds",)
 
     def __init__(self, seconds: float) -> None:
-        if not 0 <= seconds < float("inf"):
+        if not 0 <= seconds <= sys.float_info.max:
             raise InvalidOption("timeout", f"it takes a number of seconds that is not negative, not {seconds!r}")
         self._seconds = seconds
 

@@ -4,7 +4,7 @@ what is meant."""
 from __future__ import annotations
 
 import hashlib
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, get_args
@@ -101,7 +101,7 @@ def instant_of(time: Any, zone: str, name: str) -> float:
         if time.tzinfo is None:
             time = time.replace(tzinfo=rules.zone_of(zone))
         return float(time.timestamp())
-    if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
+    if isinstance(time, bool) or not isinstance(time, (int, float)) or not abs(time) <= sys.float_info.max:
         raise _wrong(name, f"it is a datetime, a text, or seconds since 1970, not {time!r}")
     return float(time)
 
@@ -131,7 +131,7 @@ def _rule(cron: str | None, every: float | timedelta | None, at: Time | None, zo
 
 def _delay(id: str, jitter: Any) -> float:
     """A part of the jitter that depends on nothing but the id: schedules differ, firings of one do not."""
-    if isinstance(jitter, bool) or not isinstance(jitter, (int, float)) or not 0 <= jitter < math.inf:
+    if isinstance(jitter, bool) or not isinstance(jitter, (int, float)) or not 0 <= jitter <= sys.float_info.max:
         raise _wrong("jitter", f"it is a number of seconds, not {jitter!r}")
     drawn = int.from_bytes(hashlib.blake2b(id.encode(), digest_size=6).digest(), "big") / 2**48
     return round(jitter * drawn, 3)

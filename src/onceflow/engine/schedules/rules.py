@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -115,7 +116,7 @@ def check(rule: Rule) -> None:
             if not there_is_one:
                 raise InvalidOption("cron", f"{expression!r} fits no time at all", kind="setting")
         case Every(seconds):
-            if not 0.001 <= seconds < math.inf:
+            if not 0.001 <= seconds <= sys.float_info.max:
                 problem = f"it is a number of seconds, of which a thousandth is the least, not {seconds!r}"
                 raise InvalidOption("every", problem, kind="setting")
         case At():
