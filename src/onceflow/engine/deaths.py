@@ -21,7 +21,7 @@ from pathlib import Path
 from onceflow.backends.local import leash, locks
 from onceflow.storage import names
 from onceflow.storage.home import WORKERS, create_folder
-from onceflow.storage.places import Living
+from onceflow.storage.places import Living, Place
 
 GRACE = 2.0
 """Seconds that the workers of a dead engine have to end by themselves. They need some milliseconds."""
@@ -55,6 +55,11 @@ def remove_dead(home: Path, engines: Living) -> None:
         for engine in filter(names.is_plain, os.listdir(home / WORKERS)):
             if not engines.is_alive(engine) and are_workers_gone(home, engine):
                 forget(home, engine)
+
+
+def is_gone(home: Place, engine: str) -> bool:
+    """Whether an engine is dead, with all its workers."""
+    return not home.engines.is_alive(engine) and are_workers_gone(home.path, engine)
 
 
 def are_workers_gone(home: Path, engine: str) -> bool:

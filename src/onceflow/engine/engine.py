@@ -683,7 +683,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         limit = None if row is None else defined(row).limits.max_pending
         if queue is None or row is None or limit is None:
             return
-        waiting = self._hub.waiting_runs(queue) + waiting_elsewhere(row, self._home.engine)
+        waiting = self._hub.waiting_runs(queue) + waiting_elsewhere(row, self._home)
         if waiting >= limit or waiting + count_submitted(self._home, queue, limit - waiting) >= limit:
             raise QueueFull(queue, limit)
 

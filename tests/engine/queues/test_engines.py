@@ -92,6 +92,26 @@ def test_a_place_of_an_engine_that_was_killed_comes_back(tmp_path: Path, door: D
         until(lambda: not engine.get_queue("q").places)
 
 
+def test_places_of_an_engine_that_was_killed_are_not_shown_although_nobody_needs_them(
+    tmp_path: Path, door: Door, trail: str
+) -> None:
+    script = """
+        import sys, onceflow
+        from tests.engine.queues import flows
+
+        onceflow.queue("q", concurrency=1, max_pending=1)
+        onceflow.run_async(flows.pass_door.bind(*sys.argv[1:], "killed"))
+        onceflow.run(flows.trace.bind(sys.argv[2], "waits"))
+    """
+    with started(tmp_path, script, door.path, trail) as process, Engine(tmp_path / "home", workers=1) as engine:
+        door.wait()
+        until(lambda: engine.get_queue("q").waiting == 1)
+        assert len(engine.get_queue("q").places) == 1
+        kill(process)
+        until(lambda: not engine.get_queue("q").places)
+        assert [info.waiting for info in engine.list_queues()] == [0]
+
+
 def test_an_attempt_whose_worker_died_gives_its_place_back(tmp_path: Path, trail: str) -> None:
     with Engine(tmp_path / "home", workers=1) as engine:
         engine.queue("q", concurrency=1)

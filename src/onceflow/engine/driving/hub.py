@@ -142,8 +142,7 @@ class Hub(ABC):
         return Gate(self._home, socket.gethostname(), lambda: self._loop, self.now, self._is_gone, failed)
 
     def _is_gone(self, engine: str) -> bool:
-        """Whether an engine is dead, with all its workers."""
-        return not self._home.engines.is_alive(engine) and deaths.are_workers_gone(self._home.path, engine)
+        return deaths.is_gone(self._home, engine)
 
     @abstractmethod
     def _open_loop(self) -> Posting:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import msgspec
 
+from onceflow.engine import deaths
 from onceflow.engine.queues.limits import Limits, check_name, checked
-from onceflow.engine.queues.standing import State
+from onceflow.engine.queues.standing import Share, State
 from onceflow.errors import NoSuchQueue
 from onceflow.storage.journal import DeleteQueue, Failed, OfStanding, StandingRow, WriteQueue, commit
 
@@ -102,11 +103,11 @@ class Queueing:
 
     def get_queue(self, name: str) -> QueueInfo:
         """What is known about a queue. Raises `NoSuchQueue`."""
-        return _info(self._queue_row(name))
+        return self._info(self._queue_row(name))
 
     def list_queues(self) -> list[QueueInfo]:
         """What is known about all queues, by name."""
-        return [_info(row) for row in self._queue_place().journal.list_standing("queue")]
+        return [self._info(row) for row in self._queue_place().journal.list_standing("queue")]
 
     def delete_queue(self, name: str) -> None:
         """Forgets the limits of a queue. See `onceflow.delete_queue`."""
@@ -127,10 +128,29 @@ class Queueing:
             before = Defined(Limits()) if row is None else defined(row)
             after = change(before)
             if row is not None and after == before:
-                return _info(row)
+                return self._info(row)
             version, state = (0, _encode(State())) if row is None else (row.version, row.state)
             if self._write_queue(WriteQueue(name, version, state, definition=_encode(after))):
-                return _info(self._queue_row(name))
+                return self._info(self._queue_row(name))
+
+    def _info(self, row: StandingRow) -> QueueInfo:
+        limits = defined(row).limits
+        shares = shares_of(row, self._queue_place())
+        return QueueInfo(
+            row.id,
+            limits.concurrency,
+            limits.per_key,
+            limits.per_host,
+            None if limits.rate is None else limits.rate.text,
+            limits.max_pending,
+            limits.paused,
+            sum([share.waiting for share in shares.values()]),
+            [
+                QueuePlace(slot.run, slot.node or None, slot.key, slot.since, engine)
+                for engine, share in shares.items()
+                for slot in share.slots
+            ],
+        )
 
     def _write_queue(self, request: OfStanding) -> bool:
         """Whether nobody else was quicker."""
@@ -146,10 +166,16 @@ def defined(row: StandingRow) -> Defined:
     return msgspec.msgpack.decode(row.definition, type=Defined)
 
 
-def waiting_elsewhere(row: StandingRow, engine: str) -> int:
-    """How many wait for a queue in other engines than this one, roughly."""
+def shares_of(row: StandingRow, home: Place) -> dict[str, Share]:
+    """What engines have of a queue. One that is gone has nothing, although its places are taken from the journal only
+    when somebody needs them."""
     shares = msgspec.msgpack.decode(row.state, type=State).shares
-    return sum([share.waiting for other, share in shares.items() if other != engine])
+    return {engine: share for engine, share in shares.items() if not deaths.is_gone(home, engine)}
+
+
+def waiting_elsewhere(row: StandingRow, home: Place) -> int:
+    """How many wait for a queue in other engines than this one, roughly."""
+    return sum([share.waiting for engine, share in shares_of(row, home).items() if engine != home.engine])
 
 
 def _with(before: Defined, **changes: object) -> Defined:
@@ -158,23 +184,3 @@ def _with(before: Defined, **changes: object) -> Defined:
 
 def _encode(what: object) -> bytes:
     return msgspec.msgpack.encode(what)
-
-
-def _info(row: StandingRow) -> QueueInfo:
-    limits = defined(row).limits
-    state = msgspec.msgpack.decode(row.state, type=State)
-    return QueueInfo(
-        row.id,
-        limits.concurrency,
-        limits.per_key,
-        limits.per_host,
-        None if limits.rate is None else limits.rate.text,
-        limits.max_pending,
-        limits.paused,
-        sum([share.waiting for share in state.shares.values()]),
-        [
-            QueuePlace(slot.run, slot.node or None, slot.key, slot.since, engine)
-            for engine, share in state.shares.items()
-            for slot in share.slots
-        ],
-    )
