@@ -2,9 +2,11 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core import commands, events
 from onceflow.core.check import check
 from onceflow.errors import InvalidGraph, UnsafeGraph
+from onceflow.testing.simulation.script import play_script
+from onceflow.testing.simulation.structure import structure_of
 from tests.core.building import Drive, graph
 
 FORK = "c kept,aside; s kept"
@@ -169,3 +171,69 @@ def test_but_it_may_once_the_result_is_there():
 def test_what_stands_aside_is_not_the_sink():
     with pytest.raises(InvalidGraph, match="cannot stand aside"):
         graph("a kept; s kept,aside a", sink="s")
+
+
+# -- the check: nothing stands aside in a transaction ------------------------------------------------------------------
+
+
+def refusing(graphs, forker, text="t kept,transaction; z kept t"):
+    """What is said when this task forks, after these graphs were returned. The judge has to agree."""
+    drive = Drive(graph(text))
+    drive.begin()
+    for expander, nested in graphs.items():
+        drive.complete(expander, graph=graph(nested))
+    fork = graph(FORK, sink="s")
+    answer = drive.finish(forker, graph=fork)
+    returned = {expander: graph(nested) for expander, nested in graphs.items()}
+    accepted = structure_of(drive.graph, returned).accepts(forker, fork, list(returned), [])
+    said = [str(command.error) for command in drive.commands if isinstance(command, commands.Refuse)]
+    assert accepted == (not said)
+    return "".join(said), answer
+
+
+@pytest.mark.parametrize(
+    ("graphs", "forker", "transaction"),
+    [
+        ({}, "t", "t"),
+        ({"t": "a kept; y kept a"}, "t/a", "t"),
+        ({"t": "a kept; y kept a", "t/a": "b kept; x kept b"}, "t/a/b", "t"),
+        ({"t": "a kept,transaction; y kept a", "t/a": "b kept; x kept b"}, "t/a/b", "t/a"),
+    ],
+)
+def test_nothing_stands_aside_in_a_transaction_however_deep(graphs, forker, transaction):
+    said, answer = refusing(graphs, forker)
+    assert answer[:2] == [f"refuse {forker} InvalidGraph", f"+failed {forker} 1 final"]
+    fork = f"'{forker}' forks 'c'"
+    assert said.startswith(f"{fork} in the transaction '{transaction}', ")
+    assert "Await it there" in said
+
+
+def test_what_is_in_the_place_of_the_result_of_a_transaction_is_in_it():
+    said, _ = refusing({"t": "y kept"}, "t/y")
+    assert "in the transaction 't'" in said
+
+
+@pytest.mark.parametrize("graphs", [{}, {"d": "t kept,transaction; y kept t", "d/t": "x kept"}])
+def test_a_fork_may_stand_beside_a_transaction(graphs):
+    said, answer = refusing(graphs, "e", "d kept; e kept; z kept d e")
+    assert said == ""
+    assert "save e" in answer
+
+
+def test_what_stands_aside_may_come_of_a_transaction():
+    status = play_script(
+        graph(
+            "e kept; z kept e",
+            returning={
+                "e": [
+                    graph(
+                        "t kept,transaction; c kept,aside t; s kept",
+                        sink="s",
+                        returning={"t": [graph("u undoable; y kept u")]},
+                    )
+                ]
+            },
+        ),
+        "",
+    )
+    assert status == "succeeded"

@@ -56,12 +56,6 @@ def test_a_failure_of_a_task_alone_takes_back_no_transaction_that_it_ends():
     assert drive.ends("e/t/x", 0, failed=-1) == ["give n", "+abandoned n", "save n"]
 
 
-def test_a_transaction_that_has_its_result_is_not_taken_back_when_the_graph_around_it_ends():
-    drive = forking(TRANSACTION.replace("default", "kept"), "u undoable; s kept u; c kept,aside")
-    drive.complete("e/u", "e/s")
-    assert drive.ends("e/c", 0) == ["stop n", "give n", "+abandoned n", "save n"]
-
-
 def test_undoable_attempts_in_a_transaction_that_fails_are_ended_and_undone():
     drive = inside(TRANSACTION, "a kept; u undoable; c kept a u")
     assert drive.ends("e/a", 1) == ["stop e/u"]
@@ -109,16 +103,6 @@ def test_what_cannot_be_made_again_under_something_irrevocable_keeps_what_its_re
     # when the transaction fails
     # then `u` is kept: without it `g` would be dropped, and `b` would have to run again
     assert drive.ends("e/a", 1) == GIVEN
-
-
-def test_what_can_be_undone_comes_to_its_end_in_a_transaction_that_has_its_result_if_the_graph_around_it_ends():
-    # given a transaction that has its result, while something undoable runs aside in it
-    drive = forking(TRANSACTION.replace("default", "kept"), "u undoable; d kept,aside u; c kept,aside; s kept")
-    drive.complete("e/s")
-    # when something else aside in it fails, and the run ends
-    # then the attempt is waited for, and stays
-    assert drive.ends("e/c", 0) == ["stop n"]
-    assert drive.finish("e/u")[-3:] == ["give n", "+abandoned n", "save n"]
 
 
 # -- several at a time -------------------------------------------------------------------------------------------------
@@ -270,7 +254,7 @@ def test_what_was_done_and_not_saved_in_a_graph_that_has_ended_is_released():
 def test_what_was_done_in_a_graph_that_has_ended_is_not_abandoned():
     # given a graph in a transaction, so that nothing of it is forgotten
     drive = inside(TRANSACTION, "f kept,guarding; d kept f; c kept d")
-    nested = graph("b loose; w writer; k kept,aside; a kept b; x kept a; y kept x w", sink="y")
+    nested = graph("b loose; w writer; k kept; a kept b; x kept a; y kept x w k", sink="y")
     drive.complete("e/f", graph=nested)
     drive.complete("e/f/b", "e/f/w", "e/f/k")
     # when it ends

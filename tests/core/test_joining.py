@@ -117,46 +117,43 @@ def test_a_join_that_was_lost_joins_anew():
     assert drive.status == "succeeded"
 
 
-def test_a_transaction_takes_back_a_join_in_it_and_what_was_joined_there():
-    # given a transaction in which a child was joined
-    drive = Drive(graph("e kept,transaction; z kept e"))
+def test_a_transaction_takes_back_a_join_in_it_and_not_what_was_joined_there():
+    # given a child outside of a transaction, which was joined in it
+    drive = Drive(graph("d kept; e kept,transaction d; z kept e"))
     drive.begin()
-    drive.complete("e", graph=graph("b undoable; c kept,aside b; j kept; k kept j", sink="k"))
-    drive.complete("e/b", "e/c")
-    join(drive, "e/j", "e/c")
+    drive.complete("d", graph=graph("b undoable; c kept,aside b; s kept", sink="s"))
+    drive.complete("d/b", "d/c", "d/s")
+    drive.complete("e", graph=graph("u undoable; j kept u; k kept j"))
+    drive.complete("e/u")
+    join(drive, "e/j", "d/c")
     drive.save("e/j")
     # when something below the join fails, and the transaction is tried again
     answer = drive.ends("e/k", 1, again=True)
-    # then the join goes with the child
-    assert "+recovering e/b e/c e/j" in answer
-    drive.undone("e/b")
+    # then the join goes, the child does not, and may be joined anew
+    assert "+recovering e/j e/u" in answer
+    drive.undone("e/u")
     drive.elapse("e")
-    drive.complete("e/b", "e/c")
-    join(drive, "e/j", "e/c")
+    drive.complete("e/u")
+    join(drive, "e/j", "d/c")
     drive.save("e/j")
+    assert drive.journal[-1].joined == ("d/c",)
     drive.complete("e/k", "z")
     assert drive.status == "succeeded"
 
 
-def test_who_is_outside_of_a_transaction_joins_what_is_in_it_when_its_result_is_settled():
-    # given a child in a transaction that has come to its end
-    drive = Drive(graph("e kept,transaction; o kept; z kept e o"))
+def test_what_a_child_gave_that_is_not_settled_does_not_count():
+    # given a child that is saved, but may still change with what it has read
+    drive = Drive(graph("e kept; o kept; z kept e o"))
     drive.begin()
-    drive.complete("e", graph=graph("b undoable; c kept,aside b; k kept b", sink="k"))
+    drive.complete("e", graph=graph("b loose; k kept; c kept,aside b; d kept,aside b k; s kept", sink="s"))
     drive.complete("e/b", "e/c")
-    # then it may be joined there, but not outside of it, before the transaction has its result
-    assert drive.run.may_join("e/k", "e/c")
-    assert not drive.run.may_join("o", "e/c")
-    drive.complete("e/k")
-    assert drive.run.may_join("o", "e/c")
-
-
-def test_what_a_child_gave_that_was_taken_back_meanwhile_does_not_count():
-    drive = Drive(graph("e kept,transaction; o kept; z kept e o"))
-    drive.begin()
-    drive.complete("e", graph=graph("b undoable; c kept,aside b; k kept b", sink="k"))
-    drive.complete("e/b", "e/c")
+    assert not drive.run.may_join("e/c")
+    # then who was given it starts again
     assert join(drive, "o", "e/c") == ["start o"]
+    # until everything that reads that is saved as well
+    drive.complete("e/k", "e/d")
+    assert drive.run.may_join("e/c")
+    assert join(drive, "o", "e/c") == ["save o"]
 
 
 @pytest.mark.parametrize("crash", [False, True])

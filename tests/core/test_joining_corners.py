@@ -1,6 +1,6 @@
 """Corners of joining (design 2.11): what is forgotten, who may join what, and what a graph has joined that ends."""
 
-from onceflow.core import events, records
+from onceflow.core import events
 from tests.core.building import Drive, graph
 
 FORK = graph("b undoable; c kept,aside b; s kept", sink="s")
@@ -29,16 +29,16 @@ def test_a_child_that_is_forgotten_may_be_joined_and_nobody_is_part_of_it():
     join(drive, "j", "d/c")
     drive.save("j")
     assert "d/c" not in drive.run.rows
-    assert drive.run.may_join("k", "d/c")
+    assert drive.run.may_join("d/c")
     assert not drive.run.is_part_of("k", "d/c")
 
 
-def test_a_child_in_a_graph_that_is_no_transaction_may_be_joined_before_the_graph_has_its_result():
+def test_a_child_may_be_joined_before_its_graph_has_its_result():
     drive = Drive(graph("d kept; o kept; z kept d o"))
     drive.begin()
     drive.complete("d", graph=PLAIN_FORK)
     drive.complete("d/c")
-    assert drive.run.may_join("o", "d/c")
+    assert drive.run.may_join("d/c")
 
 
 # -- what is joined --------------------------------------------------------------------------------------------------
@@ -134,18 +134,24 @@ def test_what_something_irrevocable_stands_on_is_not_taken_back_with_its_transac
 
 def test_who_reads_a_join_of_what_was_abandoned_starts_when_what_was_written_there_is_durable():
     # given a graph that has ended, with a child in it that has come to its end
-    drive = in_transaction("f kept,guarding; j kept f; m kept j; a kept f; c kept a m")
+    drive = Drive(graph("e kept; n default e"), on_failure="undo")
+    drive.begin()
+    drive.complete("e", graph=graph("f kept,guarding; j kept f; m kept j; a kept f; c kept a m"))
     drive.complete("e/f", graph=graph("u undoable; k kept,aside u; x kept; y kept x", sink="y"))
     drive.complete("e/f/u", "e/f/k")
     drive.ends("e/f/x", 2, failed=-1)
     drive.save("e/f/y")
-    # when the child is abandoned, because the transaction around it is taken back
-    drive.ends("e/a", 1, again=True)
+    # when the child is abandoned, because a saga takes it back, and the run is resumed
+    drive.raises("e/a", permanent=True)
+    assert "+recovering e/f/k e/f/u" in drive.end("e/j")
     drive.undone("e/f/u")
-    drive.elapse("e")
+    assert drive.status == "undone"
+    again = drive.reload()
+    again.begin()
+    again.tell(events.Resume())
     # then it may be joined like any that was abandoned when its graph ended
-    join(drive, "e/j", "e/f/k")
-    assert "start! e/m" in drive.save("e/j")
+    join(again, "e/j", "e/f/k")
+    assert "start! e/m" in again.save("e/j")
 
 
 def test_what_is_abandoned_after_the_outcome_of_its_graph_is_forgotten_has_joined_nothing():
@@ -172,26 +178,6 @@ def test_what_is_abandoned_after_the_outcome_of_its_graph_is_forgotten_has_joine
     assert again.run.rows["e/k"].abandoned
     assert again.run.rows["e/k"].joined == ()
     assert again.play().status == "succeeded"
-
-
-def test_what_a_graph_ends_with_has_not_joined_what_was_taken_back_with_the_transaction_around_it():
-    # given a transaction that is to be tried again, and a graph in it that is to end, in which a fork was joined
-    drive = Drive(graph("t kept,transaction; z kept t"))
-    drive.begin()
-    drive.complete("t", graph=graph("u undoable; c kept,aside u; i kept; k kept; y kept i k", sink="y"))
-    drive.complete("t/u", "t/c")
-    drive.complete("t/i", graph=graph("j kept; n default; s kept j n"))
-    join(drive, "t/i/j", "t/c")
-    drive.save("t/i/j")
-    drive.ends("t/k", 1, again=True)
-    drive.ends("t/i/n", 2)
-    # when the fork and its join are taken back
-    assert "give t/i/s" in drive.undone("t/u")
-    drive.save("t/i/s")
-    # then what the graph ends with has joined nobody
-    saved = [record for record in drive.journal if isinstance(record, records.Saved) and record.node == "t/i/s"]
-    assert [record.joined for record in saved] == [()]
-    assert drive.play().status == "succeeded"
 
 
 def test_what_is_read_anyway_is_not_joined_as_well():

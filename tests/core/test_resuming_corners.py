@@ -74,6 +74,17 @@ def test_the_result_of_the_run_is_not_made_again():
     assert droppable(drive, "e/s") == []
 
 
+@pytest.mark.parametrize("unfinished", [True, False])
+def test_the_result_of_a_graph_in_which_something_stood_aside_is_not_made_again(unfinished):
+    """Others may have joined that, and have seen that the graph had its result."""
+    drive = begun("e kept; f kept; z kept e f")
+    drive.complete("e", graph=FORK)
+    drive.complete(*(["e/s"] if unfinished else ["e/x", "e/c", "e/s"]))
+    drive.raises("e/x" if unfinished else "f")
+    drive.end(*drive.stopped)
+    assert droppable(drive, "e/s") == []
+
+
 def test_the_result_of_a_run_that_was_cancelled_too_late_is_not_made_again():
     """Somebody may have seen it: it was saved."""
     drive = begun("a kept; z kept a", "a")

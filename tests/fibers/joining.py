@@ -110,28 +110,41 @@ def fail_once(ticket: str) -> str:
 
 
 @fiber
-async def shaky_trip() -> str:
-    child = await fork(booking)
+async def shaky_ticket(child: Child[str]) -> str:
     return await fail_once.call(await issue.call(await join(child)))
 
 
 @transaction
-def whole_trip() -> str:
-    return shaky_trip.bind()
+def whole_ticket(child: Child[str]) -> str:
+    return shaky_ticket.bind(child)
 
 
 @fiber
 async def retried_trip() -> str:
+    child = await fork(booking)
     with on(ConnectionError).retry(3):
-        return await whole_trip.call()
+        return await whole_ticket.call(child)
 
 
 @fiber
 async def repeated_trip() -> str:
+    child = await fork(booking)
     try:
-        return await whole_trip.call()
+        return await whole_ticket.call(child)
     except ConnectionError:
-        return await whole_trip.call()
+        return await whole_ticket.call(child)
+
+
+@fiber
+async def forking_trip() -> str:
+    room = await book.call()
+    child = await fork(booking)
+    return room + await join(child)
+
+
+@transaction
+def whole_trip() -> str:
+    return forking_trip.bind()
 
 
 class Left(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import CannotJoin, RunCancelled, TaskFailed
+from onceflow import CannotJoin, InvalidGraph, RunCancelled, TaskFailed
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import joining
 from tests.fibers.common import world
@@ -80,7 +80,7 @@ def test_a_child_on_which_something_irrevocable_was_built_is_kept() -> None:
 
 
 @pytest.mark.parametrize("around", [joining.retried_trip, joining.repeated_trip])
-def test_a_transaction_that_is_taken_back_joins_its_children_anew(around: Any) -> None:
+def test_a_transaction_that_is_taken_back_joins_again_what_was_forked_outside_of_it(around: Any) -> None:
     def scenario(engine: MemoryEngine) -> None:
         world.clear()
         joining.tickets.clear()
@@ -88,6 +88,15 @@ def test_a_transaction_that_is_taken_back_joins_its_children_anew(around: Any) -
         world.assert_holds(ticket.removeprefix("ticket for "), ticket)
 
     crash_everywhere(scenario)
+
+
+def test_a_fiber_cannot_fork_in_a_transaction_which_is_taken_back() -> None:
+    with pytest.raises(TaskFailed) as caught:
+        MemoryEngine().run(joining.whole_trip.bind())
+    assert isinstance(caught.value.__cause__, InvalidGraph)
+    assert "in the transaction 'whole_trip'" in str(caught.value.__cause__)
+    assert "`gather`" in str(caught.value.__cause__)
+    world.assert_holds()
 
 
 def test_cancelling_with_undo_takes_back_the_join_with_the_child() -> None:

@@ -266,7 +266,7 @@ def _draw_taken(source: Row, blocked: Row, other: Row, prefix: str) -> str:
 
 
 def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
-    """What forbids this graph as the output of this row, whatever is around it?"""
+    """What forbids this graph as the output of this row, whatever else has to start in the run?"""
     sink = graph.nodes[graph.sink]
     if sink.parts != expander.node.parts:
         return InvalidGraph(
@@ -298,7 +298,7 @@ def find_misfit(expander: Row, graph: Graph) -> OnceflowError | None:
                 f"{expander.id!r} is not saved (checkpoint=False), so the graph that it returns may contain only tasks "
                 f"without effect and with checkpoint=False; these are not: {', '.join(kept)}. Save {expander.id!r}."
             )
-    return None
+    return _find_forked_in_transaction(expander, graph)
 
 
 def _find_shared_by_turns(expander: Row, graph: Graph) -> Node | None:
@@ -341,6 +341,20 @@ def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError 
     ]
     dry = DryRun(whole, settled=behind_us)
     return describe(whole, dry) if dry.blocked else None
+
+
+def _find_forked_in_transaction(expander: Row, graph: Graph) -> OnceflowError | None:
+    """Nothing stands aside in a transaction (2.11): what is settled in one may be taken back with it."""
+    scope = expander.scope
+    around = expander if expander.node.options.transaction else scope.group
+    forked = [node.id for node in graph.nodes if node.aside]
+    if around is None or not forked:
+        return None
+    transaction = around.id if isinstance(around, Row) else around.expander
+    return InvalidGraph(
+        f"{expander.id!r} forks {forked[0]!r} in the transaction {transaction!r}, which may be taken back while others "
+        "have joined it. Await it there (several at once with `gather`), or fork it outside of the transaction."
+    )
 
 
 def _keeps_nobody_waiting(node: Node) -> bool:

@@ -117,6 +117,16 @@ class Ending(Handling):
     def _rows_in(self, scope: Scope) -> Iterator[Row]:
         return (row for row in self.rows.values() if row.scope.is_in(scope))
 
+    def _scopes_in(self, scope: Scope) -> list[Scope]:
+        """This graph, and all nested in it in which something is left, also if that is in a graph nested deeper."""
+        found: dict[Scope, None] = {}
+        for row in self._rows_in(scope):
+            inner: Scope | None = row.scope
+            while inner is not None and inner.depth >= scope.depth and inner not in found:
+                found[inner] = None
+                inner = inner.outer
+        return list(found)
+
     def _close(self, scope: Scope, groups: list[Scope]) -> None:
         for row in self._rows_in(scope):
             row.scope.closed = True
@@ -160,23 +170,9 @@ class Ending(Handling):
                 self._fail_too_late(end.cause, scope)
             elif (expander := _unsaved_around(sink, scope)) is not None:
                 self._take_back(with_what_is_below([expander]))  # which takes the place of the sink
-            elif self._has_to_wait(scope, end):
-                continue
             else:
                 self._give(scope, sink, end)
             return True
-        return False
-
-    def _has_to_wait(self, scope: Scope, end: End) -> bool:
-        """Whether something was joined in it, in a transaction whose result was taken back: what is settled there would
-        not be if it failed. Who is outside joins it only with that result."""
-        for child in end.joined:
-            counts = child.fully_saved and not child.doomed and not child.scope.is_in(scope)  # as in `_give`
-            around: Scope | None = child.scope if counts else None
-            while around is not None and not scope.is_in(around):
-                if around.is_transaction and around.sink is not None and not around.sink.settled:
-                    return True
-                around = around.outer
         return False
 
     def _failed_in(self, scope: Scope) -> list[Scope]:
@@ -213,8 +209,10 @@ class Ending(Handling):
 
     def _count_from_zero(self, scope: Scope, failures: int) -> None:
         """It has failed this often, and is tried again: what is in it has not."""
+        for inner in self._scopes_in(scope):
+            inner.failures = 0
         for row in self._rows_in(scope):
-            row.failures = row.scope.failures = 0
+            row.failures = 0
             if row.state == "backoff":
                 row.state = "waiting"
                 row.attempt = 0
@@ -389,12 +387,10 @@ class Ending(Handling):
 
     def _reassess(self, group: Scope) -> None:
         """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nobody
-        outside depends on that: who has joined what is in it has joined its result as well."""
+        outside depends on that: nothing stands aside in it."""
         rows = list(self._rows_in(group))
         for row in rows:
             row.settled = row.quiet = False
-            if row.node.aside:
-                self._aside[row] = None  # the end of the run has to wait for it again
             for mark in (row.settling, row.quieting):
                 if mark is not None:
                     self._release_hindered(mark)
@@ -461,7 +457,7 @@ class Ending(Handling):
 
     def _replay_pauses(self) -> None:
         """Graphs that were tried again, and in which something is left to do, open when their delay is over."""
-        for scope in dict.fromkeys(row.scope for row in self.rows.values()):
+        for scope in self._scopes_in(self._whole):
             if scope.failures and any(row.state != "done" for row in self._rows_in(scope)):
                 for row in self._rows_in(scope):
                     row.scope.closed = True

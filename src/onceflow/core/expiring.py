@@ -29,11 +29,4 @@ class Expiring(Ending):
 
     def _unfinished_transactions(self, scope: Scope) -> list[Scope]:
         """Those in this graph, and the graph itself if it is one."""
-        found: dict[Scope, None] = {}
-        for row in self._rows_in(scope):
-            inner: Scope | None = row.scope
-            while inner is not None and inner.depth >= scope.depth:
-                if inner.is_transaction and not inner.has_result:
-                    found[inner] = None
-                inner = inner.outer
-        return list(found)
+        return [inner for inner in self._scopes_in(scope) if inner.is_transaction and not inner.has_result]

@@ -2,7 +2,7 @@
 
 Nothing leads from a node that stands aside to those that wait for its outcome: who will ask for it is not known when it
 is started, and whoever asks is given what can never change any more, because it is settled. But what is settled can be
-taken back all the same, by a saga or together with the transaction that it is in. So when an attempt has been given
+taken back all the same, by a saga. (Nothing stands aside in a transaction.) So when an attempt has been given
 such outcomes, their nodes become **parents** of its node, until that is dropped. They are saved and settled, so this
 changes nothing for them or for it, except
 
@@ -16,7 +16,7 @@ it: what it ends with may have come of that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from onceflow.core.committing import Committing
 from onceflow.core.rows import Row, Scope
@@ -26,21 +26,10 @@ from onceflow.core.state import link, reach, stood_on_with
 class Joining(Committing):
     """Adds edges from what was joined, and takes them away again."""
 
-    def may_join(self, node: str, child: str) -> bool:
-        """Whether what stands aside has come to its end for good, as far as this node is concerned. In a transaction
-        that has no result yet, that holds for those inside only: the others might outlive what they were given."""
+    def may_join(self, child: str) -> bool:
+        """Whether what stands aside has come to its end for good."""
         row = self.rows.get(child)
-        if row is None:
-            return True
-        if not row.settled:
-            return False
-        scope: Scope | None = row.scope
-        inside = self.rows[node].scope
-        while scope is not None and not inside.is_in(scope):
-            if scope.is_transaction and scope.sink is not None and not scope.sink.settled:
-                return False
-            scope = scope.outer
-        return True
+        return row is None or row.settled
 
     def may_be_taken_back(self, node: str) -> bool:
         """Whether a transaction around it whose result is not settled would take it back if something failed there."""
@@ -73,18 +62,6 @@ class Joining(Committing):
             if scope.depth > row.scope.depth and inside.is_in(scope):
                 return True
         return False
-
-    def _with_results(self, row: Row, joined: Iterable[Row]) -> Iterator[Row]:
-        """These, and the results of the transactions that they are in and the row is not: if one is taken back, what is
-        settled in it is not any more, and may be taken back with it. (One that is settled and not saved is so with what
-        reads it, which stands for it.)"""
-        for child in joined:
-            yield child
-            scope: Scope | None = child.scope
-            while scope is not None and not row.scope.is_in(scope):
-                if scope.is_transaction and scope.sink is not None:
-                    yield from (other for other in _with_readers_of_unsaved(scope.sink) if other.fully_saved)
-                scope = scope.outer
 
     def _join(self, row: Row, joined: Iterable[Row]) -> None:
         """The row has been given what these gave. What is forgotten can never be taken back."""
@@ -152,12 +129,3 @@ def _may_go_with(row: Row) -> list[Row]:
     """If one of these is taken back, this row may be as well: its parents, and those for whom it would have to be made
     anew. Nothing takes back what something irrevocable stands on."""
     return [] if row.covered else stood_on_with(row)
-
-
-def _with_readers_of_unsaved(row: Row) -> list[Row]:
-    """This row; if it is not saved, those that read it as well, and so on."""
-    return [row, *reach([row], _readers_of_unsaved)]
-
-
-def _readers_of_unsaved(row: Row) -> list[Row]:
-    return [] if row.fully_saved else [consumer for consumer, _, _ in row.consumers]

@@ -162,7 +162,7 @@ class Run(Loading):
             self._running -= 1
             if event.joined:
                 known = [self.rows[child] for child in event.joined if child in self.rows]
-                self._join(row, self._with_results(row, known))
+                self._join(row, known)
                 if len(known) < len(event.joined):  # what is forgotten may have been abandoned
                     self._follow_writes(row)
             self._become_done(row, event.graph, event.small, event.refs)
@@ -188,7 +188,7 @@ class Run(Loading):
         is_wait = options.effect == "none" and not (options.deterministic or options.writes) and options.checkpoint
         if event.handled or event.graph is not None or not is_wait:
             raise IllegalEvent(f"{row.id!r} cannot join others")
-        return all(self.may_join(row.id, child) for child in event.joined)
+        return all(self.may_join(child) for child in event.joined)
 
     def _rebuilt_privately(self, row: Row, effort: Effort, graph: Graph | None) -> None:
         error = self._problem_with(row, graph)

@@ -166,7 +166,7 @@ class Waits:
     def _join(self, attempt: int) -> bool:
         opened = self._open[attempt]
         work, wait = opened.work, opened.wait
-        ended = tuple([child for child in wait.children if self._driver.run.may_join(work.node, child)])
+        ended = tuple([child for child in wait.children if self._driver.run.may_join(child)])
         if len(ended) < max(wait.count, 1):
             return False
         found = {child: self._driver.outcome(child) for child in ended}

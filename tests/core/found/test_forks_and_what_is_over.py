@@ -4,66 +4,26 @@ from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import play_script
 
 
-def test_the_result_of_a_transaction_is_not_made_again_if_something_stood_aside_in_it():
-    """Who is outside has joined that, because the transaction was over; if it had no result any more, it could be
-    taken back under the join, which is settled."""
-    play_script(
-        graph(
-            "t kept,transaction; j kept; l kept j; k kept t l",
-            returning={"t": [graph("u undoable; s kept; fork0 kept,aside u", sink="s")]},
-        ),
-        """
-        finish t
-        save t.0
-        finish t/u
-        save t/u.0
-        finish t/fork0
-        save t/fork0.0
-        finish t/s
-        save t/s.0
-        finish j joining t/fork0
-        save j.0
-        cancel
-        end l!late
-        carry out finish
-        resume again t/s
-        answer t/s for 1
-        """,
-    )
-
-
 def test_a_transaction_that_gets_its_result_before_it_is_taken_back_is_over():
-    """A failure in it was answered for, but its result comes while something irrevocable in it comes to its end: so
-    others may join what stands aside in it."""
-    play_script(
+    """Its time was over, but its result comes while something irrevocable in it comes to its end."""
+    status = play_script(
         graph(
             "t kept,transaction; j kept; k kept t j",
-            returning={
-                "t": [
-                    graph(
-                        "u undoable; s default; n default; fork0 kept,aside u; fork1 kept,aside n; fork2 kept,aside",
-                        sink="s",
-                    )
-                ]
-            },
+            returning={"t": [graph("u undoable; s default u")]},
         ),
         """
         finish t
         save t.0
         finish t/u
         save t/u.0
-        finish t/fork0
-        save t/fork0.0
-        land t/n
         land t/s
-        answer t/fork2 for 1
-        finish t/s
+        expire t/s at 1
+        finish t/s!late
         save t/s.0
-        finish j joining t/fork0
-        save j.0
-        finish t/n
+        fail j for good
         """,
     )
+    assert status == "failed"
 
 
 def test_what_is_saved_in_part_of_an_outcome_that_is_forgotten_is_dropped():
@@ -157,35 +117,6 @@ def test_a_run_that_failed_is_cancelled_with_undo_while_a_transaction_is_taken_b
     assert status == "undone"
 
 
-def test_nor_if_it_has_a_result_only_because_somebody_has_read_that():
-    """Without `k`, which is settled, nobody would know that `t/s` has been done."""
-    play_script(
-        graph(
-            "t kept,transaction; j kept; k kept t; m kept k j",
-            returning={"t": [graph("u undoable; s pure,saved; fork0 kept,aside u", sink="s")]},
-        ),
-        """
-        finish t
-        save t.0
-        finish t/u
-        save t/u.0
-        finish t/fork0
-        save t/fork0.0
-        finish t/s
-        finish k
-        save k.0
-        finish j joining t/fork0
-        save j.0
-        cancel
-        commit
-        crash
-        carry out finish
-        resume again k
-        answer t/s for 1
-        """,
-    )
-
-
 def test_what_a_crash_took_in_a_graph_that_had_ended_gives_the_same_again_if_it_has_not_ended_after_all():
     """The judge took what was abandoned for something that changes."""
     play_script(
@@ -219,11 +150,11 @@ def test_what_a_crash_took_in_a_graph_that_had_ended_gives_the_same_again_if_it_
     )
 
 
-def test_nothing_of_a_transaction_is_released_although_the_one_around_it_has_its_result():
-    """The inner one stands aside in the outer one, so it may still be taken back, and starts afresh."""
+def test_nothing_of_a_transaction_is_released_although_the_graph_around_it_has_its_result():
+    """It stands aside in that graph, so it may still be taken back, and starts afresh."""
     play_script(
         graph(
-            "t kept,transaction; k kept t",
+            "t kept; k kept t",
             returning={
                 "t": [
                     graph(

@@ -8,13 +8,13 @@ from onceflow.testing.simulation.script import play_script
 
 @pytest.mark.parametrize("crash", ["", "commit\ncrash"])
 @pytest.mark.parametrize("aside", ["", "finish a/b/o\nsave a/b/o.0"])
-def test_a_graph_that_ended_stays_ended_with_the_one_around_it_when_a_transaction_is_taken_back(aside, crash):
+def test_a_graph_that_ended_stays_ended_with_the_one_around_it_when_it_is_undone(aside, crash):
     """run a/b/e/u starts in a graph that has ended"""
     inner = graph("u undoable; v default; q kept u v")
     ended = graph("w default; e kept; o kept,aside e; r kept w", sink="r", returning={"e": [inner]})
-    transaction = graph("b kept; y default; s kept b y", returning={"b": [ended]})
+    around = graph("b kept; y kept; s kept b y", returning={"b": [ended]})
     status = play_script(
-        graph("a kept,transaction; z kept a", returning={"a": [transaction]}),
+        graph("a kept; z kept a", returning={"a": [around]}),
         f"""
         finish a
         save a.0
@@ -29,10 +29,13 @@ def test_a_graph_that_ended_stays_ended_with_the_one_around_it_when_a_transactio
         {aside}
         answer a/b/w for 2
         save a/b/r.0
-        answer a/y for 1 again
+        cancel with undo
+        end a/y!late
+        end a/b/o!late
         {crash}
         undone a/b/e/u!undo
-        elapse a
+        carry out finish
+        resume
         """,
     )
     assert status == "succeeded"
@@ -96,7 +99,7 @@ def test_what_goes_with_a_graph_that_is_about_to_be_dropped_is_not_abandoned_bef
     forked = graph("p kept; b kept p; u undoable; fork1 kept,aside u", sink="b", returning={"u": [inner]})
     play_script(
         graph(
-            "t kept,transaction; z kept t",
+            "t kept; z kept t",
             returning={
                 "t": [
                     graph(
@@ -116,7 +119,8 @@ def test_what_goes_with_a_graph_that_is_about_to_be_dropped_is_not_abandoned_bef
         save t/child0.0
         answer t/child0/p for 2
         finish t/child0/u
-        answer t/w for 1 again
+        fail t/w for good
         save t/child0/b.0
         """,
+        on_failure="undo",
     )

@@ -7,9 +7,12 @@ from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive
 
 
-def in_a_transaction(tasks, ending=None):
-    returning = None if ending is None else {"e": [ending]}
-    return graph("t kept,transaction; z kept t", returning={"t": [graph(tasks, returning=returning)]})
+def in_a_transaction(tasks):
+    return graph("t kept,transaction; z kept t", returning={"t": [graph(tasks)]})
+
+
+def in_a_graph(tasks, ending):
+    return graph("t kept; z kept t", returning={"t": [graph(tasks, returning={"e": [ending]})]})
 
 
 FORK = "r loose; u undoable; g kept r u; c kept,aside r"
@@ -75,64 +78,11 @@ def test_what_nothing_stands_on_any_more_when_others_were_undone_is_undone_as_we
 
 
 @pytest.mark.parametrize("validate", [True, False])
-def test_an_end_has_joined_what_was_joined_in_what_a_loss_took_back(validate):
-    """Saved(node='t/e/s', …) came of what t/x gave, and has not joined it. The loss of `r` takes `c` back, and with it
-    the joins `j` and `j2`, but not `x`, which `j2` has joined."""
-    play_script(
-        in_a_transaction(
-            f"{FORK}; x kept,aside; e kept; v kept; y kept g e v",
-            graph("j kept; j2 kept j; m kept j2; s kept m"),
-        ),
-        f"""
-        {FORK_IS_SETTLED}
-        finish t/x
-        save t/x.0
-        finish t/e
-        save t/e.0
-        finish t/e/j joining t/c
-        save t/e/j.0
-        finish t/e/j2 joining t/x
-        save t/e/j2.0
-        answer t/v for 1 again
-        undone t/u!undo
-        elapse t
-        answer t/e/m for 2
-        lose t/r.0
-        """,
-        validate=validate,
-    )
-
-
-@pytest.mark.parametrize("validate", [True, False])
-def test_an_end_has_joined_what_is_not_settled_any_more(validate):
-    """Saved(node='t/e/s', …) came of what t/c gave, and has not joined it. The join is taken back, `c` is not; but it
-    is not settled while `g` is to run again."""
-    play_script(
-        in_a_transaction(
-            f"{FORK}; e kept; v kept; y kept g e v",
-            graph("v undoable; j kept v; m kept j; s kept j m"),
-        ),
-        f"""
-        {FORK_IS_SETTLED}
-        finish t/e
-        save t/e.0
-        finish t/e/v
-        save t/e/v.0
-        finish t/e/j joining t/c
-        save t/e/j.0
-        answer t/e/m for 2
-        answer t/v for 1 again
-        """,
-        validate=validate,
-    )
-
-
-@pytest.mark.parametrize("validate", [True, False])
 @pytest.mark.parametrize("more", ["", "commit\ncrash"])
 def test_a_graph_whose_end_is_taken_back_with_what_was_joined_in_it_opens_again(more, validate):
     """run t/y is to start, but not all its inputs are available: what `e` had ended with was abandoned"""
     status = play_script(
-        in_a_transaction(f"{FORK}; e kept; v kept; y kept g e v", graph("j kept; w kept j; s kept w")),
+        in_a_graph(f"{FORK}; e kept; v kept; y kept g e v", graph("j kept; w kept j; s kept w")),
         f"""
         {FORK_IS_SETTLED}
         finish t/e
@@ -141,10 +91,11 @@ def test_a_graph_whose_end_is_taken_back_with_what_was_joined_in_it_opens_again(
         save t/e/j.0
         answer t/e/w for 2
         save t/e/s.0
-        answer t/v for 1 again
+        cancel with undo
+        end t/v!late
         undone t/u!undo
-        elapse t
-        lose t/r.0
+        carry out finish
+        resume
         {more}
         """,
         validate=validate,
@@ -156,8 +107,8 @@ def test_a_graph_whose_end_is_taken_back_with_what_was_joined_in_it_opens_again(
 def test_what_was_joined_outside_of_a_graph_whose_end_is_taken_back_is_settled_no_more(validate):
     """run t/q (irrevocable) starts, but t/j2 is not quiet. It has joined `f`, which was settled because `h` was
     abandoned; but `h` is to run now."""
-    play_script(
-        in_a_transaction(
+    status = play_script(
+        in_a_graph(
             f"{FORK}; e kept; j2 kept; v kept; q default j2 v; y kept g e q",
             graph("r loose; f kept,aside r; j kept; w kept j; k kept; h kept r k; s kept w h"),
         ),
@@ -174,15 +125,18 @@ def test_what_was_joined_outside_of_a_graph_whose_end_is_taken_back_is_settled_n
         save t/e/s.0
         finish t/j2 joining t/e/f
         save t/j2.0
-        answer t/v for 1 again
+        cancel with undo
+        end t/v!late
+        end t/e/k!late
         undone t/u!undo
-        elapse t
-        lose t/r.0
+        carry out finish
+        resume
         finish t/v
         save t/v.0
         """,
         validate=validate,
     )
+    assert status == "succeeded"
 
 
 IN_T = (
@@ -197,7 +151,7 @@ def test_who_has_read_a_quiet_result_is_counted_once_when_what_stands_aside_in_t
     inner = graph("u undoable; w kept; y kept u w")
     around = graph("s pure; x kept,transaction; f kept,aside x", sink="s", returning={"x": [inner]})
     play_script(
-        graph("t kept,transaction; z kept t", returning={"t": [around]}),
+        graph("t kept; z kept t", returning={"t": [around]}),
         """
         finish t
         save t.0

@@ -30,9 +30,9 @@ def test_a_graph_whose_time_was_over_when_the_one_around_it_ended_may_get_its_re
     """The judge raised KeyError('a/e/f'): it still took the time of that graph for over."""
     expired = graph("u undoable; v default; k kept u v")
     ended = graph("f kept; u undoable; v kept; o kept,aside f; k kept v u", returning={"f": [expired]})
-    transaction = graph("e kept; v default; o kept,aside e; k kept v", returning={"e": [ended]})
+    around = graph("e kept; v default; o kept,aside e; k kept v", returning={"e": [ended]})
     status = play_script(
-        graph("a kept,transaction; z kept a", returning={"a": [transaction]}),
+        graph("a kept; z kept a", returning={"a": [around]}),
         """
         finish a
         save a.0
@@ -49,7 +49,12 @@ def test_a_graph_whose_time_was_over_when_the_one_around_it_ended_may_get_its_re
         end a/e/f/v!late
         undone a/e/f/u!undo
         save a/e/k.0
-        answer a/v for 1 again
+        cancel with undo
+        withdraw a/v
+        end a/o!late
+        undone a/e/u!undo
+        carry out finish
+        resume
         """,
     )
     assert status == "succeeded"

@@ -5,10 +5,10 @@ from onceflow.testing.simulation.script import play_script
 
 
 def test_a_graph_that_ended_in_another_one_that_has_ended_does_not_start_afresh_without_that():
-    """What the inner one ended with is taken back with the transaction, what the outer one ended with is not."""
-    play_script(
+    """What the inner one ended with is taken back by a saga, what the outer one ended with is not."""
+    status = play_script(
         graph(
-            "t kept,transaction; k kept t",
+            "t kept; k kept t",
             returning={
                 "t": [
                     graph(
@@ -39,16 +39,22 @@ def test_a_graph_that_ended_in_another_one_that_has_ended_does_not_start_afresh_
         save t/e/d/y.0
         answer t/e/w for 2
         save t/e/s.0
-        answer t/f for 1 again
+        fail t/f for good
+        end t/e/fork0!late
+        undone t/e/d/u!undo
+        carry out finish
+        resume
         """,
+        on_failure="undo",
     )
+    assert status == "succeeded"
 
 
 def joined_after_its_graph_ended(then: str) -> str:
     """`e` has ended, so `fork0` was abandoned; `j` was told so, and something irrevocable was built on that."""
     return play_script(
         graph(
-            "t kept,transaction; k kept t",
+            "t kept; k kept t",
             returning={
                 "t": [
                     graph(
@@ -73,15 +79,16 @@ def joined_after_its_graph_ended(then: str) -> str:
         save t/n.0
         {then}
         """,
+        on_failure="undo",
     )
 
 
 def test_who_joins_what_was_abandoned_stands_on_what_the_graph_ended_with():
-    joined_after_its_graph_ended("answer t/f for 1 again")
+    assert joined_after_its_graph_ended("fail t/f for good") == "failed"  # `u` is kept
 
 
 def test_who_joined_what_was_abandoned_stands_on_what_the_graph_ended_with_after_a_crash():
-    joined_after_its_graph_ended("commit\n        crash\n        answer t/f for 1 again")
+    assert joined_after_its_graph_ended("commit\n        crash\n        fail t/f for good") == "failed"
 
 
 def test_who_joins_what_was_abandoned_stands_on_what_the_graph_ended_with_in_a_run_that_is_undone():

@@ -86,15 +86,15 @@ def test_seed_870373697():
 
 
 def test_seed_810472154():
-    """Finish(status='failed', failed=('f/fork1',), kept=('f/c',), uncertain=()), but ['g'] was undone
+    """Finish(status='failed', failed=('f/fork1',), kept=('f/c/d',), uncertain=()), but ['g'] was undone
     although nobody asked for it"""
-    play_script(
+    status = play_script(
         graph(
-            "f kept,transaction; g undoable f",
+            "f kept; g undoable f",
             returning={
                 "f": [
                     graph(
-                        "c undoable; e kept c; fork1 kept,aside",
+                        "c kept,transaction; e kept c; fork1 kept,aside",
                         sink="e",
                         returning={"c": [graph("c default; d undoable c")]},
                     )
@@ -115,6 +115,7 @@ def test_seed_810472154():
         answer f/fork1 for 1
         """,
     )
+    assert status == "failed"
 
 
 def test_seed_870024093():
@@ -340,8 +341,7 @@ def test_a_failure_in_a_graph_that_a_crash_took_concerns_the_transaction_around_
                         returning={
                             "b": [
                                 graph(
-                                    "b undoable; c kept b; child1 kept; fork1 kept,aside child1",
-                                    sink="c",
+                                    "b undoable; child1 kept; c kept b child1",
                                     returning={"child1": [graph("a kept; e kept a")]},
                                 )
                             ]
@@ -494,12 +494,12 @@ def test_a_graph_is_judged_although_something_abandoned_has_joined_the_result_of
         returning={"child0": [graph("a kept")]},
     )
     made = graph(
-        "b kept,transaction; child0 kept; fork0 kept,aside child0",
+        "b kept,guarding; child0 kept; fork0 kept,aside child0",
         sink="b",
         returning={
             "b": [graph("a kept; b kept a; fork0 kept,aside", sink="b")],
             "child0": [
-                graph("b kept; child0 kept; fork0 kept,aside child0", sink="b", returning={"child0": [late]}),
+                graph("b kept,guarding; child0 kept; fork0 kept,aside child0", sink="b", returning={"child0": [late]}),
             ],
         },
     )

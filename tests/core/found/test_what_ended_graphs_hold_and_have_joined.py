@@ -27,13 +27,15 @@ HALF_DONE = """
 
 
 @pytest.mark.parametrize("validate", [True, False])
-@pytest.mark.parametrize("last", ["cancel with undo", "finish t/n\nsave t/n.0\nfail t/f for good\nresume"])
+@pytest.mark.parametrize(
+    "last", ["cancel with undo", "finish t/n\nsave t/n.0\nfail t/f for good\nend t/x/c!late\ncarry out finish\nresume"]
+)
 def test_what_is_abandoned_cannot_be_had_again(last, validate):
     """t/n has begun and would run again after t/x/p, t/x/fk, t/j"""
     inner = graph("p kept; fk kept,aside p; u undoable; c kept p; w kept; s kept c u w")
     outer = graph("x kept; j kept; n default j; f kept x n", returning={"x": [inner]})
-    kind = "kept" if last.startswith("cancel") else "kept,transaction"
-    play_script(graph(f"t {kind}; z kept t", returning={"t": [outer]}), HALF_DONE + last, validate=validate)
+    made = graph("t kept; z kept t", returning={"t": [outer]})
+    play_script(made, HALF_DONE + last, on_failure="undo", validate=validate)
 
 
 @pytest.mark.parametrize("validate", [True, False])
@@ -166,8 +168,8 @@ def test_what_stood_aside_and_was_abandoned_can_be_joined_again(validate):
     outer = graph("a default; b kept a; child0 kept; fork0 kept,aside child0", sink="b", returning={"child0": [inner]})
     play_script(
         graph(
-            "a kept; e kept,transaction a",
-            returning={"a": [first], "e": [graph("a kept,transaction; c kept a", returning={"a": [outer]})]},
+            "a kept; e kept a",
+            returning={"a": [first], "e": [graph("a kept; c kept a", returning={"a": [outer]})]},
         ),
         """
         finish a
@@ -187,7 +189,8 @@ def test_what_stood_aside_and_was_abandoned_can_be_joined_again(validate):
         finish e/a/child0/child0/child0
         save e/a/child0/child0/child0.0
         finish e/a/child0/child0/child0/a joining a/fork1
-        answer e/a/b for 2
+        fail e/a/b for good
         """,
+        on_failure="undo",
         validate=validate,
     )

@@ -58,6 +58,8 @@ class Generator:
         self._left = chance.randint(FEWEST, MOST)
         """Tasks that may still be drawn."""
         self._labels = 0
+        self._transactions = 0
+        """That are around what is drawn."""
         self._with_queue = chance.random() < 0.3
 
     def program(self, seed: int) -> Program:
@@ -179,9 +181,12 @@ class Generator:
             if self._happens(0.8):
                 step = msgspec.structs.replace(step, raises=None)
             self._left += 1
+        self._transactions += kind == "transaction"
+        inside = _returned(self._graph(depth + 1, chance.randint(1, 4)))
+        self._transactions -= kind == "transaction"
         return msgspec.structs.replace(
             step,
-            inside=_returned(self._graph(depth + 1, chance.randint(1, 4))),
+            inside=inside,
             answers=self._answers(chance.randint(1, 2)) if self._happens(0.4) else (),
             catch=self._happens(0.2),
         )
@@ -210,6 +215,8 @@ class Generator:
         forked: list[int] = []
         for number in range(self._chance.randint(2, 4)):
             verb = self._pick(VERBS)
+            if verb == "fork" and self._transactions:  # nothing may stand aside there
+                verb = "await"
             if verb in ("await", "fork") and self._left <= 0 and statements:
                 verb = "join" if forked else "look"
             if verb == "join" and not forked:

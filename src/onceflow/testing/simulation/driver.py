@@ -9,7 +9,7 @@ is read from the committed journal alone (`facts.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
@@ -225,9 +225,8 @@ class Driver:
         """The attempt returns. It was given the outcomes of these, which stand aside."""
         attempt.graph = graph
         self.checker.judge_joins(self, attempt, joined)
-        joins = self._with_results(attempt.node, joined)
-        attempt.joined = tuple([child for child in joins if child in self.run.rows])
-        attempt.versions = {**attempt.versions, **{child: self.version(child) for child in joins}}
+        attempt.joined = tuple([child for child in joined if child in self.run.rows])
+        attempt.versions = {**attempt.versions, **{child: self.version(child) for child in joined}}
         attempt.refs = dict(enumerate(refs, attempt.task.parts))
         attempt.output = self.values.compute(attempt)
         counts = self.counts(attempt)
@@ -330,28 +329,6 @@ class Driver:
             inside = {other for other in self.structure.graphs if self._is_open_transaction(other, expander)}
             self.expiring[expander] = inside
         self.deliver(events.Expired(node, ends, small))
-
-    def _with_results(self, node: str, joined: Iterable[str]) -> list[str]:
-        """What a node joins: these, and the results of the transactions that they are in and the node is not."""
-        found: dict[str, None] = {}
-        around = self.structure.expanders_around(node) if node in self.rows else []
-        for child in joined:
-            found[child] = None
-            if child not in self.run.rows:
-                continue  # what the run has forgotten can never be taken back
-            for expander in self.structure.expanders_around(child):
-                if expander not in around and self.structure.nodes[expander].options.transaction:
-                    found.update(dict.fromkeys(self._standing_for(self.structure.result_of(expander))))
-        return list(found)
-
-    def _standing_for(self, node: str) -> list[str]:
-        """This node, if it is saved, or else what is saved of those that read it."""
-        facts = self.facts()
-        found = [facts.shape.position[node]]
-        for x in found:  # grows while it is gone through
-            if not facts.is_saved(x):
-                found += [consumer for consumer in each(facts.shape.consumers[x]) if consumer not in found]
-        return [facts.shape.members[x].id for x in found if facts.is_saved(x)]
 
     def _ends_anyway(self, expander: str) -> bool:
         """Whether this graph, or one around it, is about to end, whatever becomes of its result."""

@@ -157,6 +157,10 @@ def _with_forks(random: Random, taste: Taste, graph: Graph, nested: bool = False
 def _with_forks_inside(random: Random, taste: Taste, node: Node, is_result: bool, depth: int) -> Node:
     if not node.call:
         return node
+    if node.options.transaction and random.random() < 0.97:  # nothing may stand aside in it: else it is refused
+        if random.random() < 0.5:
+            return node
+        node = msgspec.structs.replace(node, options=msgspec.structs.replace(node.options, transaction=False))
     saved = node.options.checkpoint or is_result
     alternatives = [inner and _with_forks(random, taste, inner, saved, depth + 1) for inner in node.call]
     return msgspec.structs.replace(node, call=tuple(alternatives))

@@ -278,7 +278,7 @@ class Simulation:
         if expander is None or driver.structure.result_of(expander) != attempt.node:
             return False
         aside = [child for child in driver.structure.aside if driver.structure.member(child).expander == expander]
-        return not all(driver.run.may_join(attempt.node, child) for child in aside)
+        return not all(driver.run.may_join(child) for child in aside)
 
     def _may_join(self, attempt: Attempt) -> bool:
         """Whether something stands aside, and the attempt looks like a wait."""
@@ -298,7 +298,7 @@ class Simulation:
         ended = [
             child
             for child in sorted(driver.structure.aside)
-            if driver.rows[child].version is not None and driver.run.may_join(attempt.node, child)
+            if driver.rows[child].version is not None and driver.run.may_join(child)
         ]
         return tuple([child for child in ended if self.random.random() < 0.5])
 

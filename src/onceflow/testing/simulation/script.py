@@ -363,7 +363,7 @@ class Player:
                 for child in joining
                 if child in driver.structure.aside
                 and driver.rows[child].version is not None
-                and driver.run.may_join(attempt.node, child)
+                and driver.run.may_join(child)
             ]
         )
 

@@ -183,6 +183,9 @@ class Structure:
             return False
         if any(node.aside and graph.consumers[x] for x, node in enumerate(graph.nodes)):
             return False
+        around = [expander, *self.expanders_around(expander)]
+        if any(node.aside for node in graph.nodes) and any(self.nodes[id].options.transaction for id in around):
+            return False
         if self._is_shared_by_turns(expander, graph):
             return False
         whole = structure_of(self.graph, {**self.graphs, expander: graph}, handled, joins=self.joins)
