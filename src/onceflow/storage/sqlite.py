@@ -59,6 +59,13 @@ from onceflow.storage.writer import Writer
 CHUNK = 256
 """Entries that are read at once."""
 
+_ADAPTERS: dict[type, Callable[[Any], Any]] = {bytes: bytes, type(None): {None: None}.get}
+"""Each gives back what it is given. Python looks for an adapter of each parameter that is bytes or None. Where there is
+none it makes an exception, and drops it, which takes longer than all else that is done with a parameter."""
+
+for _kind, _adapter in _ADAPTERS.items():
+    sqlite3.adapters.setdefault((_kind, sqlite3.PrepareProtocol), _adapter)
+
 LOG_BYTES = 1280 * 1024
 """To which the write-ahead log is filled up when the journal is opened."""
 
