@@ -136,26 +136,25 @@ class Rows:
         return needed
 
 
-class Changes:
+class Changes(msgspec.Struct):
     """What is to be written: rows first deleted, then written over; the rest is only ever added."""
 
-    def __init__(self) -> None:
-        self.deleted: dict[int, Known | None] = {}
-        """Number of the run, and the run, unless its own row is damaged."""
-        self.runs: dict[int, Known] = {}
-        self.definitions: dict[int, CreateRun] = {}
-        self.entries: list[tuple[int, int, Entry, int]] = []
-        """Number of the run, place in the run, entry, checksum."""
-        self.commands: list[tuple[int, str, bytes, int]] = []
-        """Number of the run, kind, body, checksum."""
-        self.forgotten: list[tuple[int, tuple[int, ...]]] = []
-        """Number of the run, numbers of its commands."""
-        self.events: list[tuple[int, str, str, bytes, int]] = []
-        """Number of the run, key, id, payload, checksum."""
-        self.marked: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-        """Numbers of events that are taken, and of those that are free again."""
-        self.standing: list[OfStanding] = []
-        """In the order in which they are to be carried out."""
+    deleted: dict[int, Known | None] = {}
+    """Number of the run, and the run, unless its own row is damaged."""
+    runs: dict[int, Known] = {}
+    definitions: dict[int, CreateRun] = {}
+    entries: list[tuple[int, int, Entry, int]] = []
+    """Number of the run, place in the run, entry, checksum."""
+    commands: list[tuple[int, str, bytes, int]] = []
+    """Number of the run, kind, body, checksum."""
+    forgotten: list[tuple[int, tuple[int, ...]]] = []
+    """Number of the run, numbers of its commands."""
+    events: list[tuple[int, str, str, bytes, int]] = []
+    """Number of the run, key, id, payload, checksum."""
+    marked: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    """Numbers of events that are taken, and of those that are free again."""
+    standing: list[OfStanding] = []
+    """In the order in which they are to be carried out."""
 
     def marks(self) -> dict[bool, list[int]]:
         """The numbers of events that are taken after all of `marked`, and of those that are free again."""
@@ -272,6 +271,10 @@ class _Draft:
 
     def carry_out(self, request: Request) -> Result | None:
         """Does it, or says why not."""
+        if isinstance(request, AppendEntries):  # these three are almost all
+            return self._append(request)
+        if isinstance(request, SetStatus):
+            return self._set_status(request)
         if isinstance(request, CreateRun):
             return self._create(request)
         if isinstance(request, (WriteStanding, DeleteStanding)):
@@ -284,16 +287,10 @@ class _Draft:
         known = self._find(request.run)
         if known is None:
             return MISSING
-        if isinstance(request, (AppendEntries, SetStatus, MarkEvents)):
+        if isinstance(request, MarkEvents):
             if known.row.epoch != request.epoch:
                 return Fenced(known.row)
-            if isinstance(request, AppendEntries):
-                self._append(known, request.entries)
-            elif isinstance(request, MarkEvents):
-                self._changes.marked.append((request.taken, request.returned))
-            elif (request.status, due := _storable(request.due)) != (known.row.status, known.row.due):
-                now = self._application.now
-                self._write(known, replace(known.row, status=request.status, due=due, updated=now))
+            self._changes.marked.append((request.taken, request.returned))
             return None
         if isinstance(request, SendEvent):
             checksum = checksums.of_event(request.run, request.key, request.id, request.payload)
@@ -347,13 +344,30 @@ class _Draft:
         self._remember(known)
         return None
 
-    def _append(self, known: Known, entries: Sequence[Entry]) -> None:
-        number, run = known.number, known.row.id
-        self._changes.entries += [
-            (number, place, entry, checksums.of_entry(run, place, entry))
-            for place, entry in enumerate(entries, known.entries)
-        ]
-        self._remember(Known(known.number, known.row, known.entries + len(entries)))
+    def _append(self, request: AppendEntries) -> Result | None:
+        known = self._find(request.run)
+        if known is None:
+            return MISSING
+        if known.row.epoch != request.epoch:
+            return Fenced(known.row)
+        number, run, place = known.number, request.run, known.entries
+        for entry in request.entries:
+            self._changes.entries.append((number, place, entry, checksums.of_entry(run, place, entry)))
+            place += 1
+        self._remember(Known(number, known.row, place))
+        return None
+
+    def _set_status(self, request: SetStatus) -> Result | None:
+        known = self._find(request.run)
+        if known is None:
+            return MISSING
+        row = known.row
+        if row.epoch != request.epoch:
+            return Fenced(row)
+        status, due = request.status, _storable(request.due)
+        if status != row.status or due != row.due:
+            self._write(known, replace(row, status=status, due=due, updated=self._application.now))
+        return None
 
     def _write(self, known: Known, row: RunRow) -> None:
         changed = Known(known.number, row, known.entries)

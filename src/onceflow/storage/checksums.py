@@ -45,9 +45,9 @@ def of_entry(run: str, place: int, entry: Entry) -> int:
 
 def of_run(number: int, entries: int, columns: Sequence[Any]) -> int:
     """Of columns as in `RunRow`. Databases may give times back as integers."""
-    *texts, created, updated, metadata, due = columns
+    created, updated, metadata, due = columns[-4:]
     due = None if due is None else float(due)
-    return crc32(_encode((number, entries, texts, float(created), float(updated), metadata, due)))
+    return crc32(_encode((number, entries, columns[:-4], float(created), float(updated), metadata, due)))
 
 
 def of_parts(*parts: str | int | float | bytes | None) -> int:
