@@ -43,26 +43,25 @@ YOUNGEST: Kind = (True,)
 """The same for a run that has just begun (`Job.young`)."""
 
 
-class _Window:
+class _Window(Load):
     """The promises for jobs of one kind, and those who wait for one."""
 
-    __slots__ = ("expected", "line", "load", "shares")
+    __slots__ = ("expected", "line", "shares")
 
     def __init__(self, shares: bool) -> None:
+        super().__init__()
         self.shares = shares
-        self.load = Load()
-        """What is promised."""
         self.expected: dict[int, float] = {}
         """Token of what is promised → how long it is expected to take."""
         self.line = Line()
 
     def admits(self, expected: float, workers: int, idle: Callable[[], int]) -> bool:
-        load = self.load
+        jobs = self.jobs
         if self.shares:
-            return load.jobs < SHARED * workers
-        if load.jobs < workers:
-            return expected < inf or load.jobs < idle()
-        return expected < LONG and load.jobs < MOST * workers and load.seconds < HORIZON * workers
+            return jobs < SHARED * workers
+        if jobs < workers:
+            return expected < inf or jobs < idle()
+        return expected < LONG and jobs < MOST * workers and self.seconds < HORIZON * workers
 
 
 class Reservations:
@@ -92,7 +91,7 @@ class Reservations:
         window = self._windows.get(kind)
         if window is None:
             window = self._windows[kind] = _Window(shares)
-        if window.line:
+        if self._waiting and window.line:
             return False
         return self._promise(token, window, self._estimates.expected(function))
 
@@ -125,7 +124,7 @@ class Reservations:
     def _promise(self, token: int, window: _Window, expected: float) -> bool:
         if not window.admits(expected, self._workers(), self._idle):
             return False
-        window.load.add(expected)
+        window.add(expected)
         window.expected[token] = expected
         self.promised[token] = window
         return True
@@ -134,13 +133,13 @@ class Reservations:
         """A worker has handed the job back: nothing else is promised its place until another worker has it."""
         window = self.promised[token] = self._windows[PLAIN]
         window.expected[token] = self._estimates.expected(function)
-        window.load.add(window.expected[token])
+        window.add(window.expected[token])
 
     def release(self, token: int) -> None:
         """A worker has the job, or it does not want to start any more. Unknown tokens are ignored."""
         window = self.promised.pop(token, None)
         if window is not None:
-            window.load.remove(window.expected.pop(token))
+            window.remove(window.expected.pop(token))
         elif self._waiting:
             waiting = self._waiting.pop(token, None)
             if waiting is not None:
