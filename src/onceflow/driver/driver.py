@@ -104,7 +104,8 @@ class Driver(Obeying):
             return
         self.finished_attempts += 1
         node, attempt = work.node, work.attempt
-        self._forget_losses(work)
+        if self._deaths or self._misses:
+            self._forget_losses(work)
         if work.undo:
             self.tell(events.Undone(node, attempt))
             return
@@ -210,10 +211,8 @@ class Driver(Obeying):
 
     def _forget_losses(self, work: Work) -> None:
         """It has come to an end."""
-        if self._deaths:
-            self._deaths.pop((work.node, work.undo), None)
-        if self._misses:
-            self._misses.pop((work.node, work.undo), None)
+        self._deaths.pop((work.node, work.undo), None)
+        self._misses.pop((work.node, work.undo), None)
 
     def met_lost(self, work: Work, refs: Sequence[int]) -> None:
         """It asked for what these of its refs refer to, and that is gone: the attempt does not count. If that happens

@@ -62,8 +62,8 @@ class Launching(Batching):
         if not command.private and (guard := self._guard_of(row)) is not None:
             work = msgspec.structs.replace(work, guard=guard, failed=failures_around(row))
         self._launch(work)
-        if self._admitted:
-            self._give_back_place(command.attempt)  # unless it was started
+        if command.attempt in self._admitted:
+            self._give_back_place(command.attempt)  # it was not started
         if row.effect == "none" and row.consumers:
             self._latest = work
 

@@ -95,10 +95,9 @@ class Obeying(Launching):
 
     def _obey(self, command: commands.Command) -> None:
         match command:
-            case commands.Append(records.Finished()):
-                pass  # its entry tells more than the record, and is made of the `Finish` that comes next
             case commands.Append(record):
-                self._append(record)
+                if not isinstance(record, records.Finished):  # its entry tells more, and is made of the next `Finish`
+                    self._append(record)
             case commands.Finish(status, _, kept, uncertain):
                 measured = self.measurements.take(self.run.epoch)
                 self._entries.append(entries.finished(records.Finished(status), kept, uncertain, measured))
