@@ -61,6 +61,8 @@ class Fetching:
     def holds_back(self, driver: Driver, work: Work) -> bool:
         """Whether it waits for something. Then it is started later, with objects instead of blobs, or its driver is
         told why not."""
+        if work.refs is None and not work.inputs:
+            return False
         parts = [part for part in _parts(work) if not isinstance(part, bytes)]
         if not parts:
             return False

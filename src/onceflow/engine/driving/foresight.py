@@ -49,7 +49,8 @@ class Foresight:
 
     def expects(self, driver: Driver, attempt: int) -> bool:
         """Whether an attempt with this number was foreseen and is not asked for."""
-        return any(number == attempt for _, number in self._foreseen.get(driver, ()))
+        foreseen = self._foreseen.get(driver)
+        return foreseen is not None and any(number == attempt for _, number in foreseen)
 
     def give_up(self, driver: Driver) -> list[int]:
         """The driver will not ask for what was foreseen. Returns what is to be stopped."""

@@ -485,7 +485,7 @@ class Workers:
     def _pass_on(self, driver: Driver, work: Work, report: Report) -> None:
         if self._recording.on:
             self._recording.tell_end(driver.id, work, report)
-        if type(report) is Finished and any(ref.actor is not None for ref in report.refs):
+        if type(report) is Finished and report.refs and any(ref.actor is not None for ref in report.refs):
             self._return_actors(driver, work, report)
         else:
             self._answer(driver, work, report)

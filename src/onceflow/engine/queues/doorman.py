@@ -167,12 +167,14 @@ class Doorman:
 
     def forget(self, driver: Driver) -> None:
         """It is driven no longer. What workers still have of it keeps its place until they have told."""
-        for asking in [asking for asking in self._asking if asking[0] is driver]:
-            self.gate.give_back(self._asking.pop(asking))
-        for placed in [placed for placed in self._placed if placed[0] is driver]:
-            self.gate.give_back(self._placed.pop(placed))
-        for attempt in [attempt for attempt in self.holding if attempt[0] is driver and attempt not in self._launched]:
-            self.gate.give_back(self.holding.pop(attempt))
+        for waiting in (self._asking, self._placed):
+            if waiting:
+                for asking in [asking for asking in waiting if asking[0] is driver]:
+                    self.gate.give_back(waiting.pop(asking))
+        if self.holding:
+            own = [attempt for attempt in self.holding if attempt[0] is driver and attempt not in self._launched]
+            for attempt in own:
+                self.gate.give_back(self.holding.pop(attempt))
         self._entering.pop(driver, None)
         self._leave_line(driver)
         number = self._runs.pop(driver, None)
