@@ -76,7 +76,7 @@ class Ending(Handling):
         scope = row.scope
         undo: list[Scope] = []
         while scope.depth > ends or (0 <= failed <= scope.depth):
-            if 0 <= failed <= scope.depth and scope.is_transaction and not scope.has_result:
+            if 0 <= failed <= scope.depth and scope.is_transaction:
                 undo.append(scope)
             if scope.depth <= ends or scope.outer is None:
                 break
@@ -253,7 +253,7 @@ class Ending(Handling):
 
     def _give(self, scope: Scope, sink: Row, end: End) -> None:
         """The outcome is saved as soon as the journal knows the graph."""
-        joined = [*self._joined_in(scope), *(child for child in end.joined if child.fully_saved and not child.doomed)]
+        joined = [*self._joined_in(scope), *end.joined]
         self._join(sink, [child for child in joined if not child.scope.is_in(scope)])  # not what ends with it
         sink.state = "handled"
         sink.attempt = self._new_attempt()

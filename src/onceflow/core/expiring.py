@@ -21,12 +21,12 @@ class Expiring(Ending):
         if self._stopping is not None or sink is None or sink.visible:
             return
         self._end_with_what_is_around(
-            scope, End(scope.expander, small, self._unfinished_transactions(scope), again=False, expired=True)
+            scope, End(scope.expander, small, self._transactions_in(scope), again=False, expired=True)
         )
         for row in self._rows_in(scope):
             if row.state == "running":
                 self._emit(commands.Stop(row.id, row.attempt))
 
-    def _unfinished_transactions(self, scope: Scope) -> list[Scope]:
+    def _transactions_in(self, scope: Scope) -> list[Scope]:
         """Those in this graph, and the graph itself if it is one."""
-        return [inner for inner in self._scopes_in(scope) if inner.is_transaction and not inner.has_result]
+        return [inner for inner in self._scopes_in(scope) if inner.is_transaction]
