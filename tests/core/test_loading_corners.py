@@ -162,6 +162,23 @@ def test_what_is_left_of_an_output_that_is_made_again_is_not_saved():
     assert drive.reload().begin() == ["+recovering m", "+dropped m", "drop m", "start m", "start k"]
 
 
+def test_what_is_left_of_an_output_in_a_graph_that_has_ended_is_not_saved():
+    """Of `m` one part is saved, and its ref is there, because `p` is saved; but the graph has ended. (It is not
+    settled, because `q` waits for `l`.)"""
+    drive = begun("l loose; e kept l; k kept; q kept after:l k; z kept e q")
+    drive.finish("l")
+    drive.complete("e", graph=graph("p kept; m kept p; c kept m; x kept; y kept c x"))
+    drive.complete("e/p", holding="new")
+    drive.finish("e/m", holding="e/p.1")
+    drive.save("e/m")
+    drive.complete("e/c")
+    drive.ends("e/x", 1)
+    drive.save("e/y")
+    again = drive.reload()
+    assert again.begin() == ["start k"]
+    assert again.run.rows["e/m"].available == again.run.rows["e/m"].every_part
+
+
 def test_who_was_in_flight_for_a_graph_that_has_its_result_is_not_after_a_crash():
     """`x` is the result of one graph, and a member of a group in it, and has returned another one."""
     drive = begun("e kept; z kept e")

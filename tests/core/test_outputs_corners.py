@@ -1,6 +1,7 @@
 """Outputs in corners: what is made again, taken back, expanded again or saved in parts, and what others see of that
 (design 2.2, 2.5, 2.7, 2.9, 2.13)."""
 
+from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive, graph
 
 
@@ -106,6 +107,34 @@ def test_a_graph_that_is_lost_is_not_returned_again_for_those_that_cannot_start_
     drive.ends("e/x", 1, again=True)
     assert drive.lose("e") == []
     assert drive.elapse("e") == ["start e"]
+
+
+def test_who_joins_what_was_abandoned_does_not_stand_on_others_that_have_joined_it():
+    """Who joins it learns that its graph has ended, however often: `j` need not be kept for the sake of `n`."""
+    inner = graph("x kept; w kept; f kept,aside w; s kept x", sink="s")
+    around = graph("e kept; u undoable; i kept; n default i; j kept u; y kept e n j", returning={"e": [inner]})
+    status = play_script(
+        graph("t kept; k kept t", returning={"t": [around]}),
+        """
+        finish t
+        save t.0
+        finish t/e
+        save t/e.0
+        finish t/u
+        save t/u.0
+        answer t/e/w for 2
+        save t/e/s.0
+        finish t/i joining t/e/f
+        save t/i.0
+        finish t/j joining t/e/f
+        save t/j.0
+        finish t/n
+        save t/n.0
+        fail t/y for good
+        """,
+        on_failure="undo",
+    )
+    assert status == "undone"
 
 
 # -- saved in parts ----------------------------------------------------------------------------------------------------

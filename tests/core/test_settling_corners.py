@@ -1,6 +1,9 @@
 """Settled and quiet (design 2.2) in corners: groups that wait for one save, and rows that are made again or taken back
 meanwhile. Every state is also compared with its definition."""
 
+import pytest
+
+from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive, graph
 
 
@@ -41,3 +44,54 @@ def test_what_is_being_taken_back_is_not_settled_by_what_it_waited_for():
     drive.complete("m")
     assert drive.settled == {"l", "e", "m"}
     assert drive.undone("e/u")[:2] == ["+undone e/u", "+dropped e/u"]
+
+
+OUTSIDE = {
+    "its graph was to begin with": "e kept; y kept g e v",
+    "its graph is later": "p loose; m kept after:p u; e kept p; y kept g e v m",
+}
+
+
+@pytest.mark.parametrize("is_quiet", OUTSIDE)
+def test_what_was_abandoned_is_not_settled_before_what_its_graph_ended_with_though_all_it_reads_is_quiet(is_quiet):
+    """1. `e` has ended, with what has joined `c`; `k`, which reads nothing but `e`, was abandoned. 2. A saga takes `u`
+    back, and `g` with it, which has yet to do without `r`: so `c` is not settled any more. 3. `k` is settled with `c`,
+    when `g` is saved: as long as `c` may be taken back, `k` may start afresh."""
+    fork = "r loose; u undoable; g kept after:r u; c kept,aside r; v kept"
+    inner = graph("j kept; w kept j; k kept; s kept w k")
+    status = play_script(
+        graph("t kept; z kept t", returning={"t": [graph(f"{fork}; {OUTSIDE[is_quiet]}", returning={"e": [inner]})]}),
+        """
+        finish t
+        save t.0
+        finish t/r
+        finish t/u
+        save t/u.0
+        finish t/g
+        save t/g.0
+        finish t/c
+        save t/c.0
+        finish t/p
+        finish t/m
+        save t/m.0
+        finish t/e
+        save t/e.0
+        finish t/e/j joining t/c
+        save t/e/j.0
+        answer t/e/w for 2
+        save t/e/s.0
+        cancel with undo
+        end t/v!late
+        end t/e/k!late
+        undone t/u!undo
+        carry out finish
+        resume
+        finish t/u
+        save t/u.0
+        finish t/m
+        save t/m.0
+        finish t/g
+        save t/g.0
+        """,
+    )
+    assert status == "succeeded"

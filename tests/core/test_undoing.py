@@ -376,6 +376,17 @@ def test_a_private_rebuild_that_is_parked_needs_no_stop():
     assert drive.undone("u") == ["+undone u", "+begun u", "start! u"]
 
 
+def test_a_private_rebuild_of_refs_that_the_attempt_did_not_see_is_stopped():
+    """`p` breaks its promise: it holds a ref that it did not hold when `u` began."""
+    drive = begun("p pure; u undoable p; k kept; z kept u k", "p")
+    drive.lose("p", attempts="u")
+    drive.finish("p", holding="new")
+    assert drive.lose("p") == ["start p"]
+    assert drive.end("u") == ["start p privately"]
+    assert drive.finish("p", holding="new") == ["undo u"]
+    assert "stop p" in drive.undone("u")
+
+
 def test_private_rebuilds_of_a_whole_chain_are_stopped():
     drive = Drive(graph("a pure; b pure a; u undoable b; z kept u"))
     drive.begin()

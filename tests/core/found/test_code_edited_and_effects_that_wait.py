@@ -66,9 +66,10 @@ def test_what_waits_for_its_delay_and_then_for_a_task_has_it_run_by_the_new_code
     assert loaded.play().status == "succeeded"
 
 
-def test_who_waits_below_an_unsaved_task_does_not_wait_for_the_rest_of_the_run():
+@pytest.mark.parametrize("effect", ["default", "writer"])
+def test_who_waits_below_an_unsaved_task_does_not_wait_for_the_rest_of_the_run(effect):
     """`w` may be a wait for an event, which `n` brings about."""
-    drive = Drive(graph("x pure; c kept x; w kept; d pure after:x; n default d; z kept c n w"))
+    drive = Drive(graph(f"x pure; c kept x; w kept; d pure after:x; n {effect} d; z kept c n w"))
     drive.begin()
     drive.finish("x")
     drive.complete("c")
@@ -85,6 +86,52 @@ def test_a_promise_that_only_what_waits_for_its_delay_and_reads_nothing_would_br
     drive.raises("n")
     with pytest.raises(BrokenPromise):
         drive.reload(changed=["x"]).begin()
+
+
+def test_so_is_one_that_an_effect_would_break_in_a_graph_that_waits_to_be_tried_again():
+    """`n` needs `x` by the new code when the delay is over, and `m` was built on what the old one gave."""
+    drive = Drive(graph("e kept; z kept e"))
+    drive.begin()
+    drive.complete("e", graph=graph("x pure; c kept x; m default c; k kept; n default after:x k; t kept m n"))
+    drive.finish("e/x")
+    drive.complete("e/c", "e/m")
+    assert drive.ends("e/k", 1, again=True) == ["+again e", "wait e 1"]
+    with pytest.raises(BrokenPromise):
+        drive.reload(changed=["e/x"]).begin()
+
+
+def test_an_effect_that_has_been_had_waits_for_nothing():
+    drive = Drive(graph("x pure; u undoable after:x; k kept; q kept after:x k; z kept u q"))
+    drive.begin()
+    drive.complete("x", "u")
+    assert drive.reload(changed=["x"]).begin() == ["start k"]
+
+
+def test_what_is_settled_breaks_no_promise_and_never_runs_by_the_new_code():
+    """It is not saved, but what has read it is. (It is remembered, because an undo of `u` would read it.)"""
+    drive = Drive(graph("a pure,saved; s kept a; n default s; u undoable a; z kept n u"))
+    drive.begin()
+    drive.finish("a", small=False)
+    drive.complete("s", "u")
+    loaded = drive.reload(changed=["a"])
+    assert loaded.begin() == ["start! n"]
+    assert loaded.play().status == "succeeded"
+    assert "a" not in loaded.attempts
+
+
+def test_nor_does_it_in_a_run_that_is_stuck():
+    """`n` waits for `q`, which was safe only thanks to what a handler gave for `p` (test_stuck_corners)."""
+    drive = Drive(graph("e pure,saved; s kept e; u undoable e; a loose; p pure a; q kept a; c kept p q; z kept s u c"))
+    drive.begin()
+    drive.finish("e", small=False)
+    drive.complete("s", "u")
+    drive = drive.reload(changed=["e"])
+    drive.begin()
+    drive.finish("a")
+    drive.handle("p")
+    drive.complete("q", graph=graph("n default"))
+    drive.lose("p")
+    assert "stuck q/n: waits for q" in drive.finish("p")
 
 
 def _before_begun(drive):
