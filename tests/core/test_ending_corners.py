@@ -159,6 +159,29 @@ def test_a_graph_fails_with_the_one_around_it_if_that_is_to_be_tried_again_befor
     assert drive.elapse("e") == ["start e/b", "start! e/f/i"]
 
 
+def test_a_graph_that_is_about_to_end_ends_as_it_would_if_its_time_is_over_meanwhile():
+    # given a transaction that ends without having failed, and waits for something irrevocable
+    drive = inside(TRANSACTION, "u undoable; a kept u; i default; c kept a i")
+    drive.complete("e/u")
+    assert drive.ends("e/a", 1, failed=-1) == ["withdraw e/i"]
+    # when its time is over
+    assert drive.expire("e/c", 1) == ["withdraw e/i", "stop e/i"]
+    # then it is not taken back
+    assert drive.end("e/i") == GIVEN
+
+
+def test_a_graph_whose_time_is_over_while_one_around_it_is_about_to_end_is_not_taken_back():
+    # given a transaction in a graph that is about to end, and waits for something irrevocable
+    drive = inside(KEEP, "f kept,transaction; b kept; i default; c kept f b i")
+    drive.complete("e/f", graph=graph("u undoable; x kept u; y kept x"))
+    drive.complete("e/f/u")
+    assert drive.ends("e/b", 1) == ["withdraw e/i", "stop e/f/x"]
+    # when the time of the transaction is over
+    assert drive.expire("e/f/x", 2) == []
+    # then it ends with the graph around it, and what was done in it stays
+    assert drive.finish("e/i")[-3:] == GIVEN
+
+
 def test_a_graph_that_waits_to_be_tried_again_opens_whatever_ends_beside_it():
     drive = two_graphs("a kept; c kept a", "a kept; c kept a")
     drive.ends("e/a", 1, again=True)
@@ -263,6 +286,44 @@ def test_what_was_done_in_a_graph_that_has_ended_is_not_abandoned():
     # then that is so for what has never been done
     rows = drive.run.rows
     assert {id for id in rows if rows[id].abandoned} == {"e/f/a", "e/f/x"}
+
+
+def test_what_goes_with_a_task_that_is_about_to_be_dropped_is_not_abandoned_before():
+    # given a graph that is about to end, in a transaction that is taken back meanwhile, to be tried again
+    drive = inside(TRANSACTION, "f kept,guarding; b kept; c kept f b")
+    drive.complete("e/f", graph=graph("u undoable; x kept u; l loose u x; a kept; y kept l a"))
+    drive.complete("e/f/u")
+    drive.complete("e/f/x", graph=graph("p kept; q kept p"))
+    assert drive.ends("e/f/a", 2, failed=-1)[-3:] == ["give e/f/y", "+abandoned e/f/y", "save e/f/y"]
+    assert drive.ends("e/b", 1, again=True) == ["+recovering e/f/u e/f/x", "undo e/f/u with output"]
+    # when it has ended before `x` is dropped, with the graph that `x` returned
+    assert drive.save("e/f/y") == ["+saved e/f/y"]
+    # then what was in that graph is no more, and nobody looks at it again
+    rows = drive.run.rows
+    assert {id for id in rows if rows[id].abandoned} == {"e/f/l", "e/f/a"}
+    assert drive.play().status == "succeeded"
+
+
+def test_what_was_edited_in_a_graph_that_has_ended_does_not_run_again_when_a_run_is_stuck():
+    # given a graph that has ended, with `p` in it, which is not saved, and not settled before `g` has run
+    drive = Drive(
+        graph(
+            "x pure; w kept; d kept x; n default d w; q kept after:x n;"  # `n` waits for `x`, if that may change
+            "o loose; e kept o; g kept after:o n; z kept q e g"
+        )
+    )
+    drive.begin()
+    drive.complete("x", "d", "o")
+    drive.complete("e", graph=graph("p pure; k kept p; a kept; c kept k a"))
+    drive.complete("e/p", "e/k")
+    drive.ends("e/a", 1)
+    drive.save("e/c")
+    # when `p` and `x` are edited
+    again = drive.reload(changed=["x", "e/p"])
+    assert again.begin() == ["start w"]
+    # then only `x` runs by its new code, so that the others can go on
+    assert "+recovering d x" in again.complete("w")
+    assert again.play().status == "succeeded"
 
 
 def test_what_only_comes_after_something_that_is_abandoned_waits_for_nothing():

@@ -106,6 +106,15 @@ def test_the_journal_has_nothing_to_say_about_a_task_that_is_trusted_again():
     assert drive.lose("n") == ["stop e/x", "drop n", "drop e", "drop e/x", "start n"]
 
 
+def test_the_journal_has_still_to_know_of_what_a_handler_gave_when_something_else_that_it_gave_is_dropped():
+    drive = begun("f pure; g kept f")
+    drive.finish("f", graph=graph("x loose; y loose; s loose x y"))
+    assert drive.handle("f/x")[0] == "+handled f"
+    assert drive.handle("f/y")[0] == "+handled f"
+    records = [told for told in drive.lose("f/x") if told.startswith("+")]
+    assert records == ["+recovering f/s f/x", "+dropped f/s f/x"]
+
+
 def test_the_journal_is_told_that_a_task_is_dropped_of_which_it_learned_with_the_graph_around_it():
     drive = begun("e kept; z kept e")
     drive.finish("e", graph=graph("n loose; a pure n; b kept n a"))

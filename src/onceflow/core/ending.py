@@ -324,11 +324,7 @@ class Ending(Handling):
     def _take_back(self, tainted: Iterable[Row]) -> None:
         """If what a scope has ended with is taken back, the scope has not ended."""
         rows = list(tainted)
-        ended = [row.ended for row in rows if row.ended is not None]
-        super()._take_back(self._with_abandoned(rows) if ended else rows)
-        for scope in ended:
-            if not scope.over:
-                self._reassess(scope)
+        super()._take_back(self._with_abandoned(rows) if any(row.ended is not None for row in rows) else rows)
 
     def _begin_recovery(self, rows: list[Row]) -> None:
         """What scopes end with may have come of what was joined in them, also if that is taken back before."""

@@ -142,7 +142,7 @@ class Expanding(Starting):
             self._end_turn(row)  # which it keeps while it asks
             for mark in (row.settling, row.quieting):
                 if mark is not None:
-                    self._release_hindered(mark)
+                    self._forget_mark(mark)
         expander.nested = None
         expander.forks = False
 

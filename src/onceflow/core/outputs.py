@@ -154,8 +154,7 @@ class Outputs(Sharing):
         """Whether something with an effect starts when this row has run by the code that exists now, and not before: it
         waits for the row to be settled, which is settled with it only, because nothing between them is saved."""
         return self._is_edited(row) and any(
-            other.state != "done" and (other.effect != "none" or other.writes) and not other.scope.over
-            for other in reach([row], lambda above: _settled_with(row, above))
+            other.state != "done" and (other.effect != "none" or other.writes) for other in reach([row], _settled_with)
         )
 
     def _needs_inputs(self, row: Row, makers: Makers) -> None:
@@ -233,8 +232,6 @@ class Outputs(Sharing):
         self._ready.extend(row for row in nested.rows if row.missing == 0)
 
 
-def _settled_with(row: Row, above: Row) -> list[Row]:
-    """Those that this one is settled with, on the way down from the row."""
-    if above is not row and (above.checkpoint or above.settled):
-        return []
-    return [consumer for consumer, _, _ in above.consumers]
+def _settled_with(row: Row) -> list[Row]:
+    """Those that it is settled with, and not before."""
+    return [] if row.checkpoint else [consumer for consumer, _, _ in row.consumers]

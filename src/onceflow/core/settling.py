@@ -134,6 +134,14 @@ class Settling(RunState):
         hindered, mark.hinders = mark.hinders, []
         self._explore.extend(other for other in hindered if other.why is mark)
 
+    def _forget_mark(self, mark: Mark) -> None:
+        """Its row is there no more: it is the witness of no other."""
+        hindered, mark.hinders = mark.hinders, []
+        for other in hindered:
+            if other.why is mark:
+                other.why = None
+                self._explore.append(other)
+
     # -- groups that are settled together ------------------------------------------------------------------------------
 
     def _explore_from(self, start: Mark) -> None:
