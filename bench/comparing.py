@@ -5,6 +5,9 @@ round, between numbers that are seconds apart, because a shared machine is slowe
 their median and their spread. A ratio says how many times as much theirs needs as ours, in time or memory, even where
 the numbers are rates: above 1, ours is the better one. For a limit it says how many times as much ours needs as that.
 
+With `--processor` a number is what the processor did meanwhile for all processes of a side, which other work on the
+machine changes less than it changes the time.
+
 All programs are started before the first round and stay warm until the last. Work that is given as one amount is made
 smaller for those who would need too long for it; the note says so.
 """
@@ -97,6 +100,8 @@ def latencies(field: Field, workload: str, what: str, runs: int, physical: Seque
     def prepare(program: programs.Program, kind: str) -> tuple[Callable[[], float], str]:
         for _ in range(WARM_UP):
             program.ask(workload, runs, kind)
+        if field.processor:
+            return lambda: _used(program, workload, runs, kind) / runs * 1e3, ""
         return lambda: statistics.median(program.ask(workload, runs, kind)) * 1e3, ""
 
     return _served(field, what, "ms", prepare, physical, lambda seconds: seconds * 1e3, is_rate=False)
@@ -113,6 +118,8 @@ def rates(
             seconds = sum(program.ask(workload, smaller, kind)) / smaller
             smaller = max(1, min(amount, int(allowed / seconds)))
         note = "" if smaller == amount else f"{smaller:,} of {amount:,} in a round"
+        if field.processor:
+            return lambda: smaller * size / _used(program, workload, smaller, kind), note
         return lambda: smaller * size / sum(program.ask(workload, smaller, kind)), note
 
     return _served(field, what, f"{unit}/s", prepare, physical, lambda seconds: 1 / seconds, is_rate=True)
@@ -132,6 +139,8 @@ def _served(
     *,
     is_rate: bool,
 ) -> Comparison:
+    if field.processor:
+        what, unit, physical = f"{what} (of processor time)", f"{unit} of processor time", ()
     with contextlib.ExitStack() as stack:
         ours, *peers = [_sides(contestant, field, prepare, stack) for contestant in field.everyone]
         folder = field.new_folder()
@@ -139,6 +148,13 @@ def _served(
         barriers = [Side(limit.name, "", _as(number, stack.enter_context(limit.opened(folder)))) for limit in physical]
         theirs = [side for sides in peers for side in sides]
         return compared(what, unit, ours, theirs, barriers, field.rounds, is_rate=is_rate)
+
+
+def _used(program: programs.Program, workload: str, count: int, kind: str) -> float:
+    """Seconds of the processor, in all of its processes."""
+    before = program.processor_seconds()
+    program.ask(workload, count, kind)
+    return program.processor_seconds() - before
 
 
 def _as(number: Callable[[float], float], seconds: limits.Measure) -> Callable[[], float]:

@@ -38,7 +38,7 @@ def as_json(reports: Sequence[Report], versions: Mapping[str, str]) -> str:
                 "ok": report.ok,
                 "load": report.load,
                 "rows": [dataclasses.asdict(row) for row in report.rows],
-                "comparison": dataclasses.asdict(report.comparison) if report.comparison else None,
+                "comparisons": [dataclasses.asdict(comparison) for comparison in report.comparisons],
             }
             for report in reports
         },
@@ -68,18 +68,21 @@ def as_markdown(reports: Sequence[Report], versions: Mapping[str, str]) -> str:
         f"Load of the machine: {min(loads, default=0):.1f} – {max(loads, default=0):.1f}."
     )
     lines = [measured, ""]
-    comparisons = {report.workload: report.comparison for report in reports if report.comparison}
+    comparisons = [(report.workload, comparison) for report in reports for comparison in report.comparisons]
     if comparisons:
         lines += _summary(comparisons)
     for report in reports:
-        lines += _compared(report.workload, report.comparison) if report.comparison else _rows(report)
+        for comparison in report.comparisons:
+            lines += _compared(report.workload, comparison)
+        if report.rows:
+            lines += _rows(report)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _summary(comparisons: Mapping[str, Comparison]) -> Iterator[str]:
-    names = list(dict.fromkeys(line.name for comparison in comparisons.values() for line in comparison.peers))
+def _summary(comparisons: Sequence[tuple[str, Comparison]]) -> Iterator[str]:
+    names = list(dict.fromkeys(line.name for _, comparison in comparisons for line in comparison.peers))
     yield from _header(["theirs ÷ ours", *names])
-    for workload, comparison in comparisons.items():
+    for workload, comparison in comparisons:
         way = comparison.ours[0].name
         ratios = {line.name: spread(line.ratios[way], " ×") for line in comparison.peers if way in line.ratios}
         yield _line([workload, *(ratios.get(name, "–") for name in names)])

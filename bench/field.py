@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import itertools
 import platform
+import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +35,11 @@ class Contestant:
     """The statement that runs its program (bench/peers/_serving.py)."""
     recovering: str = ""
     """The statement that runs its program for `recovery`. Empty if it has nothing to recover from."""
+    deciding: str = ""
+    """The statement that runs its program for `core`. Empty if it has no law that could be asked alone."""
     requirements: Path | None = None
+    commit: str = ""
+    """Of a onceflow that is not this one."""
     python: Path = Path(sys.executable)
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     missing: str = ""
@@ -40,6 +47,8 @@ class Contestant:
 
     @property
     def version(self) -> str:
+        if self.commit:
+            return f"at {self.commit}"
         if self.requirements is None:
             return f"of Python {platform.python_version()}"
         pins = dict(line.split("==") for line in self.requirements.read_text("utf-8").split())
@@ -70,6 +79,7 @@ OURS = Contestant(
     "from onceflow import Engine, task",
     "from bench.peers import onceflow; onceflow.main()",
     "from bench.workloads import _steps; _steps.main()",
+    "from bench.workloads import core; core.main()",
 )
 PEERS = {
     peer.name: peer
@@ -95,6 +105,8 @@ class Field:
     peers: Sequence[Contestant]
     folder: Path
     rounds: int
+    processor: bool = False
+    """Measure what the processor does for each, in all of its processes, and not how long it takes."""
     _numbers: Iterator[int] = dataclasses.field(default_factory=itertools.count)
 
     @property
@@ -111,12 +123,36 @@ class Field:
 
 
 @contextlib.contextmanager
-def prepared(names: Sequence[str], rounds: int, tell: Callable[[str], None]) -> Iterator[Field]:
+def prepared(
+    names: Sequence[str], revisions: Sequence[str], rounds: int, processor: bool, tell: Callable[[str], None]
+) -> Iterator[Field]:
     """With all environments that could be made. What could not is told, and noted in the field."""
     peers = [_installed(PEERS[name], tell) for name in names]
     with tempfile.TemporaryDirectory(prefix="bench") as folder:
+        earlier = [_at(revision, Path(folder)) for revision in revisions]
         ours = dataclasses.replace(OURS, environment=_measuring.environment(Path(folder)))
-        yield Field(ours, peers, Path(folder), rounds)
+        yield Field(ours, [*earlier, *peers], Path(folder), rounds, processor)
+
+
+class UnknownRevision(Exception):
+    """Raised when there is no such commit. The text is what git says."""
+
+
+def _at(revision: str, folder: Path) -> Contestant:
+    """onceflow as it was at a commit: only the package. All else is as it is now."""
+    commit = _git("rev-parse", "--verify", "--short", f"{revision}^{{commit}}").decode().strip()
+    place = folder / f"at-{commit}"
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, "src/onceflow"))) as archive:
+        archive.extractall(place, filter="data")
+    environment = _measuring.environment(place, place / "src" / "onceflow")
+    return dataclasses.replace(OURS, name=commit, commit=commit, environment=environment)
+
+
+def _git(*arguments: str) -> bytes:
+    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
+    if done.returncode:
+        raise UnknownRevision(done.stderr.decode(errors="replace").strip())
+    return done.stdout
 
 
 def _installed(peer: Contestant, tell: Callable[[str], None]) -> Contestant:

@@ -4,9 +4,9 @@ A workload is a module in `bench/workloads/` with a function `measure() -> list[
 runs it, prints its rows as a table and, if asked, writes them to files. A row may carry a limit; if one is not held,
 the exit status is 1. A row without a value says in its note why it could not be measured.
 
-A workload that peers can do too has a function `compare(field) -> Comparison` besides. With `--peers` that is called
-instead: ours, theirs and the physical limits take turns (bench/comparing.py). A peer that cannot be installed or fails
-is shown without numbers and with the reason; it is no failure of the run.
+A workload that peers can do too has a function `compare(field) -> list[Comparison]` besides. With `--peers` or
+`--against` that is called instead: ours, theirs and the physical limits take turns (bench/comparing.py). A peer that
+cannot be installed or fails is shown without numbers and with the reason; it is no failure of the run.
 
 The title of a table shows the machine's load before and after: figures from a machine that had other work are not the
 program's. `--threads` shows where the time went in those parts of a workload that watch it (bench/threads.py).
@@ -28,7 +28,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
-from bench import documents, field, programs, showing, threads
+from bench import documents, field, processes, programs, showing, threads
 from bench.field import Field
 from bench.reports import Report
 
@@ -54,17 +54,17 @@ def measure(name: str, module_name: str, arena: Field | None = None) -> Report:
     gc.collect()  # the workload before this one leaves nothing for this one to clean up
     before = os.getloadavg()[0]
     start = time.perf_counter()
-    comparison = module.compare(arena) if arena and hasattr(module, "compare") else None
-    rows = [] if comparison else module.measure()
-    return Report(name, time.perf_counter() - start, rows, comparison, (before, os.getloadavg()[0]))
+    comparisons = module.compare(arena) if arena and hasattr(module, "compare") else []
+    rows = [] if comparisons else module.measure()
+    return Report(name, time.perf_counter() - start, rows, comparisons, (before, os.getloadavg()[0]))
 
 
 def show(report: Report, console: Console) -> None:
     before, after = report.load
     title = f"{report.workload} ({report.seconds:.1f} s, load {before:.1f} → {after:.1f})"
-    if report.comparison:
-        showing.show_comparison(title, report.comparison, console)
-    else:
+    for comparison in report.comparisons:
+        showing.show_comparison(title, comparison, console)
+    if report.rows:
         showing.show_rows(title, report.rows, console)
 
 
@@ -76,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before = signal.signal(signal.SIGTERM, _end)
     try:
         return _run(options, known)
+    except field.UnknownRevision as unknown:
+        print(f"--against: {unknown}", file=sys.stderr)
+        return 2
     except programs.Failed as failure:
         print(f"onceflow itself could not be measured: {failure}", file=sys.stderr)
         return 1
@@ -91,8 +94,10 @@ def _run(options: argparse.Namespace, known: dict[str, str]) -> int:
     reports: list[Report] = []
     with contextlib.ExitStack() as stack:
         arena = None
-        if options.peers:
-            arena = stack.enter_context(field.prepared(options.peers, options.rounds, _tell))
+        if options.peers or options.against:
+            arena = stack.enter_context(
+                field.prepared(options.peers, options.against, options.rounds, options.processor, _tell)
+            )
         for name in options.workloads or known:
             report = measure(name, known[name], arena)
             show(report, console)
@@ -114,6 +119,12 @@ def _parse(arguments: Sequence[str] | None, known: dict[str, str]) -> argparse.N
     parser = argparse.ArgumentParser(prog="bench/run", description="Measures onceflow.")
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"all by default: {', '.join(known)}")
     parser.add_argument("--peers", default="", metavar="PEER,…", help=f"compare with: {', '.join(field.PEERS)}, or all")
+    parser.add_argument(
+        "--against", action="append", default=[], metavar="COMMIT", help="compare with onceflow as it was at a commit"
+    )
+    parser.add_argument(
+        "--processor", action="store_true", help="compare what the processor does, not the time (Linux only)"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of a comparison, {ROUNDS} by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
     parser.add_argument(
@@ -126,6 +137,8 @@ def _parse(arguments: Sequence[str] | None, known: dict[str, str]) -> argparse.N
     for kind, named, there in (("workload", options.workloads, known), ("peer", options.peers, field.PEERS)):
         if unknown := [name for name in named if name not in there]:
             parser.error(f"no {kind} named {', '.join(unknown)}; there are: {', '.join(there)}")
+    if options.processor and not processes.tells_processor():
+        parser.error("--processor needs Linux: only there a process has a clock that others can read")
     if options.rounds < 1:
         parser.error("there must be at least one round")
     return options

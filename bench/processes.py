@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -32,6 +33,16 @@ def descendants(process: int) -> dict[int, int]:
 def of_session(leader: int) -> set[int]:
     """The processes of a session that are alive, also those whose parents have ended."""
     return {process for process, stat in _all().items() if int(stat[3]) == leader and stat[0] not in "ZX"}
+
+
+def processor_seconds(leader: int) -> float:
+    """What the living processes of a session have used so far. Only on Linux: there each has a clock of its own, whose
+    number is made of the process id (clock_getcpuclockid(3)). `stat` counts in hundredths."""
+    used = 0.0
+    for process in of_session(leader):
+        with contextlib.suppress(OSError):
+            used += time.clock_gettime(~process << 3 | 2)
+    return used
 
 
 def is_alive(process: int) -> bool:
@@ -65,6 +76,10 @@ def end_session(leader: int) -> None:
 
 def tells_memory() -> bool:
     return (PROCESSES / "self/smaps_rollup").exists()
+
+
+def tells_processor() -> bool:
+    return sys.platform == "linux"
 
 
 def megabytes(process: int) -> float:

@@ -71,6 +71,10 @@ class Program:
         seconds: list[float] = self._answer()["seconds"]
         return seconds
 
+    def processor_seconds(self) -> float:
+        """What all that it consists of has used so far."""
+        return processes.processor_seconds(self._process.pid)
+
     def processes(self) -> set[int]:
         """All that it consists of."""
         return processes.of_session(self._process.pid)
@@ -98,8 +102,9 @@ class Program:
             processes.end_session(self._process.pid)
 
         impatient = threading.Timer(PATIENCE, give_up)
-        impatient.start()
+        impatient.daemon = True  # a harness that is ended between two lines here does not wait for it
         try:
+            impatient.start()
             line = self._process.stdout.readline()
         finally:
             impatient.cancel()

@@ -14,7 +14,8 @@ class Report:
     """How long it took."""
     rows: list[Row]
     """Empty if it was compared."""
-    comparison: Comparison | None
+    comparisons: list[Comparison]
+    """Empty if it was measured alone."""
     load: tuple[float, float]
     """How many processes wanted to run, before and after: the mean of the last minute."""
 

@@ -82,7 +82,10 @@ def _seconds(work: Callable[[], Any], expected: Any) -> float:
     return seconds
 
 
-def serve(opened: contextlib.AbstractContextManager[Kinds]) -> None:
+def serve(
+    opened: contextlib.AbstractContextManager[Mapping[str, Any]],
+    measure: Callable[[Any, str, int], list[float]] = _measure,
+) -> None:
     """Returns, and has closed everything, when the input ends."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -96,7 +99,7 @@ def serve(opened: contextlib.AbstractContextManager[Kinds]) -> None:
             for line in sys.stdin:
                 question = json.loads(line)
                 try:
-                    seconds = _measure(kinds[question["kind"]], question["workload"], question["count"])
+                    seconds = measure(kinds[question["kind"]], question["workload"], question["count"])
                 except Exception as error:
                     traceback.print_exc()
                     answer({"error": f"{type(error).__name__}: {error}"})

@@ -58,14 +58,14 @@ class PlainCommits:
         self._connection.close()
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, package: Path = Path(onceflow.__file__).parent) -> dict[str, str]:
     """For a program as its user would start it: nothing in it but what was installed, and that compiled, as pip leaves
     it. A checkout is often not (fork servers never write compiled modules, and `PYTHONDONTWRITEBYTECODE` may be set),
-    so the program gets a compiled copy, made in this folder when it is first asked for."""
+    so the program gets a compiled copy of the package, made in this folder when it is first asked for."""
     packages = folder / "packages"
     if not packages.exists():
-        for package in (Path(onceflow.__file__).parent, Path(__file__).parents[1]):
-            shutil.copytree(package, packages / package.name, ignore=shutil.ignore_patterns("__pycache__", ".venvs"))
+        for source in (package, Path(__file__).parents[1]):
+            shutil.copytree(source, packages / source.name, ignore=shutil.ignore_patterns("__pycache__", ".venvs"))
         compileall.compile_dir(packages, quiet=1)
     variables = {name: value for name, value in os.environ.items() if not name.startswith("ONCEFLOW_")}
     variables["PYTHONPATH"] = os.pathsep.join([str(packages), *filter(None, sys.path)])

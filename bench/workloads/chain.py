@@ -102,6 +102,6 @@ def measure() -> list[Row]:
     ]
 
 
-def compare(field: Field) -> Comparison:
+def compare(field: Field) -> list[Comparison]:
     what = f"a chain of {LENGTH} tasks, from its submission to its result"
-    return comparing.latencies(field, "chain", what, COMPARED, (limits.COMMIT, limits.SOCKET))
+    return [comparing.latencies(field, "chain", what, COMPARED, (limits.COMMIT, limits.SOCKET))]

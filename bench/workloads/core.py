@@ -8,14 +8,19 @@ of an event" is what `begin` and `handle` take per event.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from bench.rows import Row
+from bench import comparing, programs
+from bench.field import Contestant, Field
+from bench.peers import _serving
+from bench.rows import Comparison, Row
 from onceflow.core import commands, events
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node
@@ -28,6 +33,8 @@ LEAST_NODES = 3_000
 
 LEAST_RATE = 100_000
 MOST_GROWTH = 1.5
+COMPARED = 10_000
+"""Nodes of a graph in a comparison."""
 
 PURE = Options(checkpoint=False, deterministic=True, effect="none")
 KEPT = Options(effect="none")
@@ -152,3 +159,47 @@ def measure() -> list[Row]:
         rows.append(Row(label, growth, "×", f"≤ {MOST_GROWTH}", growth <= MOST_GROWTH))
         rows.append(Row(f"{name}: the same with building the rows", rates[SIZES[0]] / rates[SIZES[-1]], "×"))
     return rows
+
+
+def compare(field: Field) -> list[Comparison]:
+    """Shape by shape, always in processor time."""
+    with contextlib.ExitStack() as stack:
+        asked = [(who, *_asked(who, field, stack)) for who in field.everyone]
+        return [_compared(shape, asked, field.rounds) for shape in SHAPES]
+
+
+def _asked(who: Contestant, field: Field, stack: contextlib.ExitStack) -> tuple[programs.Program | None, str]:
+    """Its program, or why there is none."""
+    if not who.deciding:
+        return None, "has no law that could be asked alone"
+    return stack.enter_context(programs.Program(who.command(who.deciding), _made(field), who.environment)), ""
+
+
+def _made(field: Field) -> Path:
+    folder = field.new_folder()
+    folder.mkdir()
+    return folder
+
+
+def _compared(shape: str, asked: Sequence[tuple[Contestant, programs.Program | None, str]], rounds: int) -> Comparison:
+    def side(who: Contestant, program: programs.Program | None, note: str) -> comparing.Side:
+        measure = program and (lambda: sum(program.ask("core", COMPARED, shape)) / COMPARED * 1e6)
+        return comparing.Side(who.name, "", measure, note)
+
+    ours, *others = [side(*each) for each in asked]
+    what = f"the life of a run of {COMPARED:,} nodes, {shape}"
+    return comparing.compared(what, "µs a node", [ours], others, [], rounds, warm_up=1)
+
+
+def main() -> None:
+    """The program of a comparison: how long a run of one shape takes."""
+    graphs: dict[tuple[str, int], Graph] = {}
+
+    def measure(shape: str, _: str, size: int) -> list[float]:
+        if (shape, size) not in graphs:
+            graphs[shape, size] = SHAPES[shape](size, random.Random(size))
+        gc.collect()
+        played = play(graphs[shape, size])
+        return [played.building + played.handling]
+
+    _serving.serve(contextlib.nullcontext({shape: shape for shape in SHAPES}), measure)

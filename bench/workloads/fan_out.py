@@ -77,6 +77,6 @@ def measure() -> list[Row]:
     return _rates.measured(groups, warm_up)
 
 
-def compare(field: Field) -> Comparison:
+def compare(field: Field) -> list[Comparison]:
     what = f"{GRAPHS} workflows of {WIDTH} parallel tasks and one that collects them, all together"
-    return comparing.rates(field, "100x100", what, GRAPHS, WIDTH + 1, "tasks", (limits.COMMIT, limits.SOCKET))
+    return [comparing.rates(field, "100x100", what, GRAPHS, WIDTH + 1, "tasks", (limits.COMMIT, limits.SOCKET))]

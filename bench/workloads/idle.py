@@ -58,10 +58,10 @@ def measure() -> list[Row]:
     ]
 
 
-def compare(field: Field) -> Comparison:
+def compare(field: Field) -> list[Comparison]:
     ours, *peers = [_side(contestant, field) for contestant in field.everyone]
     what = "memory of all its processes (PSS) when it is warm and has nothing to do"
-    return comparing.compared(what, "MB", [ours], peers, [], field.rounds)
+    return [comparing.compared(what, "MB", [ours], peers, [], field.rounds)]
 
 
 def _side(contestant: Contestant, field: Field) -> comparing.Side:

@@ -49,11 +49,11 @@ def measure() -> list[Row]:
     return rows
 
 
-def compare(field: Field) -> Comparison:
+def compare(field: Field) -> list[Comparison]:
     ours, *peers = [_side(contestant, field) for contestant in field.everyone]
     bare = comparing.Side("a start of Python", "", lambda: _taken(field.ours, BARE, field))
     what = "importing it, over a start of Python with the same environment"
-    return comparing.compared(what, "ms", [ours], peers, [bare], field.rounds, warm_up=1)
+    return [comparing.compared(what, "ms", [ours], peers, [bare], field.rounds, warm_up=1)]
 
 
 def _side(contestant: Contestant, field: Field) -> comparing.Side:

@@ -132,11 +132,11 @@ def measure() -> list[Row]:
     return [*rows, _measuring.most("for comparison: Python starts and ends", bare, "s")]
 
 
-def compare(field: Field) -> Comparison:
+def compare(field: Field) -> list[Comparison]:
     ours, *peers = [_side(contestant, field) for contestant in field.everyone]
     bare = comparing.Side("a start of Python", "", lambda: _bare(field.folder))
     what = f"kill -9 amid {_steps.STEPS} steps: from the new process's start to the first step"
-    return comparing.compared(what, "s", [ours], peers, [bare], field.rounds, warm_up=1)
+    return [comparing.compared(what, "s", [ours], peers, [bare], field.rounds, warm_up=1)]
 
 
 def _side(contestant: Contestant, field: Field) -> comparing.Side:

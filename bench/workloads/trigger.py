@@ -118,9 +118,9 @@ def measure() -> list[Row]:
     return rows
 
 
-def compare(field: Field) -> Comparison:
+def compare(field: Field) -> list[Comparison]:
     what = "a workflow of one task, from its submission to its result"
-    return comparing.latencies(field, "trigger", what, COMPARED, (limits.COMMIT, limits.SYNC, limits.SOCKET))
+    return [comparing.latencies(field, "trigger", what, COMPARED, (limits.COMMIT, limits.SYNC, limits.SOCKET))]
 
 
 if __name__ == "__main__":

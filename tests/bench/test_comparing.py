@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from bench import comparing, limits, programs
 from bench.comparing import Side
 from bench.rows import Spread
-from tests.bench import common
+from tests.bench import common, stub
 
 
 def test_sides_take_turns_and_each_round_begins_with_another() -> None:
@@ -113,6 +114,26 @@ def test_work_that_would_take_too_long_is_made_smaller_and_the_note_says_so(
     ]
     assert whole.ours[0].note == ""
     assert smaller.ours[0].note == "1 of 10,000 in a round"
+
+
+def test_processor_time_is_that_of_all_processes_of_a_side(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    ours, busy = common.stub("ours", ledger), common.stub("busy", ledger)
+    field = dataclasses.replace(common.field_of(tmp_path, ours, busy, rounds=2), processor=True)
+
+    [compared, rate] = [
+        comparing.latencies(field, "trigger", "it", 1, [limits.SOCKET]),
+        comparing.rates(field, "10000x1", "it", 1, 1, "runs", []),
+    ]
+
+    assert compared.unit == "ms of processor time"
+    assert not compared.limits
+    assert compared.peers[0].value is not None
+    assert compared.peers[0].value.low >= stub.BUSY * 1e3
+    assert compared.ours[0].value is not None
+    assert compared.ours[0].value.high < compared.peers[0].value.low
+    assert rate.peers[0].value is not None
+    assert rate.peers[0].value.high <= 1 / stub.BUSY
 
 
 def test_a_peer_that_is_not_to_be_had_is_a_line_without_numbers(tmp_path: Path) -> None:

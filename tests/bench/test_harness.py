@@ -28,8 +28,8 @@ COMPARISON = Comparison(
     limits=[Line("a commit", "", Spread(0.5, 0.5, 0.5), {"onceflow": Spread(2.5, 2, 3)})],
 )
 REPORTS = [
-    Report("trigger", 1.0, [], COMPARISON, (0.25, 0.5)),
-    Report("core", 1.0, [Row("chain | of 10", 5.0, "events/s", "≥ 6", ok=False)], None, (0.5, 0.5)),
+    Report("trigger", 1.0, [], [COMPARISON], (0.25, 0.5)),
+    Report("core", 1.0, [Row("chain | of 10", 5.0, "events/s", "≥ 6", ok=False)], [], (0.5, 0.5)),
 ]
 
 
@@ -48,7 +48,9 @@ def test_the_list_shows_workloads_and_peers(capsys: pytest.CaptureFixture[str]) 
     assert ["peer", "ray", "keeps:"] in words
 
 
-@pytest.mark.parametrize("arguments", [["sleep"], ["core", "--peers", "airflow"], ["core", "--rounds", "0"]])
+@pytest.mark.parametrize(
+    "arguments", [["sleep"], ["core", "--peers", "airflow"], ["core", "--rounds", "0"], ["core", "--against"]]
+)
 def test_what_does_not_exist_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         harness.main(arguments)
@@ -74,10 +76,16 @@ def test_a_comparison_is_shown_and_written(
     assert "the result is 1 and not 0" in capsys.readouterr().out
     written = json.loads(files["--json"].read_text())
     assert written["peers"] == {"wrong": f"of Python {platform.python_version()}"}
-    chain, trigger = (written["workloads"][name]["comparison"] for name in ("chain", "trigger"))
+    chain, trigger = (written["workloads"][name]["comparisons"][0] for name in ("chain", "trigger"))
     assert len(chain["peers"][0]["ratios"]["ours"]["rounds"]) == 1
     assert trigger["peers"][0]["value"] is None
     assert "| trigger | – |\n" in files["--markdown"].read_text()
+
+
+def test_a_commit_that_does_not_exist_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harness.main(["core", "--against", "no-such-commit"]) == 2
+
+    assert "--against: " in capsys.readouterr().err
 
 
 def test_json_holds_everything() -> None:
@@ -85,7 +93,7 @@ def test_json_holds_everything() -> None:
 
     assert document["peers"] == {"quick": "2.0"}
     assert document["workloads"]["core"]["ok"] is False
-    compared = document["workloads"]["trigger"]["comparison"]
+    [compared] = document["workloads"]["trigger"]["comparisons"]
     assert compared["peers"][0]["ratios"]["onceflow"] == {"median": 0.4, "low": 0.3, "high": 0.5, "rounds": []}
     assert compared["peers"][1]["value"] is None
 

@@ -50,7 +50,7 @@ def test_a_peer_that_cannot_be_installed_is_left_out_with_the_reason(
     monkeypatch.setitem(field.PEERS, "dask", dataclasses.replace(peer, requirements=requirements))
     told: list[str] = []
 
-    with field.prepared(["dask"], 1, told.append) as prepared:
+    with field.prepared(["dask"], [], 1, False, told.append) as prepared:
         missing = prepared.peers[0].missing
 
     assert missing.startswith("cannot be installed here: ERROR: No matching distribution found for a-package")
