@@ -358,6 +358,26 @@ def test_a_private_rebuild_that_nobody_needs_any_more_is_stopped():
     assert drive.undone("u") == ["stop a", "+undone u", "+begun u", "start! u"]
 
 
+def test_a_private_rebuild_that_another_undo_needs_goes_on():
+    drive = Drive(graph("a pure; u undoable a; v undoable a; z kept u v"))
+    drive.begin()
+    drive.finish("a", small=False)
+    drive = drive.reload()
+    assert drive.begin() == ["start a", "start a privately"]
+    assert drive.finish("a", small=False) == ["undo u", "undo v"]
+    assert drive.undone("u") == ["+undone u", "+begun u", "start! u"]
+    assert drive.undone("v") == ["stop a", "+undone v", "+begun v", "start! v"]
+
+
+def test_a_private_rebuild_by_edited_code_is_parked_once():
+    drive = Drive(graph("a pure; u undoable a; w undoable; z kept u w"))
+    drive.begin()
+    drive.finish("a", small=False)
+    drive = drive.reload(changed=["a"])
+    assert drive.begin() == ["+recovering a u", "undo w", "+parked a", "park a"]
+    assert drive.undone("w") == ["+undone w"]
+
+
 def test_a_private_rebuild_that_waits_to_be_retried_needs_no_stop():
     drive = rebuilding()
     drive.tell(events.Raised("a", drive.rebuilding.pop("a")))

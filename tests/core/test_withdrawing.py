@@ -47,18 +47,28 @@ def test_a_failure_withdraws_what_has_not_started():
     assert drive.undone("u")[-1] == "finish undone failed=f"
 
 
-def test_an_attempt_that_comes_after_one_that_may_have_started_withdraws_nothing():
+def test_a_second_attempt_is_withdrawn_as_well_and_its_task_stays_begun():
     drive = begun("u undoable; n default,retries=1 u; z kept n", "u")
     drive.raises("n")
     assert drive.elapse("n") == ["start! n"]
-    assert drive.cancel(undo=True) == ["+cancelled with undo"]
+    assert drive.cancel(undo=True) == ["+cancelled with undo", "withdraw n"]
     assert never_started(drive, "n")[-1] == "finish cancelled kept=u uncertain=n"
 
 
-def test_what_began_before_a_crash_may_have_started():
+def test_so_is_one_after_a_crash_before_which_another_may_have_started():
     drive = begun("u undoable; n default u; z kept n", "u").reload()
     drive.begin()
-    assert drive.cancel(undo=True) == ["+cancelled with undo"]
+    assert drive.cancel(undo=True) == ["+cancelled with undo", "withdraw n"]
+    assert never_started(drive, "n")[-1] == "finish cancelled kept=u uncertain=n"
+
+
+def test_what_has_no_effect_is_stopped_and_not_withdrawn_when_its_graph_ends():
+    drive = begun("e kept; z kept e")
+    drive.complete("e", graph=graph("k kept; m kept; n default; c kept n k m"))
+    answer = drive.ends("e/k", 1)
+    assert "stop e/m" in answer
+    assert "withdraw e/n" in answer
+    assert "withdraw e/m" not in answer
 
 
 def test_what_was_withdrawn_has_not_begun_after_a_crash_either():

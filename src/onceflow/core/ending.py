@@ -135,7 +135,7 @@ class Ending(Handling):
                 self._end_attempt(row)
                 if row.effect == "undoable":
                     self._undo_locally(row)
-            elif row.begun_with and row.state == "running":
+            elif row.effect == "irrevocable" and row.state == "running":
                 self._emit(commands.Withdraw(row.id, row.attempt))
         scope.closed = True
 

@@ -153,9 +153,7 @@ class Outputs(Sharing):
     def _keeps_effects_waiting(self, row: Row) -> bool:
         """Whether something with an effect starts when this row has run by the code that exists now, and not before: it
         waits for the row to be settled, which is settled with it only, because nothing between them is saved."""
-        return self._is_edited(row) and any(
-            other.state != "done" and (other.effect != "none" or other.writes) for other in reach([row], _settled_with)
-        )
+        return self._is_edited(row) and any(map(_has_yet_to_begin, reach([row], _settled_with)))
 
     def _needs_inputs(self, row: Row, makers: Makers) -> None:
         """The row is to run (again): what it reads and is lost must be made again."""
@@ -232,6 +230,13 @@ class Outputs(Sharing):
         self._ready.extend(row for row in nested.rows if row.missing == 0)
 
 
+def _has_yet_to_begin(row: Row) -> bool:
+    """Whether it has an effect that it has not had. An irrevocable one that has begun is repeated without waiting."""
+    if row.state == "done" or (row.effect == "irrevocable" and row.begun):
+        return False
+    return row.effect != "none" or row.writes
+
+
 def _settled_with(row: Row) -> list[Row]:
     """Those that it is settled with, and not before."""
-    return [] if row.checkpoint else [consumer for consumer, _, _ in row.consumers]
+    return [] if row.checkpoint or row.fully_saved else [consumer for consumer, _, _ in row.consumers]

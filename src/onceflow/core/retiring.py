@@ -8,7 +8,8 @@ memory too, unless an undo may still come by:
 - An undo reads what the attempt read. What is not carried in the *begun* record and not saved would have to be made
   again, so the rows that can make it are **pinned**.
 - If a row could not be made again, nobody who read it may be dropped once something irrevocable stands on it. So it
-  stays as long as one of its readers might be dropped; and when it goes as a covered row, its readers become covered.
+  stays as long as something undoable would be stood on with it; and when it goes as a covered row, its readers become
+  covered.
 
 "Stands on" is the least set that contains the ancestors of begun irrevocable tasks, the consumers of every member that
 is not reproducible, and the ancestors of every member.
@@ -21,7 +22,7 @@ from collections.abc import Iterable
 from onceflow.core import commands
 from onceflow.core.rows import Row, Scope
 from onceflow.core.settling import Settling
-from onceflow.core.state import reach, unsaved_parents
+from onceflow.core.state import reach, stood_on_with, unsaved_parents
 
 
 class Retiring(Settling):
@@ -95,12 +96,10 @@ class Retiring(Settling):
             return False
         if row.reproducible:
             return True
-        for consumer, _, _ in row.consumers:
-            undoable = _exposed_above(consumer, safe)
-            if undoable is not None:
-                self._lingering.setdefault(undoable, {})[row] = None
-                return False
-        return True
+        undoable = _exposed_with(row, safe)
+        if undoable is not None:
+            self._lingering.setdefault(undoable, {})[row] = None
+        return undoable is None
 
     def _forget(self, row: Row) -> None:
         row.retired = True
@@ -176,17 +175,19 @@ class Retiring(Settling):
                 self._retirable.append(parent)
 
 
-def _exposed_above(row: Row, safe: set[Row]) -> Row | None:
-    """A begun undoable row that is not covered, here or above. `safe` are rows for which there is none."""
-    above = [row]
-    seen = set(above)
-    while above:
-        row = above.pop()
+def _exposed_with(row: Row, safe: set[Row]) -> Row | None:
+    """A begun undoable row that is not covered, and would be stood on if this one were. `safe` are rows for which there
+    is none."""
+    found = [row]
+    seen = set(found)
+    while found:
+        row = found.pop()
         if row.covered or row in safe:
             continue
         if row.effect == "undoable" and row.begun:
             return row
-        above += [parent for parent, _ in row.parents if parent not in seen]
-        seen.update(parent for parent, _ in row.parents)
+        more = [other for other in stood_on_with(row) if other not in seen]
+        found += more
+        seen.update(more)
     safe |= seen
     return None

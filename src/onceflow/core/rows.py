@@ -274,8 +274,7 @@ class Scope:
 
     @property
     def unsettled_group(self) -> Scope | None:
-        """The innermost transaction that this graph is, or is in, and whose result is not settled. One in which this
-        one stands aside may have its result before."""
+        """The innermost transaction that this graph is, or is in, and whose result is not settled."""
         group = self.group
         while group is not None and group.sink is not None and group.sink.settled:
             group = None if group.outer is None else group.outer.group

@@ -77,7 +77,7 @@ class Stopping(Recovery):
                 self._end_attempt(row)
                 if row.effect == "undoable":
                     self._undo_locally(row)
-            elif row.begun_with and row.state == "running":
+            elif row.effect == "irrevocable" and row.state == "running":
                 self._emit(commands.Withdraw(row.id, row.attempt))
 
     def _give_up(self) -> None:

@@ -77,18 +77,73 @@ def test_who_waits_below_an_unsaved_task_does_not_wait_for_the_rest_of_the_run(e
     assert "start x" in loaded.begin()
 
 
-def test_a_promise_that_only_what_waits_for_its_delay_and_reads_nothing_would_break_is_noticed_when_the_run_is_loaded():
+def test_what_has_begun_and_only_waits_for_edited_code_is_repeated_when_its_delay_is_over():
     """RunStuck when the delay was over"""
     drive = Drive(graph("x pure; c kept x; n default,retries=1 after:x; z kept c n"))
     drive.begin()
     drive.finish("x")
     drive.complete("c")
     drive.raises("n")
-    with pytest.raises(BrokenPromise):
-        drive.reload(changed=["x"]).begin()
+    loaded = drive.reload(changed=["x"])
+    assert loaded.begin() == ["wait n 1"]
+    assert loaded.elapse("n") == ["start! n"]
+    assert loaded.play().status == "succeeded"
+    assert "x" not in loaded.attempts
 
 
-def test_so_is_one_that_an_effect_would_break_in_a_graph_that_waits_to_be_tried_again():
+def test_what_has_begun_is_repeated_also_where_it_waits_for_edited_code_directly():
+    """Resuming was refused."""
+    drive = Drive(graph("x pure; n default after:x; z kept n"))
+    drive.begin()
+    drive.finish("x")
+    loaded = drive.reload(changed=["x"])
+    assert loaded.begin() == ["start! n"]
+    assert loaded.play().status == "succeeded"
+
+
+def test_an_effect_that_is_durable_without_a_save_is_not_asked_for_again():
+    """Resuming was refused: `m` may start by the *done* record of `d`, and does not wait for `x`."""
+    drive = Drive(
+        graph(
+            "x pure; c kept x; n default c; d undoable,unsaved after:x; k kept; m undoable after:d k; q kept after:x k;"
+            "z kept n m q"
+        )
+    )
+    drive.begin()
+    drive.finish("x")
+    drive.complete("c")
+    drive.finish("d")
+    drive.complete("n")
+    loaded = drive.reload(changed=["x"])
+    assert loaded.begin() == ["start k"]
+    assert loaded.play().status == "succeeded"
+
+
+def test_nor_is_it_taken_back():
+    drive = Drive(
+        graph("x pure; d undoable,unsaved after:x; k kept; m undoable after:d k; q kept after:x k; z kept m q")
+    )
+    drive.begin()
+    drive.finish("x", "d")
+    loaded = drive.reload(changed=["x"])
+    assert loaded.begin() == ["start k"]
+    assert loaded.play().status == "succeeded"
+
+
+def test_a_graph_that_waits_for_what_was_edited_is_safe_because_that_runs_by_the_new_code():
+    """It was refused, again and again."""
+    drive = Drive(graph("x pure; c kept x; e kept c; z kept after:x e"))
+    drive.begin()
+    drive.finish("x")
+    drive.complete("c")
+    loaded = drive.reload(changed=["x"])
+    loaded.begin()
+    loaded.finish("e", graph=graph("n default"))
+    assert loaded.play().status == "succeeded"
+    assert loaded.attempts["x"]
+
+
+def test_a_promise_that_an_effect_would_break_in_a_graph_that_is_to_be_tried_again_is_noticed_when_the_run_is_loaded():
     """`n` needs `x` by the new code when the delay is over, and `m` was built on what the old one gave."""
     drive = Drive(graph("e kept; z kept e"))
     drive.begin()

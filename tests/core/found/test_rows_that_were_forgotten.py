@@ -3,6 +3,7 @@
 import pytest
 
 from onceflow.testing.simulation.notation import graph
+from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive
 
 
@@ -92,3 +93,40 @@ def test_what_something_irrevocable_stands_on_is_not_taken_back_for_the_sake_of_
     drive.lose("T/a")
     assert "recovering" not in " ".join(drive.ends("T/f", 1, again=True) + drive.elapse("T"))
     assert drive.play().status == "succeeded"
+
+
+FORGOTTEN = {
+    "what it reads itself": (
+        graph("a loose; f kept a; p loose a; u undoable; g kept p u; q default f; z kept g q"),
+        "finish a; finish u; save u.0; finish f; finish p; finish g; save f.0; save g.0; finish q; save q.0",
+    ),
+    "what another parent is read by": (
+        graph("a loose; f kept a; u undoable; b loose; h kept a b; k kept b u; q default f; z kept h k q"),
+        """finish a; finish b; finish u; save u.0; finish f; finish h; finish k; save k.0; save h.0; save f.0; finish q
+        save q.0""",
+    ),
+    "what was abandoned": (
+        graph(
+            "e kept; j kept; q default j; z kept e q",
+            returning={
+                "e": [
+                    graph("r loose; f kept,aside r; u undoable; w kept u; k kept; h kept r k; s kept w h", sink="s"),
+                ]
+            },
+        ),
+        """finish e; save e.0; finish e/r; finish e/f; save e/f.0; finish e/u; save e/u.0; answer e/w for 1; save e/s.0
+        finish j joining e/f; save j.0; finish q; save q.0""",
+    ),
+}
+
+
+@pytest.mark.parametrize(("whole", "script"), FORGOTTEN.values(), ids=FORGOTTEN)
+def test_what_something_irrevocable_will_stand_on_through_others_is_remembered(whole, script):
+    """A saga took `u` back: `a` (`e/r`), through which `q` stands on it, had been forgotten before `q` began. `resume`
+    would have had to run `a` again under `q`."""
+    script = script.replace("; ", "\n")
+    status = play_script(
+        whole, f"{script}\nfail z for good\nend e/k!late\nundone u!undo\nundone e/u!undo", on_failure="undo"
+    )
+    assert status == "failed"
+    assert play_script(whole, f"{script}\nfail z for good\nend e/k!late\ncarry out finish\nresume", on_failure="undo")

@@ -4,7 +4,7 @@ Every schedule has its own taste for faults: some kinds never happen in it, and 
 each rich in a few kinds of faults meet more corners than schedules that all have a little of everything. Favoured are
 the moments at which rules have been found wrong: a crash in the middle of a recovery, soon after another one, or
 between the saves of one output; a loss of what is just being saved; the end of a graph while one around it, or within
-it, is about to end.
+it, is about to end; a saga that fails at its very end.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Faults:
         """How many of the saves that fail do so for good."""
         self._storm = STORM if self._budget and random.random() < 0.25 else 0
         """How many crashes may still follow close upon something delicate."""
+        self._ends_badly = bool(self._budget) and random.random() < 0.2
+        """Does the run fail at its very end, when as much as can be is built on everything?"""
         self._since_crash = 1_000
         """Steps since the last crash."""
         self._kinds: list[tuple[float, Callable[[], Step | None]]] = [
@@ -74,6 +76,10 @@ class Faults:
             self._storm -= 1
             self.count += 1
             return self._simulation.crash
+        if self._ends_badly and (last := self._attempt_of_sink()) is not None:
+            self._ends_badly = False
+            self.count += 1
+            return lambda: self._driver.fail(last, permanent=True)
         if self._budget <= 0 or self._random.random() >= self._rate:
             return None
         kinds = [(weight, kind) for weight, kind in self._kinds if weight]
@@ -101,6 +107,11 @@ class Faults:
         """What a handler may be asked about: also something irrevocable that was told to stop."""
         attempts = [a for a in self._driver.active if a.kind == "run" and a.node in self._driver.run.rows]
         return [a for a in attempts if a.state == "running" or self._driver.counts(a)]
+
+    def _attempt_of_sink(self) -> Attempt | None:
+        graph = self._driver.graph
+        sink = graph.nodes[graph.sink].id
+        return next((attempt for attempt in self._running("run") if attempt.node == sink), None)
 
     # Attempts, and what handlers say
 

@@ -107,6 +107,8 @@ def _of_some_kind(random: Random, taste: Taste, largest: int, relays: bool, nest
         return _tower_graph(random, taste)
     if random.random() < 0.2:
         return _layered_graph(random, taste)
+    if random.random() < 0.1:
+        return _shared_graph(random)
     if random.random() < 0.15:
         return _group_graph(random, taste)
     return _random_graph(random, taste, 2 + random.randrange(largest - 1), 0, plain=False)
@@ -230,6 +232,39 @@ def _layered_graph(random: Random, taste: Taste) -> Graph:
             usual = Options(checkpoint=not unsaved, deterministic=False, effect="none", retries=1)
             node = msgspec.structs.replace(node, options=usual)
         nodes.append(node)
+    return Graph(nodes)
+
+
+def _shared_graph(random: Random) -> Graph:
+    """Something irrevocable and something undoable below one task that could not be made again, each on a side of its
+    own: what the irrevocable one stands on goes down the other side, and up again."""
+    kinds = {
+        "loose": Options(checkpoint=False, effect="none", retries=1),
+        "kept": Options(effect="none", retries=1),
+        "undoable": Options(effect="undoable", retries=1),
+        "irrevocable": Options(retries=1),
+    }
+    nodes: list[Node] = []
+
+    def add(kind: str, *parents: int) -> int:
+        name = "abcdefghijkl"[len(nodes)]
+        edges = tuple((parent, 1) for parent in sorted(set(parents)))
+        nodes.append(Node(id=name, task=name, options=kinds[kind], edges=edges))
+        return len(nodes) - 1
+
+    shared = above = add("loose")
+    for _ in range(random.choice((1, 1, 2))):
+        above = add(random.choice(("kept", "kept", "loose")), above)
+    add("irrevocable", above)
+    above = shared
+    for _ in range(random.choice((1, 2, 2, 3))):
+        parents = [above]
+        if random.random() < 0.5:
+            parents.append(add(random.choice(("undoable", "undoable", "loose", "kept"))))
+        if random.random() < 0.2:
+            parents.append(random.randrange(len(nodes)))
+        above = add(random.choice(("kept", "loose", "undoable")), *parents)
+    add(random.choice(("kept", "irrevocable")), *{*range(len(nodes))}.difference(p for n in nodes for p, _ in n.edges))
     return Graph(nodes)
 
 
