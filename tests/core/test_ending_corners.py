@@ -425,3 +425,16 @@ def test_what_a_handler_gave_is_forgotten_if_the_graph_closes_before_the_attempt
     drive.ends("e/k", 1)
     assert drive.undone("e/u") == ["+undone e/u", *GIVEN]
     assert drive.states()["e/u"] == "waiting"
+
+
+def test_a_graph_whose_result_is_being_taken_back_has_none_that_would_forbid_an_answer():
+    """What stands aside fails while the result is to be dropped: the answer counts, and the run goes on."""
+    drive = Drive(graph("e kept; z kept e"))
+    drive.begin()
+    drive.complete("e", graph=graph("x loose; g kept x; u undoable g; h kept,aside x; k kept,aside; s kept u"))
+    drive.finish("e/x")
+    drive.complete("e/g", "e/u", "e/s")
+    assert drive.lose("e/x", attempts="e/h")[1:] == ["+recovering e/g e/s e/u e/x z", "undo e/u with output"]
+    drive.end("e/h")
+    assert drive.ends("e/k", 1) == []
+    assert drive.play().status == "succeeded"

@@ -119,7 +119,7 @@ class Turns(Taking):
     def _keep_turns(self, sink: Row) -> None:
         """The result of a graph is dropped, and the graph is not: who is in flight until it is there is so again."""
         kept = sink.stands_for
-        while kept is not None and sink.keeps is None:
+        while kept is not None:
             assert kept.group is not None
             kept.group.flying[kept] = None
             sink.keeps = kept
@@ -144,7 +144,7 @@ def _is_kept_in_flight(row: Row) -> bool:
     last = row
     while last.nested is not None:
         last = last.nested.sink
-    kept = None if last is row or last.visible else last.keeps
+    kept = None if last.visible else last.keeps
     while kept is not None and kept is not row:
         kept = kept.keeps  # which is a sink in turn
     return kept is row

@@ -143,6 +143,24 @@ def test_a_graph_that_waits_for_what_was_edited_is_safe_because_that_runs_by_the
     assert loaded.attempts["x"]
 
 
+def test_what_was_undone_and_only_waits_for_edited_code_has_it_run_while_others_run():
+    drive = Drive(graph("x pure; u undoable after:x; w kept; z kept u w"))
+    drive.begin()
+    drive.finish("x")
+    loaded = drive.reload(changed=["x"])
+    assert loaded.begin() == ["+recovering u x", "undo u"]
+    assert loaded.undone("u")[-2:] == ["start x", "start w"]
+
+
+def test_edited_code_does_not_run_for_what_waits_for_a_save_only():
+    drive = Drive(graph("x pure; s kept x; c kept after:x; n default c; z kept n s"))
+    drive.begin()
+    drive.complete("x", "s")
+    loaded = drive.reload(changed=["x"])
+    assert loaded.begin() == ["start c"]
+    assert loaded.complete("c") == ["save c", "+saved c", "release x", "+begun n", "start! n"]
+
+
 def test_a_promise_that_an_effect_would_break_in_a_graph_that_is_to_be_tried_again_is_noticed_when_the_run_is_loaded():
     """`n` needs `x` by the new code when the delay is over, and `m` was built on what the old one gave."""
     drive = Drive(graph("e kept; z kept e"))
