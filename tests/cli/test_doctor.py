@@ -8,9 +8,12 @@ import click
 import pytest
 
 from onceflow.cli import completing
+from onceflow.cli import doctor as doctor_module
 from onceflow.cli.main import main
+from onceflow.storage.home import Home
 from onceflow.storage.inspection import Inspection
-from tests.cli.common import FLOWS
+from tests.cli.common import FLOWS, Command
+from tests.conftest import NOBODY
 
 
 def findings(told):
@@ -225,3 +228,27 @@ def test_a_deep_look_that_is_interrupted_ends_cleanly(fresh, monkeypatch):
     result = fresh("doctor", "--deep", code=130)
     assert "interrupted" in result.stderr
     assert "0 alive" in findings(fresh.json("doctor"))["engines"][1]
+
+
+def test_a_deep_look_takes_the_settings_of_the_home_like_any_other_command(fresh, tmp_path, give_away, monkeypatch):
+    """Given a folder of a trusted owner: what is in it is read. And nobody is waited for longer than is set."""
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    give_away(mount)
+    monkeypatch.setenv("ONCEFLOW_TRUSTED_OWNERS", str(NOBODY))
+    monkeypatch.setenv("ONCEFLOW_LOCK_TIMEOUT", "7.5")
+    mounted, opened = Command(mount), []
+
+    class Noted(Home):
+        def __init__(self, *given, **others):
+            super().__init__(*given, **others)
+            opened.append(self.journal.lock_timeout)
+
+    monkeypatch.setattr(doctor_module, "Home", Noted)
+    mounted.run("large")
+
+    found = findings(mounted.json("doctor", "--deep"))
+
+    assert found["saved values"][0] == "ok"
+    assert "1 large values" in found["saved values"][1]
+    assert opened == [7.5, 7.5]

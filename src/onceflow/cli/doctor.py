@@ -169,7 +169,7 @@ def _read_everything(session: Session, found: settings.EngineSettings, damage: l
             click.echo(("\r\x1b[K" if line else "") + _so_far(progress), err=True, nl=not line)
 
     try:
-        with Home(found.home, journal=found.journal, blobs=found.blobs) as home:
+        with _open(found) as home:
             inspection = home.inspection(tell)
             damage += inspection.damage()
     except OnceflowError as error:
