@@ -3,10 +3,16 @@ they wait for."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
+import logging
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -165,6 +171,68 @@ def test_a_command_that_writes_ends_with_an_error_that_names_the_stopped_program
         assert f"by process {program.process} (" in line
         assert "which is stopped (Ctrl-Z); `fg` in its terminal" in line
     assert fresh.json("ls") == before
+
+
+MODULE = """
+import logging
+logging.basicConfig(filename={log!r}, level=logging.ERROR)
+from tests.cli.flows import trip
+"""
+"""Wants nothing of onceflow in its log."""
+
+
+def test_a_command_that_waits_says_so_after_two_seconds_even_if_it_is_quiet_and_logs_go_elsewhere(
+    fresh: Command, tmp_path: Path
+) -> None:
+    """With the real patience: the line is there before the error that comes after three seconds."""
+    fresh.run("trip", "--arg", "user=ann")
+    module = tmp_path / "shop.py"
+    module.write_text(MODULE.format(log=str(tmp_path / "log")))
+    with Child(IN_TURN, fresh.home) as program:
+        assert program.read() == "held"
+        program.stop()
+        args = ("run", f"{module}:trip", "--arg", "user=bob", "--quiet")
+        with fresh.start(*args, ONCEFLOW_LOCK_TIMEOUT="3") as waiting:
+            out, errors = waiting.communicate()
+
+    assert (out, waiting.returncode) == ("", 5)
+    told, error = errors.splitlines()
+    holder = rf"locked by process {program.process} \(.*\), which is stopped \(Ctrl-Z\)"
+    assert re.match(rf"onceflow: waiting for .*journal\.db, which is {holder}.* \(2 s so far\)", told)
+    assert "journal.db: it has been locked for 3 s by process" in error
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",), ("--json",)])
+@pytest.mark.parametrize("stream", [None, "stderr", "elsewhere"])
+def test_what_is_waited_for_is_said_on_stderr_once(
+    fresh: Command, options: tuple[str, ...], stream: str | None
+) -> None:
+    """Whatever is done with the log: nothing, or it is shown on stderr, or written elsewhere."""
+    fresh.run("trip", "--arg", "user=ann")
+    handlers: list[logging.Handler] = []
+
+    class Runner(CliRunner):
+        """With a log of the user's."""
+
+        @contextlib.contextmanager
+        def isolation(self, *given: Any, **others: Any) -> Iterator[Any]:
+            with super().isolation(*given, **others) as streams:
+                if stream is not None:
+                    handlers.append(logging.StreamHandler(sys.stderr if stream == "stderr" else io.StringIO()))
+                    logging.getLogger().addHandler(handlers[0])
+                try:
+                    yield streams
+                finally:
+                    for handler in handlers:
+                        logging.getLogger().removeHandler(handler)
+
+    with Child(IN_TURN, fresh.home) as program:
+        assert program.read() == "held"
+        args = ["run", f"{FLOWS}:trip", "--arg", "user=bob", *options, "--home", str(fresh.home)]
+        result = Runner().invoke(main, args)
+
+    assert result.exit_code == 5
+    assert len(re.findall(r"waiting for .*journal\.db, which is locked by process", result.stderr)) == 1
 
 
 def called(onceflow: Command, *args: str) -> Result:
