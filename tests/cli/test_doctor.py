@@ -1,6 +1,7 @@
 """`onceflow doctor`."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ from onceflow.cli import completing
 from onceflow.cli import doctor as doctor_module
 from onceflow.cli.main import main
 from onceflow.storage.home import Home
-from onceflow.storage.inspection import Inspection
+from onceflow.storage.inspection import MOST_REFUSALS, Inspection
 from tests.cli.common import FLOWS, Command
 from tests.conftest import NOBODY
 
@@ -252,3 +253,48 @@ def test_a_deep_look_takes_the_settings_of_the_home_like_any_other_command(fresh
     assert found["saved values"][0] == "ok"
     assert "1 large values" in found["saved values"][1]
     assert opened == [7.5, 7.5]
+
+
+def test_a_value_that_others_could_have_changed_is_not_called_damaged(fresh):
+    fresh.run("large", "--name", "large")
+    run = fresh.json("show", "large")["id"]
+    (blob,) = (fresh.home / "blobs" / run).iterdir()
+    blob.chmod(0o666)
+
+    told = fresh.json("doctor", "--deep", code=5)
+
+    assert told["damage"] == []
+    (unread,) = told["unread"]
+    assert (unread["run"], unread["task"], unread["file"]) == (run, "large", str(blob))
+    assert "every user can write to it (mode 0666)" in unread["reason"]
+    assert f"chmod go-w {blob}" in unread["advice"]
+    assert "It may be whole" in unread["advice"]
+    result = fresh("doctor", "--deep", code=5)
+    assert "delete" not in result.stdout
+    assert "Restore" not in result.stdout
+    blob.chmod(0o600)
+    assert findings(fresh.json("doctor", "--deep"))["saved values"][0] == "ok"
+
+
+def test_values_in_an_object_store_that_does_not_answer_are_not_called_damaged(fresh, s3, monkeypatch):
+    """And after some of them it is not asked for more: each takes its patience."""
+    bucket = s3.create_bucket(patience="0.1")
+    monkeypatch.setenv("ONCEFLOW_BLOBS", bucket)
+    for _ in range(MOST_REFUSALS + 2):
+        fresh.run("large")
+    assert findings(fresh.json("doctor", "--deep"))["saved values"][0] == "ok"
+    with socket.socket() as nobody:  # who listens there
+        nobody.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        monkeypatch.setenv("ONCEFLOW_BLOBS", bucket.replace(s3.address, gone))
+        told = fresh.json("doctor", "--deep", code=5)
+
+    assert told["damage"] == []
+    assert len(told["unread"]) == MOST_REFUSALS + 2
+    asked = [unread for unread in told["unread"] if "a saved value cannot be read" in unread["reason"]]
+    assert len(asked) == MOST_REFUSALS
+    assert all("It may be whole" in unread["advice"] for unread in told["unread"])
+    assert {unread["task"] for unread in told["unread"]} == {"large"}
+    state, text = findings(told)["unread values"]
+    assert state == "bad"
+    assert text.startswith("5 could not be read, and may be whole; the first is of task large of run ")

@@ -77,7 +77,8 @@ def doctor(session: Session, deep: bool, forget_damaged: bool, yes: bool) -> int
     """Look whether the home directory and this machine are well: space, permissions, the journal, engines and workers
     that were left behind, versions, and where each setting comes from. Exits with 5 if something is wrong.
 
-    With --deep also read the whole journal and every large value, and list what is damaged: run, task and file.
+    With --deep also read the whole journal and every large value, and list what is damaged, or could not be read: run,
+    task and file.
 
     With --forget-damaged first delete, for good, the runs whose own rows in the journal are damaged, which no other
     command can read. Refused while another engine lives, which may drive one of them.
@@ -98,7 +99,7 @@ def doctor(session: Session, deep: bool, forget_damaged: bool, yes: bool) -> int
             {
                 "ok": not bad,
                 "findings": [finding._asdict() for finding in findings],
-                **({"damage": [_told_damage(each) for each in damage]} if deep else {}),
+                **(_told_as_json(damage) if deep else {}),
                 **(
                     {"forgotten": [{"id": run.run, "reason": run.reason} for run in forgotten]}
                     if forget_damaged
@@ -178,9 +179,14 @@ def _read_everything(session: Session, found: settings.EngineSettings, damage: l
     finally:
         if line:
             click.echo("\r\x1b[K", err=True, nl=False)
-    if damage:
-        yield Finding("saved values", "bad", f"{len(damage)} are damaged; the first is {_of(damage[0])}")
-    else:
+    damaged = [each for each in damage if each.unread is None]
+    unread = [each for each in damage if each.unread is not None]
+    if damaged:
+        yield Finding("saved values", "bad", f"{len(damaged)} are damaged; the first is {_of(damaged[0])}")
+    if unread:
+        text = f"{len(unread)} could not be read, and may be whole; the first is {_of(unread[0])}: {unread[0].reason}"
+        yield Finding("unread values", "bad", text)
+    if not damage:
         yield Finding("saved values", "ok", f"whole: {_so_far(inspection.progress)}")
 
 
@@ -194,11 +200,22 @@ def _of(damage: Damage) -> str:
     return f"of {' of '.join(filter(None, owner))}, in {damage.file}"
 
 
+def _told_as_json(damage: list[Damage]) -> dict[str, Any]:
+    return {
+        "damage": [_told_damage(each) for each in damage if each.unread is None],
+        "unread": [_told_damage(each) for each in damage if each.unread is not None],
+    }
+
+
 def _told_damage(damage: Damage) -> dict[str, str | None]:
-    return msgspec.to_builtins(damage) | {"advice": _advice(damage)}  # type: ignore[no-any-return]
+    told: dict[str, str | None] = msgspec.to_builtins(damage) | {"advice": _advice(damage)}
+    del told["unread"]
+    return told
 
 
 def _advice(damage: Damage) -> str:
+    if damage.unread is not None:
+        return damage.unread
     restore = f"Restore {damage.file} from a backup"
     if damage.run is None:
         return f"{restore}."
