@@ -298,3 +298,53 @@ def test_values_in_an_object_store_that_does_not_answer_are_not_called_damaged(f
     state, text = findings(told)["unread values"]
     assert state == "bad"
     assert text.startswith("5 could not be read, and may be whole; the first is of task large of run ")
+
+
+@pytest.fixture
+def elsewhere(fresh, tmp_path, monkeypatch):
+    """The folders of large values that are kept outside of the home: of the journal, and of the run in it."""
+    monkeypatch.setenv("ONCEFLOW_BLOBS", f"file://{tmp_path}/blobs")
+    fresh.run("large")
+    (journal,) = (tmp_path / "blobs").iterdir()
+    (run,) = journal.iterdir()
+    return journal, run
+
+
+def test_a_folder_for_large_values_that_is_well(fresh, elsewhere):
+    elsewhere[0].parent.chmod(0o755)  # a mount, for instance
+    assert findings(fresh.json("doctor"))["access to blobs"] == ("ok", "for its user only; --deep looks at each file")
+    assert findings(fresh.json("doctor", "--deep"))["access to blobs"] == ("ok", "for its user only")
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o701, 0o777])
+def test_a_folder_for_large_values_that_others_may_enter_is_found(fresh, elsewhere, mode):
+    elsewhere[0].chmod(mode)
+    state, text = findings(fresh.json("doctor", code=5))["access to blobs"]
+    assert state == "bad"
+    assert f"mode {mode:04o}" in text
+
+
+def test_a_folder_of_a_run_elsewhere_that_others_can_write_is_found(fresh, elsewhere):
+    elsewhere[1].chmod(0o777)
+    state, text = findings(fresh.json("doctor", code=5))["access to blobs"]
+    assert (state, text.partition(": ")[0]) == ("bad", str(elsewhere[1]))
+    assert "every user can write to it (mode 0777)" in text
+
+
+def test_a_folder_of_a_run_elsewhere_that_belongs_to_another_user_is_found(fresh, elsewhere, give_away):
+    give_away(elsewhere[1])
+    assert "it belongs to user" in findings(fresh.json("doctor", code=5))["access to blobs"][1]
+
+
+@pytest.mark.parametrize("what", ["mode", "owner"])
+def test_a_deep_look_finds_every_file_elsewhere_that_others_can_change(fresh, elsewhere, give_away, what):
+    (blob,) = elsewhere[1].iterdir()
+    if what == "mode":
+        blob.chmod(0o666)
+    else:
+        give_away(blob)
+    assert fresh.json("doctor")["ok"]
+    state, text = findings(fresh.json("doctor", "--deep", code=5))["access to blobs"]
+    assert state == "bad"
+    assert text.startswith(f"{blob}: ")
+    assert "so that others could run code as you" in text
