@@ -8,6 +8,7 @@ import io
 import itertools
 import logging
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from onceflow import Engine
 from onceflow.cli.main import main
 from onceflow.storage import lock_waits
 from tests.cli.common import FLOWS, LONG, Command, well_behaved
@@ -171,6 +173,41 @@ def test_a_command_that_writes_ends_with_an_error_that_names_the_stopped_program
         assert f"by process {program.process} (" in line
         assert "which is stopped (Ctrl-Z); `fg` in its terminal" in line
     assert fresh.json("ls") == before
+
+
+@pytest.mark.parametrize("args", [("resume", "going on"), ("run", f"{FLOWS}:approved", "--name", "going on")])
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_one_ctrl_c_ends_a_command_that_only_waits_for_another_program(
+    fresh: Command, program: Child, args: tuple[str, ...], is_stopped: bool
+) -> None:
+    if is_stopped:
+        program.stop()
+    with fresh.start(*args) as waiting:
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline()  # after a while it says what it waits for, or how that gets on
+        waiting.send_signal(signal.SIGINT)
+        _, errors = waiting.communicate(timeout=LONG)
+    program.resume()
+
+    assert "going on" in line
+    assert waiting.returncode == 130
+    assert "run going on is driven by another process, and was not stopped" in errors
+    assert fresh.status("going on") == "waiting"
+
+
+def test_that_an_engine_cannot_be_asked_is_said_once_for_each_time_that_it_stops(
+    fresh: Command, program: Child, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Engine(fresh.home, workers=1) as engine:
+        for times in (1, 2):
+            program.stop()
+            for _ in range(3):
+                engine.list_tasks("going on")
+            assert caplog.text.count("which cannot be asked: it is process") == times
+            program.resume()
+            for _ in range(2):
+                engine.list_tasks("going on")
+            assert caplog.text.count("can be asked again") == times
 
 
 MODULE = """
