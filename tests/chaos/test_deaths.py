@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -79,13 +81,27 @@ def test_each_death_in_an_undoable_task_is_undone_before_it_runs_again(tmp_path:
     assert traces(path) == ["began", "taken back"] * 3
 
 
+SEED = 50
+"""With which one task has six deaths in a row, before it has ended once."""
+
+
+def is_deadly(number: int, execution: int) -> bool:
+    """Of one in four executions, by chance, and the same ones each time."""
+    return Random(f"{SEED} {number} {execution}").random() < 1 / 4
+
+
+def deaths_in_a_row(number: int, first: int = 1) -> int:
+    """From this execution on."""
+    return next(later for later in itertools.count() if not is_deadly(number, first + later))
+
+
 def add(folder: str, number: int, *parents: int) -> int:
-    """Kills its worker in every fourth execution of each node."""
+    """Kills its worker in one of four executions of each node."""
     descriptor = os.open(f"{folder}/{number}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, b".")
     executions = os.fstat(descriptor).st_size
     os.close(descriptor)
-    if (executions + number) % 4 == 0:
+    if is_deadly(number, executions):
         os.kill(os.getpid(), signal.SIGKILL)
     return number + sum(parents)
 
@@ -102,24 +118,52 @@ ADDERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", ADDERS)
-def test_a_run_survives_the_death_of_a_worker_in_every_fourth_execution_of_each_of_its_tasks(
-    tmp_path: Path, kind: str
-) -> None:
-    """Given layers of tasks, each of which reads two of the layer before it, when workers are killed all the time, then
-    all of it is done, with the default limit: nobody is blamed for what others in the same worker have done."""
-    adder, folder, width = ADDERS[kind], str(tmp_path), 8
-    layer = [adder.bind(folder, number) for number in range(width)]
-    values = list(range(width))
-    for start in range(width, 3 * width, width):
-        pairs = [(place, (place + 1) % width) for place in range(width)]
+WIDTH, LAYERS = 8, 3
+
+
+def layers(kind: str, folder: str) -> tuple[Any, int]:
+    """Layers of tasks, each of which reads two of the layer before it, and one that reads all; and what that gives."""
+    adder, last = ADDERS[kind], WIDTH * LAYERS
+    layer = [adder.bind(folder, number) for number in range(WIDTH)]
+    values = list(range(WIDTH))
+    for start in range(WIDTH, last, WIDTH):
+        pairs = [(place, (place + 1) % WIDTH) for place in range(WIDTH)]
         layer = [adder.bind(folder, start + place, layer[place], layer[other]) for place, other in pairs]
         values = [start + place + values[place] + values[other] for place, other in pairs]
+    return adder.bind(folder, last, *layer), last + sum(values)
+
+
+@pytest.mark.parametrize("kind", ADDERS)
+def test_a_run_survives_the_death_of_a_worker_in_one_of_four_executions_of_its_tasks(tmp_path: Path, kind: str) -> None:
+    """When workers are killed all the time, and a task has many deaths in a row, then all of it is done, with the
+    default limit: nobody is blamed for what others in the same worker have done."""
+    numbers = range(WIDTH * LAYERS + 1)
+    assert max(map(deaths_in_a_row, numbers)) == 6
+    assert max(deaths_in_a_row(number, first) for number in numbers for first in range(1, 200)) < WORKER_DEATHS
+    last, expected = layers(kind, str(tmp_path))
 
     with Engine(tmp_path / "home", workers=2) as engine:
-        result = engine.run(adder.bind(folder, 3 * width, *layer))
+        result = engine.run(last)
 
-    assert result == 3 * width + sum(values)
+    assert result == expected
+
+
+@pytest.mark.parametrize("kind", ["not saved", "irrevocable"])
+@pytest.mark.parametrize("limit", [3, 6, 7])
+def test_so_many_deaths_in_a_row_fail_a_task_of_that_run_as_the_limit_says(
+    tmp_path: Path, kind: str, limit: int
+) -> None:
+    last, expected = layers(kind, str(tmp_path))
+
+    with Engine(tmp_path / "home", workers=2, worker_deaths=limit) as engine:
+        if limit > 6:
+            assert engine.run(last) == expected
+            return
+        with pytest.raises(TaskFailed) as failure:
+            engine.run(last)
+
+    assert isinstance(failure.value.__cause__, WorkerDied)
+    assert failure.value.__cause__.deaths == limit
 
 
 @pytest.mark.parametrize("shared", ["threads", "async"])

@@ -54,11 +54,11 @@ class Command:
         said = [line for line in result.stderr.splitlines(keepends=True) if not PROGRESS.match(line)]
         return "".join(said).removeprefix("onceflow: ").rstrip("\n")
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
-        """Starts it as a process."""
+    def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
+        """Starts it as a process, with these variables in its environment."""
         return subprocess.Popen(
             [sys.executable, "-m", "onceflow", *args, "--home", str(self.home)],
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

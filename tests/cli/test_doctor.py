@@ -1,6 +1,7 @@
 """`onceflow doctor`."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -8,9 +9,12 @@ import click
 import pytest
 
 from onceflow.cli import completing
+from onceflow.cli import doctor as doctor_module
 from onceflow.cli.main import main
-from onceflow.storage.inspection import Inspection
-from tests.cli.common import FLOWS
+from onceflow.storage.home import Home
+from onceflow.storage.inspection import MOST_REFUSALS, Inspection
+from tests.cli.common import FLOWS, Command
+from tests.conftest import NOBODY
 
 
 def findings(told):
@@ -225,3 +229,122 @@ def test_a_deep_look_that_is_interrupted_ends_cleanly(fresh, monkeypatch):
     result = fresh("doctor", "--deep", code=130)
     assert "interrupted" in result.stderr
     assert "0 alive" in findings(fresh.json("doctor"))["engines"][1]
+
+
+def test_a_deep_look_takes_the_settings_of_the_home_like_any_other_command(fresh, tmp_path, give_away, monkeypatch):
+    """Given a folder of a trusted owner: what is in it is read. And nobody is waited for longer than is set."""
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    give_away(mount)
+    monkeypatch.setenv("ONCEFLOW_TRUSTED_OWNERS", str(NOBODY))
+    monkeypatch.setenv("ONCEFLOW_LOCK_TIMEOUT", "7.5")
+    mounted, opened = Command(mount), []
+
+    class Noted(Home):
+        def __init__(self, *given, **others):
+            super().__init__(*given, **others)
+            opened.append(self.journal.lock_timeout)
+
+    monkeypatch.setattr(doctor_module, "Home", Noted)
+    mounted.run("large")
+
+    found = findings(mounted.json("doctor", "--deep"))
+
+    assert found["saved values"][0] == "ok"
+    assert "1 large values" in found["saved values"][1]
+    assert opened == [7.5, 7.5]
+
+
+def test_a_value_that_others_could_have_changed_is_not_called_damaged(fresh):
+    fresh.run("large", "--name", "large")
+    run = fresh.json("show", "large")["id"]
+    (blob,) = (fresh.home / "blobs" / run).iterdir()
+    blob.chmod(0o666)
+
+    told = fresh.json("doctor", "--deep", code=5)
+
+    assert told["damage"] == []
+    (unread,) = told["unread"]
+    assert (unread["run"], unread["task"], unread["file"]) == (run, "large", str(blob))
+    assert "every user can write to it (mode 0666)" in unread["reason"]
+    assert f"chmod go-w {blob}" in unread["advice"]
+    assert "It may be whole" in unread["advice"]
+    result = fresh("doctor", "--deep", code=5)
+    assert "delete" not in result.stdout
+    assert "Restore" not in result.stdout
+    blob.chmod(0o600)
+    assert findings(fresh.json("doctor", "--deep"))["saved values"][0] == "ok"
+
+
+def test_values_in_an_object_store_that_does_not_answer_are_not_called_damaged(fresh, s3, monkeypatch):
+    """And after some of them it is not asked for more: each takes its patience."""
+    bucket = s3.create_bucket(patience="0.1")
+    monkeypatch.setenv("ONCEFLOW_BLOBS", bucket)
+    for _ in range(MOST_REFUSALS + 2):
+        fresh.run("large")
+    assert findings(fresh.json("doctor", "--deep"))["saved values"][0] == "ok"
+    with socket.socket() as nobody:  # who listens there
+        nobody.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        monkeypatch.setenv("ONCEFLOW_BLOBS", bucket.replace(s3.address, gone))
+        told = fresh.json("doctor", "--deep", code=5)
+
+    assert told["damage"] == []
+    assert len(told["unread"]) == MOST_REFUSALS + 2
+    asked = [unread for unread in told["unread"] if "a saved value cannot be read" in unread["reason"]]
+    assert len(asked) == MOST_REFUSALS
+    assert all("It may be whole" in unread["advice"] for unread in told["unread"])
+    assert {unread["task"] for unread in told["unread"]} == {"large"}
+    state, text = findings(told)["unread values"]
+    assert state == "bad"
+    assert text.startswith("5 could not be read, and may be whole; the first is of task large of run ")
+
+
+@pytest.fixture
+def elsewhere(fresh, tmp_path, monkeypatch):
+    """The folders of large values that are kept outside of the home: of the journal, and of the run in it."""
+    monkeypatch.setenv("ONCEFLOW_BLOBS", f"file://{tmp_path}/blobs")
+    fresh.run("large")
+    (journal,) = (tmp_path / "blobs").iterdir()
+    (run,) = journal.iterdir()
+    return journal, run
+
+
+def test_a_folder_for_large_values_that_is_well(fresh, elsewhere):
+    elsewhere[0].parent.chmod(0o755)  # a mount, for instance
+    assert findings(fresh.json("doctor"))["access to blobs"] == ("ok", "for its user only; --deep looks at each file")
+    assert findings(fresh.json("doctor", "--deep"))["access to blobs"] == ("ok", "for its user only")
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o701, 0o777])
+def test_a_folder_for_large_values_that_others_may_enter_is_found(fresh, elsewhere, mode):
+    elsewhere[0].chmod(mode)
+    state, text = findings(fresh.json("doctor", code=5))["access to blobs"]
+    assert state == "bad"
+    assert f"mode {mode:04o}" in text
+
+
+def test_a_folder_of_a_run_elsewhere_that_others_can_write_is_found(fresh, elsewhere):
+    elsewhere[1].chmod(0o777)
+    state, text = findings(fresh.json("doctor", code=5))["access to blobs"]
+    assert (state, text.partition(": ")[0]) == ("bad", str(elsewhere[1]))
+    assert "every user can write to it (mode 0777)" in text
+
+
+def test_a_folder_of_a_run_elsewhere_that_belongs_to_another_user_is_found(fresh, elsewhere, give_away):
+    give_away(elsewhere[1])
+    assert "it belongs to user" in findings(fresh.json("doctor", code=5))["access to blobs"][1]
+
+
+@pytest.mark.parametrize("what", ["mode", "owner"])
+def test_a_deep_look_finds_every_file_elsewhere_that_others_can_change(fresh, elsewhere, give_away, what):
+    (blob,) = elsewhere[1].iterdir()
+    if what == "mode":
+        blob.chmod(0o666)
+    else:
+        give_away(blob)
+    assert fresh.json("doctor")["ok"]
+    state, text = findings(fresh.json("doctor", "--deep", code=5))["access to blobs"]
+    assert state == "bad"
+    assert text.startswith(f"{blob}: ")
+    assert "so that others could run code as you" in text

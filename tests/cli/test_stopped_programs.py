@@ -3,14 +3,22 @@ they wait for."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
+import logging
 import re
+import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from onceflow import Engine
 from onceflow.cli.main import main
 from onceflow.storage import lock_waits
 from tests.cli.common import FLOWS, LONG, Command, well_behaved
@@ -165,6 +173,103 @@ def test_a_command_that_writes_ends_with_an_error_that_names_the_stopped_program
         assert f"by process {program.process} (" in line
         assert "which is stopped (Ctrl-Z); `fg` in its terminal" in line
     assert fresh.json("ls") == before
+
+
+@pytest.mark.parametrize("args", [("resume", "going on"), ("run", f"{FLOWS}:approved", "--name", "going on")])
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_one_ctrl_c_ends_a_command_that_only_waits_for_another_program(
+    fresh: Command, program: Child, args: tuple[str, ...], is_stopped: bool
+) -> None:
+    if is_stopped:
+        program.stop()
+    with fresh.start(*args) as waiting:
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline()  # after a while it says what it waits for, or how that gets on
+        waiting.send_signal(signal.SIGINT)
+        _, errors = waiting.communicate(timeout=LONG)
+    program.resume()
+
+    assert "going on" in line
+    assert waiting.returncode == 130
+    assert "run going on is driven by another process, and was not stopped" in errors
+    assert fresh.status("going on") == "waiting"
+
+
+def test_that_an_engine_cannot_be_asked_is_said_once_for_each_time_that_it_stops(
+    fresh: Command, program: Child, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Engine(fresh.home, workers=1) as engine:
+        for times in (1, 2):
+            program.stop()
+            for _ in range(3):
+                engine.list_tasks("going on")
+            assert caplog.text.count("which cannot be asked: it is process") == times
+            program.resume()
+            for _ in range(2):
+                engine.list_tasks("going on")
+            assert caplog.text.count("can be asked again") == times
+
+
+MODULE = """
+import logging
+logging.basicConfig(filename={log!r}, level=logging.ERROR)
+from tests.cli.flows import trip
+"""
+"""Wants nothing of onceflow in its log."""
+
+
+def test_a_command_that_waits_says_so_after_two_seconds_even_if_it_is_quiet_and_logs_go_elsewhere(
+    fresh: Command, tmp_path: Path
+) -> None:
+    """With the real patience: the line is there before the error that comes after three seconds."""
+    fresh.run("trip", "--arg", "user=ann")
+    module = tmp_path / "shop.py"
+    module.write_text(MODULE.format(log=str(tmp_path / "log")))
+    with Child(IN_TURN, fresh.home) as program:
+        assert program.read() == "held"
+        program.stop()
+        args = ("run", f"{module}:trip", "--arg", "user=bob", "--quiet")
+        with fresh.start(*args, ONCEFLOW_LOCK_TIMEOUT="3") as waiting:
+            out, errors = waiting.communicate()
+
+    assert (out, waiting.returncode) == ("", 5)
+    told, error = errors.splitlines()
+    holder = rf"locked by process {program.process} \(.*\), which is stopped \(Ctrl-Z\)"
+    assert re.match(rf"onceflow: waiting for .*journal\.db, which is {holder}.* \(2 s so far\)", told)
+    assert "journal.db: it has been locked for 3 s by process" in error
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",), ("--json",)])
+@pytest.mark.parametrize("stream", [None, "stderr", "elsewhere"])
+def test_what_is_waited_for_is_said_on_stderr_once(
+    fresh: Command, options: tuple[str, ...], stream: str | None
+) -> None:
+    """Whatever is done with the log: nothing, or it is shown on stderr, or written elsewhere."""
+    fresh.run("trip", "--arg", "user=ann")
+    handlers: list[logging.Handler] = []
+
+    class Runner(CliRunner):
+        """With a log of the user's."""
+
+        @contextlib.contextmanager
+        def isolation(self, *given: Any, **others: Any) -> Iterator[Any]:
+            with super().isolation(*given, **others) as streams:
+                if stream is not None:
+                    handlers.append(logging.StreamHandler(sys.stderr if stream == "stderr" else io.StringIO()))
+                    logging.getLogger().addHandler(handlers[0])
+                try:
+                    yield streams
+                finally:
+                    for handler in handlers:
+                        logging.getLogger().removeHandler(handler)
+
+    with Child(IN_TURN, fresh.home) as program:
+        assert program.read() == "held"
+        args = ["run", f"{FLOWS}:trip", "--arg", "user=bob", *options, "--home", str(fresh.home)]
+        result = Runner().invoke(main, args)
+
+    assert result.exit_code == 5
+    assert len(re.findall(r"waiting for .*journal\.db, which is locked by process", result.stderr)) == 1
 
 
 def called(onceflow: Command, *args: str) -> Result:

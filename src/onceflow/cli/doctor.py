@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -32,7 +32,7 @@ from onceflow.engine import settings
 from onceflow.engine.statuses import ACTIVE
 from onceflow.errors import OnceflowError
 from onceflow.storage import logs, schema
-from onceflow.storage.blob_urls import without_options
+from onceflow.storage.blob_urls import folder_of, without_options
 from onceflow.storage.home import ENGINES, ENTRIES, JOURNAL, WORKERS, Home, check_trusted
 from onceflow.storage.inspection import Damage, Progress
 from onceflow.storage.journal import DamagedRun, RunRow
@@ -77,7 +77,8 @@ def doctor(session: Session, deep: bool, forget_damaged: bool, yes: bool) -> int
     """Look whether the home directory and this machine are well: space, permissions, the journal, engines and workers
     that were left behind, versions, and where each setting comes from. Exits with 5 if something is wrong.
 
-    With --deep also read the whole journal and every large value, and list what is damaged: run, task and file.
+    With --deep also read the whole journal and every large value, and list what is damaged, or could not be read: run,
+    task and file. In a folder that was chosen for large values look at owner and mode of each file.
 
     With --forget-damaged first delete, for good, the runs whose own rows in the journal are damaged, which no other
     command can read. Refused while another engine lives, which may drive one of them.
@@ -85,7 +86,7 @@ def doctor(session: Session, deep: bool, forget_damaged: bool, yes: bool) -> int
     found = settings.find(home=session.home)
     forgotten = _forget_damaged(session, found, yes) if forget_damaged else []
     damage: list[Damage] = []
-    findings = [*_machine(), *_home(found)]
+    findings = [*_machine(), *_home(found, deep)]
     if deep:
         findings += _read_everything(session, found, damage)
     sources = {
@@ -98,7 +99,7 @@ def doctor(session: Session, deep: bool, forget_damaged: bool, yes: bool) -> int
             {
                 "ok": not bad,
                 "findings": [finding._asdict() for finding in findings],
-                **({"damage": [_told_damage(each) for each in damage]} if deep else {}),
+                **(_told_as_json(damage) if deep else {}),
                 **(
                     {"forgotten": [{"id": run.run, "reason": run.reason} for run in forgotten]}
                     if forget_damaged
@@ -169,7 +170,7 @@ def _read_everything(session: Session, found: settings.EngineSettings, damage: l
             click.echo(("\r\x1b[K" if line else "") + _so_far(progress), err=True, nl=not line)
 
     try:
-        with Home(found.home, journal=found.journal, blobs=found.blobs) as home:
+        with _open(found) as home:
             inspection = home.inspection(tell)
             damage += inspection.damage()
     except OnceflowError as error:
@@ -178,9 +179,14 @@ def _read_everything(session: Session, found: settings.EngineSettings, damage: l
     finally:
         if line:
             click.echo("\r\x1b[K", err=True, nl=False)
-    if damage:
-        yield Finding("saved values", "bad", f"{len(damage)} are damaged; the first is {_of(damage[0])}")
-    else:
+    damaged = [each for each in damage if each.unread is None]
+    unread = [each for each in damage if each.unread is not None]
+    if damaged:
+        yield Finding("saved values", "bad", f"{len(damaged)} are damaged; the first is {_of(damaged[0])}")
+    if unread:
+        text = f"{len(unread)} could not be read, and may be whole; the first is {_of(unread[0])}: {unread[0].reason}"
+        yield Finding("unread values", "bad", text)
+    if not damage:
         yield Finding("saved values", "ok", f"whole: {_so_far(inspection.progress)}")
 
 
@@ -194,11 +200,22 @@ def _of(damage: Damage) -> str:
     return f"of {' of '.join(filter(None, owner))}, in {damage.file}"
 
 
+def _told_as_json(damage: list[Damage]) -> dict[str, Any]:
+    return {
+        "damage": [_told_damage(each) for each in damage if each.unread is None],
+        "unread": [_told_damage(each) for each in damage if each.unread is not None],
+    }
+
+
 def _told_damage(damage: Damage) -> dict[str, str | None]:
-    return msgspec.to_builtins(damage) | {"advice": _advice(damage)}  # type: ignore[no-any-return]
+    told: dict[str, str | None] = msgspec.to_builtins(damage) | {"advice": _advice(damage)}
+    del told["unread"]
+    return told
 
 
 def _advice(damage: Damage) -> str:
+    if damage.unread is not None:
+        return damage.unread
     restore = f"Restore {damage.file} from a backup"
     if damage.run is None:
         return f"{restore}."
@@ -233,7 +250,7 @@ def _machine() -> Iterator[Finding]:
 # -- the home directory ------------------------------------------------------------------------------------------------
 
 
-def _home(found: settings.EngineSettings) -> Iterator[Finding]:
+def _home(found: settings.EngineSettings, deep: bool) -> Iterator[Finding]:
     path = found.home
     try:
         exists = check_trusted(path, found.trusted_owners)
@@ -243,7 +260,7 @@ def _home(found: settings.EngineSettings) -> Iterator[Finding]:
     if not exists:
         yield Finding("home", "note", f"{path} does not exist yet; the first run makes it")
         if found.journal is not None:
-            yield from _opened(found)
+            yield from _opened(found, deep)
         return
     yield Finding("home", "ok", str(path))
     yield from itertools.islice(_access(path, found.trusted_owners), MOST_NAMED)
@@ -253,7 +270,7 @@ def _home(found: settings.EngineSettings) -> Iterator[Finding]:
     if found.journal is not None:
         yield from _engines(path)
         yield from _workers(path)
-        yield from _opened(found)
+        yield from _opened(found, deep)
         return
     if not (path / JOURNAL).exists():
         yield Finding("journal", "note", "there is none yet; the first run makes it")
@@ -263,31 +280,53 @@ def _home(found: settings.EngineSettings) -> Iterator[Finding]:
     journal = _journal(path / JOURNAL, found.lock_timeout)
     yield journal
     if journal.state == "ok":
-        yield from _opened(found)
+        yield from _opened(found, deep)
 
 
 def _access(path: Path, owners: Collection[int]) -> Iterator[Finding]:
     """Who may do what in the home directory. What lies directly in it has no rights for others at all; what is deeper
     is behind folders that others cannot enter, and must not be theirs."""
+    outer = {path, *[path / name for name in ENTRIES]}
     bad = False
-    for file in _everything(path):
-        try:
-            found = file.lstat()
-        except FileNotFoundError:  # an engine is at work
-            continue
-        flaw = trust.flaw(str(file), found, owners)
-        is_open = found.st_mode & 0o077 and not stat.S_ISLNK(found.st_mode) and found.st_uid not in owners
-        if flaw is not None:
-            text = f"{file}: {flaw}, so that others could run code as you"
-        elif is_open and (file == path or (file.parent == path and file.name in ENTRIES)):
-            mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
-            text = f"{file} is not for its user alone ({mode}): chmod -R go= {shlex.quote(str(path))}"
-        else:
-            continue
+    for file, text in _flaws(_everything(path), outer, path, owners):
         bad = True
         yield Finding("secrets" if file.name == KEY_FILE else "access", "bad", text)
     if not bad:
         yield Finding("access", "ok", "for its user only")
+
+
+def _access_of_blobs(url: str, owners: Collection[int], deep: bool) -> Iterator[Finding]:
+    """The same for a folder that was chosen for large values. That has a folder of its own for each journal, of which
+    this is one; each run has a folder in it. Those above it were looked at when they were opened."""
+    folder = folder_of(url)
+    if folder is None or not folder.exists():
+        return
+    files = _everything(folder) if deep else (folder, *_listed(folder))
+    bad = False
+    for _, text in itertools.islice(_flaws(files, {folder}, folder, owners), MOST_NAMED):
+        bad = True
+        yield Finding("access to blobs", "bad", text)
+    if not bad:
+        text = "for its user only" + ("" if deep else "; --deep looks at each file")
+        yield Finding("access to blobs", "ok", text)
+
+
+def _flaws(
+    files: Iterable[Path], outer: Collection[Path], root: Path, owners: Collection[int]
+) -> Iterator[tuple[Path, str]]:
+    """What others could change, and those of the outer ones that others have any right to."""
+    for file in files:
+        try:
+            found = file.lstat()
+        except OSError:  # an engine is at work, or the folder is not ours, which is a flaw of that
+            continue
+        flaw = trust.flaw(str(file), found, owners)
+        is_open = found.st_mode & 0o077 and not stat.S_ISLNK(found.st_mode) and found.st_uid not in owners
+        if flaw is not None:
+            yield file, f"{file}: {flaw}, so that others could run code as you"
+        elif is_open and file in outer:
+            mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+            yield file, f"{file} is not for its user alone ({mode}): chmod -R go= {shlex.quote(str(root))}"
 
 
 def _everything(path: Path) -> Iterator[Path]:
@@ -373,12 +412,13 @@ def _journal(path: Path, limit: float) -> Finding:
     return Finding("journal", "ok", f"whole, version {version}, {as_size(path.stat().st_size)}")
 
 
-def _opened(found: settings.EngineSettings) -> Iterator[Finding]:
+def _opened(found: settings.EngineSettings, deep: bool) -> Iterator[Finding]:
     try:
         with _open(found) as home:
             if found.journal is not None:
                 yield Finding("journal", "ok", f"{redacted(found.journal)} answers")
             if found.blobs is not None:
+                yield from _access_of_blobs(home.blobs.target, found.trusted_owners, deep)
                 home.blobs.probe()
                 yield Finding("blobs", "ok", f"{without_options(home.blobs.target)} takes, gives and deletes objects")
             elif found.journal is not None:

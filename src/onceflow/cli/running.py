@@ -107,7 +107,13 @@ def wait(session: Session, handle: RunHandle[Any]) -> Any:
     try:
         handle.wait()
     except KeyboardInterrupt:
-        session.note(f"run {handle.name or handle.id} is stopped; onceflow resume {handle.name or handle.id} goes on")
+        name = handle.name or handle.id
+        if handle.done():
+            session.note(f"run {name} is stopped; onceflow resume {name} goes on")
+        else:
+            session.note(
+                f"run {name} is driven by another process, and was not stopped: onceflow cancel {name} does so"
+            )
         raise
     return handle.result()
 

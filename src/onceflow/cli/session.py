@@ -166,13 +166,19 @@ def common(verb: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.option("--home", type=TEXT, metavar="DIR", help="The home directory (default: as the settings say).")
     @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-    @click.option("-q", "--quiet", is_flag=True, help="Print only what was asked for, or nothing.")
+    @click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        help="Print only what was asked for, or nothing, besides errors and what is waited for.",
+    )
     @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
     @functools.wraps(verb)
     def call(home: str | None, as_json: bool, quiet: bool, debug: bool, **given: Any) -> Any:
         if home == "":
             raise Wrong("--home is a directory, not an empty text")
-        return verb(Session(home, as_json, quiet), **given)
+        with _showing_waits():
+            return verb(Session(home, as_json, quiet), **given)
 
     return call
 
@@ -185,10 +191,52 @@ def output_option() -> Callable[[Any], Any]:
     )
 
 
+WAITS = "onceflow.storage.lock_waits"
+"""The logger of lines about waits."""
+
+
 class _Echo(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(Exception):
-            click.echo(f"onceflow: {one_line(record.getMessage())}", err=True)
+        if record.name != WAITS:
+            _echo(record.getMessage())
+
+
+def _echo(text: str) -> None:
+    with contextlib.suppress(Exception):
+        click.echo(f"onceflow: {one_line(text)}", err=True)
+
+
+@contextlib.contextmanager
+def _showing_waits() -> Iterator[None]:
+    """A command that hangs says for what, also with `--quiet`, and whatever the user's module does with its log."""
+    from onceflow.storage import lock_waits
+
+    def show(text: str) -> None:
+        if not _logs_to_stderr(logging.getLogger(WAITS)):
+            _echo(text)
+
+    lock_waits.listeners.append(show)
+    try:
+        yield
+    finally:
+        lock_waits.listeners.remove(show)
+
+
+def _logs_to_stderr(logger: logging.Logger) -> bool:
+    """Whether a warning of this logger appears on stderr already."""
+    if logger.disabled or not logger.isEnabledFor(logging.WARNING):
+        return False
+    handlers: list[logging.Handler] = []
+    source: logging.Logger | None = logger
+    while source is not None:
+        handlers += source.handlers
+        source = source.parent if source.propagate else None
+    if not handlers and logging.lastResort is not None:
+        handlers = [logging.lastResort]
+    return any(
+        isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr and handler.level <= logging.WARNING
+        for handler in handlers
+    )
 
 
 @contextlib.contextmanager

@@ -47,6 +47,7 @@ from onceflow.errors import (
     QueueFull,
     RunActive,
     RunInterrupted,
+    StorageError,
 )
 from onceflow.storage import failures
 from onceflow.storage import logs as stored_logs
@@ -193,6 +194,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         if isinstance(hub, LocalHub):
             hub.parking.load = functools.partial(self._attaching.wake, hub)
         self._listing = Listing(self._home, self._attaching)
+        self._unheard = {}
         self._lock = threading.Lock()
         self._closed = False
         self._serving: Serving | None = None
@@ -553,7 +555,7 @@ class Engine(Inspecting, Scheduling, Queueing):
 
     def wait(self, completion: Completion) -> None:
         """For handles. Ctrl-C stops the run and keeps what it has: what has an effect may finish. A second one does not
-        wait."""
+        wait. A run that another engine drives goes on; it is only waited for no longer."""
         with self._display:
             self._wait(completion)
 
@@ -584,6 +586,8 @@ class Engine(Inspecting, Scheduling, Queueing):
         try:
             completion.wait()
         except KeyboardInterrupt:
+            if self._is_driven_elsewhere(completion.run):  # nothing of it runs here
+                raise
             reason = RunInterrupted(completion.run, "it was stopped from the keyboard")
             self._hub.drain(completion.run, reason)
             logger.warning(
@@ -596,6 +600,19 @@ class Engine(Inspecting, Scheduling, Queueing):
                 self._hub.interrupt(completion.run, reason)
                 completion.wait()
             raise
+
+    def _is_driven_elsewhere(self, run: str) -> bool:
+        """False if that cannot be known."""
+        try:
+            row = self._home.journal.get_run(run)
+        except StorageError:
+            return False
+        return (
+            row is not None
+            and row.owner not in (None, self._home.engine)
+            and not self._hub.is_busy_with(run)
+            and not self._attaching.can_be_driven(row)
+        )
 
     def _wait_for_room(self, begun: Sequence[tuple[Submission | None, Completion] | Exception]) -> None:
         """Before another one is submitted: what only waits takes memory, and the garbage collector's time."""

@@ -372,7 +372,8 @@ class RunHandle(Generic[R]):
 
     def wait(self) -> None:
         """Waits until the run has ended, however it does. Ctrl-C means what it means for `run`: it stops the run, which
-        keeps what it has; tasks with an effect may finish, and a second Ctrl-C does not wait for them."""
+        keeps what it has; tasks with an effect may finish, and a second Ctrl-C does not wait for them. A run that
+        another process drives goes on."""
         self._look_after()
         self._engine.wait(self._completion)
 

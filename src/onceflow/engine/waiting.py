@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 
-from onceflow.storage import holders
+from onceflow.storage import holders, lock_waits
 from onceflow.storage.home import ENGINES
 from onceflow.storage.journal import RunRow
-from onceflow.storage.lock_waits import TELL_AFTER
 from onceflow.storage.locks import Engines
 from onceflow.storage.places import Place
 
 FIRST, LAST = 0.005, 0.25
 """Seconds between two looks; twice as long each time."""
-
-logger = logging.getLogger(__name__)
 
 
 class StoppedDriver:
@@ -24,18 +20,18 @@ class StoppedDriver:
 
     def __init__(self, home: Place) -> None:
         self._engines = Engines(home.path / ENGINES)
-        self._next = time.monotonic() + TELL_AFTER
+        self._next = time.monotonic() + lock_waits.TELL_AFTER
         self._told = False
 
     def look(self, row: RunRow) -> None:
         """For each look at the run. Seldom does anything."""
         if self._told or row.owner is None or time.monotonic() < self._next:
             return
-        self._next += TELL_AFTER
+        self._next += lock_waits.TELL_AFTER
         process = self._engines.process(row.owner)
         if process is not None and process.is_stopped:
             self._told = True
-            logger.warning("waiting for run %s, which is driven by %s", row.name or row.id, holders.tell([process]))
+            lock_waits.warn("waiting for run %s, which is driven by %s", row.name or row.id, holders.tell([process]))
 
 
 def looks(wait: Callable[[float], None] = time.sleep) -> Iterator[None]:

@@ -1,4 +1,6 @@
-"""Reads everything that a home directory has, and tells what is damaged: each row of the journal, each blob.
+"""Reads everything that a home directory has, and tells what is damaged: each row of the journal, each blob. What
+cannot be read just now (a store that does not answer, a file that others could have changed) is told apart: it may be
+whole.
 
 Nobody else reads all of it. Values of runs that have ended long ago are looked at here or never, and damage that is
 found while there is a backup can be mended. Nothing is changed, and other engines may write meanwhile.
@@ -14,15 +16,20 @@ from typing import Any, Protocol
 
 import msgspec
 
-from onceflow.errors import StorageDamaged, StorageError
+from onceflow.errors import StorageDamaged, StorageError, StorageNotTrusted
 from onceflow.storage import checksums
 from onceflow.storage.journal import Entry, RunRow, Table
 
 STANDING: tuple[Table, ...] = ("schedule", "queue")
 
+MOST_REFUSALS = 3
+"""Values in a row that an object store does not give. Each takes its patience; it is not asked for more."""
+
+LOOK_AGAIN = "It may be whole: keep it. Remove the cause, then look again."
+
 
 class Damage(msgspec.Struct, frozen=True):
-    """Something that is not what was written."""
+    """Something that is not what was written, or could not be read."""
 
     file: str
     """Where: a file, or the address of an object or of a database."""
@@ -31,6 +38,8 @@ class Damage(msgspec.Struct, frozen=True):
     task: str | None = None
     own_row: bool = False
     """Whether it is the row of the run itself, so that nothing about the run can be looked up."""
+    unread: str | None = None
+    """What to do, if it could not be read; None if it was read, and is damaged."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -89,6 +98,8 @@ class Inspection:
         self._tell = tell
         self._runs = self._entries = self._checked = self._bytes = 0
         self._of_runs = 0
+        self._refusals = 0
+        """Of an object store, in a row."""
 
     @property
     def progress(self) -> Progress:
@@ -155,12 +166,20 @@ class Inspection:
 
     def _blob(self, run: str, entry: Entry) -> list[Damage]:
         assert entry.blob is not None
+        task = entry.node or None
+        is_far = "://" in entry.blob and not entry.blob.startswith("file:")
+        if is_far and self._refusals >= MOST_REFUSALS:
+            reason = f"it was not asked for, after {MOST_REFUSALS} others there could not be read"
+            return [Damage(entry.blob, reason, run, task, unread=LOOK_AGAIN)]
         try:
             self._bytes += self._blobs.check(entry.blob)
         except StorageDamaged as error:
-            return [Damage(error.path, error.reason, run, entry.node or None)]
+            return [Damage(error.path, error.reason, run, task)]
         except StorageError as error:
-            return [Damage(error.path, f"a saved value cannot be read: {error.reason}", run, entry.node or None)]
+            self._refusals += is_far
+            return [msgspec.structs.replace(_damage(error, run), task=task)]
+        if is_far:
+            self._refusals = 0
         self._checked += 1
         self._tell(self.progress)
         return []
@@ -200,4 +219,5 @@ class Inspection:
 def _damage(error: StorageError, run: str | None = None) -> Damage:
     if isinstance(error, StorageDamaged):
         return Damage(error.path, error.reason, error.run or run, error.task)
-    return Damage(error.path, error.reason, run)
+    mending = f"{error.advice} " if isinstance(error, StorageNotTrusted) else ""
+    return Damage(error.path, error.reason, run, unread=mending + LOOK_AGAIN)

@@ -12,6 +12,7 @@ import math
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from onceflow.errors import StorageBusy
@@ -31,6 +32,16 @@ TELL_AGAIN = 60.0
 """Seconds between two lines about one wait."""
 
 logger = logging.getLogger(__name__)
+
+listeners: list[Callable[[str], None]] = []
+"""Each gets every line about a wait, whatever is done with the log. The command shows them to its user."""
+
+
+def warn(message: str, *arguments: object) -> None:
+    """Logs a line about a wait that takes long, and hands it to the listeners."""
+    logger.warning(message, *arguments)
+    for listener in listeners:
+        listener(message % arguments)
 
 
 class LockWait:
@@ -56,7 +67,7 @@ class LockWait:
         last = self._told_after
         if waited >= TELL_AFTER and (last is None or waited - last >= TELL_AGAIN):
             self._told_after = waited
-            logger.warning(
+            warn(
                 "waiting for %s, which is locked by %s (%.0f s so far)",
                 self._path,
                 holders.tell(self.holders()),
@@ -66,7 +77,7 @@ class LockWait:
     def end(self) -> None:
         """The lock is there."""
         if self._told_after is not None:
-            logger.warning("%s is free again after %.0f s", self._path, self.seconds)
+            warn("%s is free again after %.0f s", self._path, self.seconds)
 
     def holders(self) -> list[Holder]:
         found = list(dict.fromkeys([*holders.of_turn(self._path), *holders.of_database(self._path)]))

@@ -28,6 +28,7 @@ from onceflow.engine.talking import asking
 from onceflow.errors import InvalidOption
 from onceflow.planning.estimates import Estimate
 from onceflow.storage import logs as stored_logs
+from onceflow.storage.journal import RunRow
 from onceflow.storage.places import Place
 from onceflow.values import inert, packing
 
@@ -49,6 +50,8 @@ class Inspecting:
     _reading: Reading
     _listing: Listing
     _past: Past
+    _unheard: dict[str, tuple[int, str]]
+    """Run → what was logged about the engine that drives it and could not be asked, and how urgent that was."""
 
     def _check_open(self) -> None:
         """Raises `EngineClosed`."""
@@ -215,18 +218,32 @@ class Inspecting:
             if row.owner is None or row.owner == self._home.engine:
                 break
             try:
-                return there(self._home.path, row.owner, row.id)
+                told = there(self._home.path, row.owner, row.id)
             except asking.Elsewhere:
                 before, row = row, self._listing.row(row.id)
                 if row == before:
                     break
             except asking.NotAnswered as problem:
-                level = logging.WARNING if isinstance(problem, asking.Stopped) else logging.INFO
-                logger.log(
-                    level, "run %s is driven by engine %s, which cannot be asked: %s", row.id, row.owner, problem
-                )
-                break
+                self._note_unheard(row, problem)
+                return journal(row.id)
+            else:
+                self._note_heard(row.id)
+                return told
+        self._note_heard(row.id)
         return journal(row.id) if said is None else said
+
+    def _note_unheard(self, row: RunRow, problem: asking.NotAnswered) -> None:
+        """Logs it once: who looks again and again need not read it each time."""
+        level = logging.WARNING if isinstance(problem, asking.Stopped) else logging.INFO
+        noted = (level, f"{row.owner}: {problem}")
+        if self._unheard.get(row.id) != noted:
+            self._unheard[row.id] = noted
+            logger.log(level, "run %s is driven by engine %s, which cannot be asked: %s", row.id, row.owner, problem)
+
+    def _note_heard(self, run: str) -> None:
+        noted = self._unheard.pop(run, None)
+        if noted is not None:
+            logger.log(noted[0], "the engine that drives run %s can be asked again, or another one drives it", run)
 
     def _is_left(self, run: str) -> bool:
         """Whether nobody drives the run."""
