@@ -389,13 +389,13 @@ def rerun(facts: Facts, failed: Members) -> Members:
     shape = facts.shape
     again = failed
     for x in each(shape.checkpoint & facts.done & ~settled(facts)):
-        again |= _makers(facts, x, facts.every_part(x))
+        again |= makers_of(facts, x, facts.every_part(x))
     new = again
     while new:
         grown = 0
         for x in each(new):
             for parent, parts in facts.reads(x):
-                grown |= _makers(facts, parent, parts)
+                grown |= makers_of(facts, parent, parts)
             if facts.visible & ~shape.repeatable & 1 << x:
                 grown |= shape.descendants[x]
         new = grown & ~again
@@ -403,7 +403,7 @@ def rerun(facts: Facts, failed: Members) -> Members:
     return again
 
 
-def _makers(facts: Facts, x: int, parts: int) -> Members:
+def makers_of(facts: Facts, x: int, parts: int) -> Members:
     """Who has to run again for these parts of x, as far as they are not available."""
     found = 0
     lost = parts & ~facts.available(x) if parts else 0

@@ -344,3 +344,19 @@ def test_seed_261118022335004910():
         save b~2/e.0
         """,
     )
+
+
+def test_seed_261119050522178076():
+    """the recovery takes ('f', 'f/b'), which nothing requires (but the outcome of a graph does, until it is saved)"""
+    play_script(
+        graph(
+            "f undoable,unsaved,deterministic; g kept f",
+            returning={"f": [graph("b pure,guarding", returning={"b": [graph("a loose; b pure a")]})]},
+        ),
+        """
+        finish f
+        finish f/b
+        answer f~2/a for 2
+        lose f.0
+        """,
+    )

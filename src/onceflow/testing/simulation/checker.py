@@ -19,6 +19,7 @@ from onceflow.core.definitions import (
     for_good,
     group_saga,
     kept,
+    makers_of,
     quiet,
     rerun,
     saga,
@@ -356,7 +357,7 @@ class Checker:
             raise Violation(f"the recovery of {sorted(nodes)}: {reason}")
         # What already runs again is a member of an earlier R, and not done until it has finished.
         facts.done &= ~shape.set_of(id for id, row in driver.rows.items() if row.runs_again)
-        failed = shape.everyone & ~facts.done
+        failed = shape.everyone & ~facts.done | self._lost_around_outcomes(driver, facts)
         allowed = rerun(facts, failed=failed)
         # A graph that the engine has yet to find out may be another one, for all it knows (2.9).
         unknown = allowed & shape.set_of(driver.forgotten & driver.rows.keys())
@@ -389,6 +390,19 @@ class Checker:
         ]
         found = shape.set_of(unsaved)
         return found | shape.below(found) & shape.set_of(closed)
+
+    def _lost_around_outcomes(self, driver: Driver, facts: Facts) -> int:
+        """2.8: an outcome that a handler gave is saved before it counts, and the graphs around it before that. So who
+        returned one of those, and has lost it meanwhile, runs again."""
+        position, found = facts.shape.position, 0
+        for node, row in driver.rows.items():
+            expander = driver.structure.member(node).expander if row.handled is not None else None
+            while expander is not None:
+                x = position[expander]
+                if facts.done >> x & 1:
+                    found |= makers_of(facts, x, facts.every_part(x))
+                expander = driver.structure.member(expander).expander
+        return found
 
     def _failed_groups(self, driver: Driver) -> set[str]:
         groups: set[str | None] = set()
