@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onceflow import Engine, call, fiber, sleep, task, wait_event
-from onceflow.engine.driving.local import LocalHub
+from onceflow.engine.runtime.local_host import LocalHub
 from onceflow.storage.home import Home
 from onceflow.storage.journal import NEVER, AppendEntries, CreateRun, SetStatus, commit
 

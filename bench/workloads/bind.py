@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.rows import Row
 from onceflow import task
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 
 SIZES = (1_000, 10_000, 100_000)
 FEWEST = 80_000

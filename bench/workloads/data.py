@@ -23,8 +23,8 @@ from bench import limits
 from bench.rows import Row
 from bench.workloads import _measuring
 from onceflow import Engine, task
-from onceflow.backends.local import dispatch, homes
-from onceflow.engine.driving import workers
+from onceflow.backends.local import dispatch, locality
+from onceflow.engine.runtime import pool_executor
 
 KB, MB, GB = 10**3, 10**6, 10**9
 
@@ -99,15 +99,15 @@ MODES = {
 @contextlib.contextmanager
 def crossing() -> Iterator[None]:
     """Whoever has been silent for longest comes first, nobody is at home anywhere, and nothing runs ahead."""
-    load, stay, foresee = dispatch._load, homes.STAY, workers.Workers.foresee
+    load, stay, foresee = dispatch._load, locality.STAY, pool_executor.Workers.foresee
     dispatch._load = lambda worker: (worker.load.seconds, worker.heard)  # type: ignore[assignment,return-value]
-    homes.STAY = False
-    workers.Workers.foresee = lambda *_: None  # type: ignore[method-assign,assignment,return-value]
+    locality.STAY = False
+    pool_executor.Workers.foresee = lambda *_: None  # type: ignore[method-assign,assignment,return-value]
     try:
         yield
     finally:
-        dispatch._load, homes.STAY = load, stay
-        workers.Workers.foresee = foresee  # type: ignore[method-assign]
+        dispatch._load, locality.STAY = load, stay
+        pool_executor.Workers.foresee = foresee  # type: ignore[method-assign]
 
 
 def measure() -> list[Row]:

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from onceflow.authoring.actors import Exclusive, actor, actor_statistics, const, create, later
-from onceflow.authoring.checking import check
+from onceflow.authoring.event_nodes import sleep, sleep_until, wait_event
+from onceflow.authoring.graph_check import check
 from onceflow.authoring.handlers import Decision, Failure, Handler, break_, handler, ignore, retry, terminate
 from onceflow.authoring.refs import ref
 from onceflow.authoring.retries import Retry
 from onceflow.authoring.tasks import AsyncTask, Task, task
 from onceflow.authoring.transactions import transaction
-from onceflow.authoring.waiting import sleep, sleep_until, wait_event
 from onceflow.authoring.workflows import Workflow, workflow
 from onceflow.core.graph import Graph
 from onceflow.errors import (
@@ -91,23 +91,23 @@ from onceflow.errors import (
 )
 from onceflow.values.actors import ActorRef, ActorStatistics
 from onceflow.values.context import current
-from onceflow.values.putting import put
+from onceflow.values.put import put
 from onceflow.values.refs import Ref
 from onceflow.values.secrets import Secret
-from onceflow.values.tracking import track
+from onceflow.values.track import track
 from onceflow.values.variables import Variable
 
 if TYPE_CHECKING:
-    from onceflow.authoring.awaiting.blocks import on, timeout
-    from onceflow.authoring.awaiting.decorating import fiber
-    from onceflow.authoring.awaiting.forking import Child, fork, join, spawn_limit
-    from onceflow.authoring.awaiting.gathering import gather
-    from onceflow.authoring.awaiting.ops import call
-    from onceflow.authoring.fibers.describing import FrameInfo
+    from onceflow.authoring.fiber_tasks.blocks import on, timeout
+    from onceflow.authoring.fiber_tasks.decorator import fiber
+    from onceflow.authoring.fiber_tasks.forks import Child, fork, join, spawn_limit
+    from onceflow.authoring.fiber_tasks.gather import gather
+    from onceflow.authoring.fiber_tasks.ops import call
+    from onceflow.authoring.fibers.description import FrameInfo
+    from onceflow.authoring.fibers.durable_coroutine import Fiber
     from onceflow.authoring.fibers.ops import Op
-    from onceflow.authoring.fibers.running import Fiber
-    from onceflow.authoring.loops.failing import Failed
-    from onceflow.authoring.loops.looping import for_each, parallel, reduce
+    from onceflow.authoring.loops.api import for_each, parallel, reduce
+    from onceflow.authoring.loops.failed_items import Failed
     from onceflow.authoring.loops.partials import Partial
     from onceflow.engine.default import (
         cancel,
@@ -144,18 +144,17 @@ if TYPE_CHECKING:
         variables,
         why,
     )
-    from onceflow.engine.driving.insight import Progress
     from onceflow.engine.engine import Engine
     from onceflow.engine.handles import Event, RunHandle
-    from onceflow.engine.logs.lines import LogLine
-    from onceflow.engine.looking.deploying import FiberOutlook
-    from onceflow.engine.looking.describing import TaskInfo
-    from onceflow.engine.looking.engines import EngineInfo
-    from onceflow.engine.looking.fibers import FiberFrame, FiberInfo
-    from onceflow.engine.looking.listing import RunInfo
-    from onceflow.engine.looking.past import AttemptInfo
-    from onceflow.engine.looking.statistics import Statistics
-    from onceflow.engine.looking.why import Obstacle, Why
+    from onceflow.engine.inspect.deploy_check import FiberOutlook
+    from onceflow.engine.inspect.engines import EngineInfo
+    from onceflow.engine.inspect.fibers import FiberFrame, FiberInfo
+    from onceflow.engine.inspect.measurements import AttemptInfo
+    from onceflow.engine.inspect.run_info import RunInfo
+    from onceflow.engine.inspect.statistics import Statistics
+    from onceflow.engine.inspect.task_info import TaskInfo
+    from onceflow.engine.inspect.why import Obstacle, Why
+    from onceflow.engine.logs.task_lines import LogLine
     from onceflow.engine.queues.api import (
         delete_queue,
         get_queue,
@@ -165,7 +164,8 @@ if TYPE_CHECKING:
         resume_queue,
         set_queue,
     )
-    from onceflow.engine.queues.managing import QueueInfo, QueuePlace
+    from onceflow.engine.queues.management import QueueInfo, QueuePlace
+    from onceflow.engine.runtime.live_info import Progress
     from onceflow.engine.schedules.api import (
         backfill,
         delete_schedule,
@@ -383,54 +383,54 @@ __all__ = [
 ]
 
 _IN_LOOPS = {
-    "Failed": "failing",
+    "Failed": "failed_items",
     "Partial": "partials",
-    "for_each": "looping",
-    "parallel": "looping",
-    "reduce": "looping",
+    "for_each": "api",
+    "parallel": "api",
+    "reduce": "api",
 }
 """Name → module. Imported when first used: not every program has loops."""
 
 _IN_FIBERS = {
-    "Fiber": "running",
-    "FrameInfo": "describing",
+    "Fiber": "durable_coroutine",
+    "FrameInfo": "description",
     "Op": "ops",
 }
 """Name → module. Imported when first used: few programs have fibers, and the transformer is large."""
 
-_IN_AWAITING = {
-    "Child": "forking",
+_IN_FIBER_TASKS = {
+    "Child": "forks",
     "call": "ops",
-    "fork": "forking",
-    "join": "forking",
-    "spawn_limit": "forking",
+    "fork": "forks",
+    "join": "forks",
+    "spawn_limit": "forks",
     "on": "blocks",
     "timeout": "blocks",
-    "fiber": "decorating",
-    "gather": "gathering",
+    "fiber": "decorator",
+    "gather": "gather",
 }
 """The same."""
 
 _IN_ENGINE = {
-    "AttemptInfo": "looking.past",
+    "AttemptInfo": "inspect.measurements",
     "Engine": "engine",
-    "EngineInfo": "looking.engines",
-    "Estimate": "looking.past",
+    "EngineInfo": "inspect.engines",
+    "Estimate": "inspect.measurements",
     "Event": "handles",
-    "FiberFrame": "looking.fibers",
-    "FiberInfo": "looking.fibers",
-    "FiberOutlook": "looking.deploying",
-    "LogLine": "logs.lines",
-    "Obstacle": "looking.why",
-    "Progress": "driving.insight",
+    "FiberFrame": "inspect.fibers",
+    "FiberInfo": "inspect.fibers",
+    "FiberOutlook": "inspect.deploy_check",
+    "LogLine": "logs.task_lines",
+    "Obstacle": "inspect.why",
+    "Progress": "runtime.live_info",
     "RunHandle": "handles",
-    "RunInfo": "looking.listing",
+    "RunInfo": "inspect.run_info",
     "ScheduleInfo": "schedules.definitions",
-    "Statistics": "looking.statistics",
+    "Statistics": "inspect.statistics",
     "Status": "statuses",
-    "TaskInfo": "looking.describing",
-    "TaskStatistics": "looking.statistics",
-    "Why": "looking.why",
+    "TaskInfo": "inspect.task_info",
+    "TaskStatistics": "inspect.statistics",
+    "Why": "inspect.why",
     "backfill": "schedules.api",
     "cancel": "default",
     "configure": "default",
@@ -472,8 +472,8 @@ _IN_ENGINE = {
     "submit": "default",
     "variables": "default",
     "trigger_schedule": "schedules.api",
-    "QueueInfo": "queues.managing",
-    "QueuePlace": "queues.managing",
+    "QueueInfo": "queues.management",
+    "QueuePlace": "queues.management",
     "delete_queue": "queues.api",
     "get_queue": "queues.api",
     "list_queues": "queues.api",
@@ -493,8 +493,8 @@ def __getattr__(name: str) -> Any:
         module = f"onceflow.authoring.loops.{_IN_LOOPS[name]}"
     elif name in _IN_FIBERS:
         module = f"onceflow.authoring.fibers.{_IN_FIBERS[name]}"
-    elif name in _IN_AWAITING:
-        module = f"onceflow.authoring.awaiting.{_IN_AWAITING[name]}"
+    elif name in _IN_FIBER_TASKS:
+        module = f"onceflow.authoring.fiber_tasks.{_IN_FIBER_TASKS[name]}"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
@@ -504,4 +504,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_IN_AWAITING, *_IN_ENGINE, *_IN_FIBERS, *_IN_LOOPS})
+    return sorted({*globals(), *_IN_FIBER_TASKS, *_IN_ENGINE, *_IN_FIBERS, *_IN_LOOPS})

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow import UnpicklableArgument, WrongArguments, task
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 from onceflow.authoring.signatures import Shape
 
 

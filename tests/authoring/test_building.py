@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceflow import NotANode, UnsafeGraph, check, task
-from onceflow.authoring.building import WorkflowGraph, build_graph
+from onceflow.authoring.graph_builder import WorkflowGraph, build_graph
 from onceflow.core.graph import Node
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from onceflow import InvalidOption, task
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 
 
 @task

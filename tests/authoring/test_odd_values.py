@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from onceflow import InvalidOption, Retry, sleep, sleep_until, task, wait_event, workflow
-from onceflow.authoring.awaiting.blocks import timeout
-from onceflow.engine.schedules.declaring import instant_of
+from onceflow.authoring.fiber_tasks.blocks import timeout
+from onceflow.engine.schedules.declaration import instant_of
 from onceflow.testing import MemoryEngine
 
 HUGE = 10**400

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceflow import task
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 
 
 @task
@@ -106,7 +106,7 @@ PROGRAM = """
     import enum, pathlib
     from dataclasses import dataclass
     from onceflow import task
-    from onceflow.authoring.building import build_graph
+    from onceflow.authoring.graph_builder import build_graph
 
     class Colour(enum.Enum):
         RED = 1

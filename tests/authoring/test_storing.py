@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow import InvalidGraph, Retry, TaskNotFound, UnpicklableTask, task, workflow
-from onceflow.authoring import storing
-from onceflow.authoring.building import WorkflowGraph, build_graph
+from onceflow.authoring import graph_storage
+from onceflow.authoring.graph_builder import WorkflowGraph, build_graph
 from onceflow.core.graph import Node
 from onceflow.values import versions
 
@@ -61,8 +61,8 @@ def nothing_to_read(reference: str) -> bytes:
     raise AssertionError(f"there is no buffer {reference}")
 
 
-def again(graph: WorkflowGraph) -> storing.Stored:
-    return storing.decode(storing.encode(graph, ()), nothing_to_read)
+def again(graph: WorkflowGraph) -> graph_storage.Stored:
+    return graph_storage.decode(graph_storage.encode(graph, ()), nothing_to_read)
 
 
 def filled(node: Node) -> Any:
@@ -211,9 +211,9 @@ def test_buffers_are_stored_by_reference_and_each_is_read_once() -> None:
         asked.append(reference)
         return contents[reference]
 
-    stored = storing.encode(graph, list(contents))
+    stored = graph_storage.encode(graph, list(contents))
     assert len(stored) < 2_000
-    after = storing.decode(stored, read).graph
+    after = graph_storage.decode(stored, read).graph
 
     assert asked == list(contents)
     assert [bytes(buffer) for buffer in after.buffers] == list(contents.values())
@@ -258,7 +258,7 @@ class Odd:
 )
 def test_arguments_of_a_workflow_that_cannot_be_kept_are_shown(value: Any, shown: str) -> None:
     graph = build_graph(joined.bind(value, second=1))
-    workflow = storing.decode(storing.encode(graph, ()), nothing_to_read).graph.workflow
+    workflow = graph_storage.decode(graph_storage.encode(graph, ()), nothing_to_read).graph.workflow
     assert workflow is not None
     assert workflow.arguments["second"] == 1
     assert repr(workflow.arguments["first"]).startswith(shown)
@@ -273,9 +273,9 @@ def test_an_argument_of_a_workflow_whose_class_is_gone_does_not_keep_the_graph_f
 
     Passing.__qualname__ = "Passing"
     monkeypatch.setattr(sys.modules[__name__], "Passing", Passing, raising=False)
-    stored = storing.encode(build_graph(joined.bind(Passing())), ())
+    stored = graph_storage.encode(build_graph(joined.bind(Passing())), ())
     monkeypatch.delattr(sys.modules[__name__], "Passing")
-    workflow = storing.decode(stored, nothing_to_read).graph.workflow
+    workflow = graph_storage.decode(stored, nothing_to_read).graph.workflow
     assert workflow is not None
     assert "cannot be loaded" in repr(workflow.arguments["first"])
 
@@ -311,9 +311,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Module]:
 def test_the_code_that_exists_now_is_taken_and_said_to_have_changed(module: Module) -> None:
     before = module.write("@task\ndef one(): return 1\n@task\ndef two(number): return number")
     graph = build_graph(before.two.bind(before.one.bind()))
-    stored = storing.encode(graph, ())
+    stored = graph_storage.encode(graph, ())
     now = module.write("@task\ndef one():\n    'Docs.'\n    return 1\n@task\ndef two(number): return number + 1")
-    decoded = storing.decode(stored, nothing_to_read)
+    decoded = graph_storage.decode(stored, nothing_to_read)
 
     assert [node.call.task for node in decoded.graph.nodes] == [now.one, now.two]
     assert decoded.changed.keys() == {"two"}
@@ -323,10 +323,10 @@ def test_the_code_that_exists_now_is_taken_and_said_to_have_changed(module: Modu
 def test_code_that_changes_between_two_looks_is_noticed(module: Module) -> None:
     source = "@task\ndef one(): return {number}\n@task\ndef two(number): return number"
     before = module.write(source.format(number=1))
-    stored = storing.encode(build_graph(before.two.options(name="second", retry=1).bind(before.one.bind())), ())
-    assert storing.decode(stored, nothing_to_read) is storing.decode(stored, nothing_to_read)
+    stored = graph_storage.encode(build_graph(before.two.options(name="second", retry=1).bind(before.one.bind())), ())
+    assert graph_storage.decode(stored, nothing_to_read) is graph_storage.decode(stored, nothing_to_read)
     now = module.write(source.format(number=2))
-    decoded = storing.decode(stored, nothing_to_read)
+    decoded = graph_storage.decode(stored, nothing_to_read)
 
     one, two = [node.call.task for node in decoded.graph.nodes]
     assert (one, two._base, two.name) == (now.one, now.two, "second")
@@ -335,9 +335,9 @@ def test_code_that_changes_between_two_looks_is_noticed(module: Module) -> None:
 
 def test_the_module_is_imported_if_it_is_not(module: Module) -> None:
     before = module.write("class Home:\n    @staticmethod\n    @task\n    def one(): return 1")
-    stored = storing.encode(build_graph(before.Home.one.bind()), ())
+    stored = graph_storage.encode(build_graph(before.Home.one.bind()), ())
     module.forget()
-    decoded = storing.decode(stored, nothing_to_read)
+    decoded = graph_storage.decode(stored, nothing_to_read)
     assert decoded.graph.nodes[0].call.task is sys.modules["module_of_tasks"].Home.one
 
 
@@ -351,9 +351,9 @@ def one(): return 1
     options = "rollback=undo, retry=Retry(2, delay=1), deterministic=True, checkpoint=False"
     before = module.write(source.format(undo=1, options=options))
     graph = build_graph(before.one.options(name="renamed").bind())
-    stored = storing.encode(graph, ())
+    stored = graph_storage.encode(graph, ())
     module.write(source.format(undo=2, options="rollback=undo, retry=Retry(5, delay=9), num_returns=2"))
-    decoded = storing.decode(stored, nothing_to_read)
+    decoded = graph_storage.decode(stored, nothing_to_read)
 
     (node,) = decoded.graph.nodes
     assert_alike(graph, decoded.graph)
@@ -368,9 +368,9 @@ def one(): return 1
 def test_a_task_that_became_undoable_is_still_what_it_was_for_this_run(module: Module, options: str) -> None:
     before = module.write(f"@task({options})\ndef one(): return 1")
     graph = build_graph(before.one.bind())
-    stored = storing.encode(graph, ())
+    stored = graph_storage.encode(graph, ())
     module.write("def undo(): ...\n@task(rollback=undo)\ndef one(): return 1")
-    decoded = storing.decode(stored, nothing_to_read)
+    decoded = graph_storage.decode(stored, nothing_to_read)
     assert_alike(graph, decoded.graph)
     assert decoded.graph.nodes[0].call.rollback is None
 
@@ -389,14 +389,14 @@ def test_a_task_that_became_undoable_is_still_what_it_was_for_this_run(module: M
 )
 def test_a_task_that_is_gone_is_named(module: Module, after: str | None, reason: str) -> None:
     before = module.write("def undo(): ...\n@task(rollback=undo, name='first')\ndef one(): ...")
-    stored = storing.encode(build_graph(before.one.bind()), ())
+    stored = graph_storage.encode(build_graph(before.one.bind()), ())
     module.forget()
     if after is None:
         module.file.unlink()
     else:
         module.file.write_text(f"from onceflow import task\n{after}")
     with pytest.raises(TaskNotFound, match=reason) as raised:
-        storing.decode(stored, nothing_to_read)
+        graph_storage.decode(stored, nothing_to_read)
     assert "task 'first' of module 'module_of_tasks'" in str(raised.value)
     assert "then resume" in str(raised.value)
     assert (raised.value.task, raised.value.module) == ("first", "module_of_tasks")
@@ -427,30 +427,30 @@ def test_a_task_that_cannot_be_pickled_is_named(of_option: bool) -> None:
     unpicklable = task(name="locked")(lambda: lock)
     node = book.options(name="locked", rollback=lambda number: lock).bind(1) if of_option else unpicklable.bind()
     with pytest.raises(UnpicklableTask, match=r"task 'locked' cannot be stored: TypeError: .*lock") as raised:
-        storing.encode(build_graph(join.bind(node)), ())
+        graph_storage.encode(build_graph(join.bind(node)), ())
     assert raised.value.task == "locked"
 
 
 def test_code_that_was_stored_for_another_interpreter_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "TAG", "cp399")
-    by_name = storing.encode(build_graph(book.options(name="other").bind(1)), ())
-    by_value = storing.encode(build_graph(task(name="local")(lambda: 1).bind()), ())
-    of_option = storing.encode(build_graph(book.options(name="other", rollback=lambda number: 1).bind(1)), ())
+    by_name = graph_storage.encode(build_graph(book.options(name="other").bind(1)), ())
+    by_value = graph_storage.encode(build_graph(task(name="local")(lambda: 1).bind()), ())
+    of_option = graph_storage.encode(build_graph(book.options(name="other", rollback=lambda number: 1).bind(1)), ())
     monkeypatch.undo()
 
-    assert storing.decode(by_name, nothing_to_read).changed == {}
+    assert graph_storage.decode(by_name, nothing_to_read).changed == {}
     for stored in (by_value, of_option):
         with pytest.raises(TaskNotFound, match="stored by value for cp399"):
-            storing.decode(stored, nothing_to_read)
+            graph_storage.decode(stored, nothing_to_read)
 
 
 def test_what_a_task_by_value_needs_and_is_gone_is_said(module: Module) -> None:
     helper = module.write("def helper(): ...").helper
-    stored = storing.encode(build_graph(task(name="local")(lambda: helper()).bind()), ())
+    stored = graph_storage.encode(build_graph(task(name="local")(lambda: helper()).bind()), ())
     module.forget()
     module.file.unlink()
     with pytest.raises(TaskNotFound, match=r"task 'local' .* No module named 'module_of_tasks'"):
-        storing.decode(stored, nothing_to_read)
+        graph_storage.decode(stored, nothing_to_read)
 
 
 # ---- the format
@@ -459,21 +459,21 @@ def test_what_a_task_by_value_needs_and_is_gone_is_said(module: Module) -> None:
 def test_a_newer_format_is_refused() -> None:
     stored = msgspec.msgpack.encode((2, {"all": "new"}))
     with pytest.raises(InvalidGraph, match="format 2, and this onceflow knows formats up to 1"):
-        storing.decode(stored, nothing_to_read)
+        graph_storage.decode(stored, nothing_to_read)
 
 
 @pytest.mark.parametrize("stored", [b"", b"\x00", b"text", msgspec.msgpack.encode((1, ["short"]))])
 def test_what_is_not_a_graph_is_refused(stored: bytes) -> None:
     with pytest.raises(InvalidGraph, match="not a graph"):
-        storing.decode(stored, nothing_to_read)
+        graph_storage.decode(stored, nothing_to_read)
 
 
 def test_the_first_element_is_the_version_of_the_format() -> None:
-    assert msgspec.msgpack.decode(storing.encode(build_graph(make.bind(1)), ()))[0] == storing.VERSION
+    assert msgspec.msgpack.decode(graph_storage.encode(build_graph(make.bind(1)), ()))[0] == graph_storage.VERSION
 
 
 def test_versions_of_function_and_rollback_are_recorded() -> None:
-    stored = storing.encode(build_graph(book.bind(1)), ())
+    stored = graph_storage.encode(build_graph(book.bind(1)), ())
     assert versions.code_version(book.function).encode() in stored
     assert versions.code_version(undo).encode() in stored
 
@@ -490,7 +490,7 @@ SCRIPT = """
 import json, sys
 from onceflow import task
 from onceflow.authoring import storing
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 
 LIMIT = {limit}
 
@@ -573,7 +573,7 @@ def test_the_code_of_a_program_that_builds_the_graph_anew_is_taken() -> None:
         return build_graph(task(name="scale")(function).bind(20))
 
     old, new = define(lambda value: value * 2), define(lambda value: value * 3)
-    decoded = storing.decode(storing.encode(old, []), lambda reference: b"", new)
+    decoded = graph_storage.decode(graph_storage.encode(old, []), lambda reference: b"", new)
     assert decoded.graph.nodes[0].call.function(20) == 60
     assert decoded.graph.digest == old.digest
     assert decoded.changed.keys() == {"scale"}

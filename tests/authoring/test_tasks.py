@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceflow import InvalidOption, Retry, task
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 from onceflow.core.effects import Options
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceflow import InvalidOption, NotANode, UnusedNode, WrongArguments, check, task, workflow
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 from onceflow.values.snapshot import take
 
 

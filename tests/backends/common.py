@@ -17,7 +17,7 @@ from onceflow.backends.local.reports import Died, Finished, Raised, Report
 from onceflow.data.objects import Object
 from onceflow.values import failures, snapshot
 from onceflow.values.functions import ship
-from onceflow.values.packing import unpack
+from onceflow.values.packed_outputs import unpack
 
 
 class Loop:

@@ -14,8 +14,8 @@ import pytest
 
 from onceflow.backends.local.admission import ROUNDING, ROUNDS, Needs
 from onceflow.backends.local.messages import Job
+from onceflow.backends.local.pending_jobs import LOOK, Queues
 from onceflow.backends.local.pool import Pool
-from onceflow.backends.local.queues import LOOK, Queues
 from onceflow.backends.local.reports import Died, Ended
 from tests.backends.common import Gate, Loop, gate, kill, nothing, pass_gate
 

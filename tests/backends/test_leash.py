@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from onceflow.backends.local import leash, locks
+from onceflow.backends.local import locks, worker_deadline
 from onceflow.backends.local.forkserver import WORKER
-from onceflow.backends.local.leash import Leash
+from onceflow.backends.local.forkserver_client import Server
 from onceflow.backends.local.messages import Born, Spawn
-from onceflow.backends.local.server import Server
+from onceflow.backends.local.worker_deadline import Leash
 from onceflow.testing.chaos.kills import children
 from tests.backends.common import nothing, running_pool, wait_for_end
 from tests.engine.common import until
@@ -25,22 +25,22 @@ from tests.engine.common import until
 
 def test_a_leash_tells_what_is_left_of_it(tmp_path: Path) -> None:
     held = Leash(tmp_path)
-    descriptor = leash.find(tmp_path)
+    descriptor = worker_deadline.find(tmp_path)
     assert descriptor is not None
 
-    assert leash.left(descriptor) is None
+    assert worker_deadline.left(descriptor) is None
     held.lengthen(time.clock_gettime(time.CLOCK_BOOTTIME) + 1000)
-    left = leash.left(descriptor)
+    left = worker_deadline.left(descriptor)
     assert left is not None
     assert 0 < left <= 1000
     held.lengthen(1.0)
-    assert (leash.left(descriptor) or math.inf) < 0
+    assert (worker_deadline.left(descriptor) or math.inf) < 0
     held.close()
     held.lengthen(2.0)  # whoever renews it may be late
 
 
 def test_without_one_there_is_no_end(tmp_path: Path) -> None:
-    assert leash.find(tmp_path) is None
+    assert worker_deadline.find(tmp_path) is None
 
 
 def test_a_fork_server_ends_with_its_leash(tmp_path: Path) -> None:

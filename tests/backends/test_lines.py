@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceflow.backends.local.lines import Line, Shares
+from onceflow.backends.local.fair_queue import Line, Shares
 from onceflow.backends.local.messages import Job
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onceflow.backends.local import homes
+from onceflow.backends.local import locality
 from onceflow.backends.local.reports import Ended, Finished
 from onceflow.data.objects import Object
 from tests.backends.common import Gate, Loop, kill, nothing, pass_gate, running_pool
@@ -222,7 +222,7 @@ def test_a_job_with_live_inputs_of_two_workers_runs_where_more_of_it_is(loop: Lo
 
 def test_jobs_that_wait_for_a_worker_are_not_passed_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     # given: one worker, which has something that many jobs want to read
-    monkeypatch.setattr(homes, "MOST", 2)
+    monkeypatch.setattr(locality, "MOST", 2)
     with running_pool(tmp_path, 1) as loop:
         object = made(loop, make)
         make_short(loop, total, nothing)
@@ -237,7 +237,7 @@ def test_jobs_that_wait_for_a_worker_are_not_passed_for_ever(tmp_path: Path, mon
 
 
 def test_without_homes_everything_is_published(loop: Loop, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(homes, "STAY", False)
+    monkeypatch.setattr(locality, "STAY", False)
     object = made(loop, make_and_tell)
     assert not loop.result(give(loop, look_at, object))["same place"]
     assert object.place is not None
@@ -331,7 +331,7 @@ def test_a_worker_whose_job_was_stopped_leaves_what_only_it_had(tmp_path: Path, 
 
 
 def test_a_job_is_stopped_while_what_it_reads_is_published(loop: Loop, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(homes, "STAY", False)
+    monkeypatch.setattr(locality, "STAY", False)
     object = made(loop, make)
     os.kill(object.maker, signal.SIGSTOP)
     token = give(loop, total, object)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from onceflow import Secret, current
-from onceflow.backends.local.output import CHUNK
+from onceflow.backends.local.output_sender import CHUNK
 from onceflow.backends.local.reports import Printed, Progressed
 from tests.backends.common import Loop, running_pool
 

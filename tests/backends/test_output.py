@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from onceflow.backends.local.capture import Capture, merged
 from onceflow.backends.local.messages import Output, send
-from onceflow.backends.local.output import CHUNK
+from onceflow.backends.local.output_receiver import Capture, merged
+from onceflow.backends.local.output_sender import CHUNK
 from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Report
 from onceflow.data.packets import pair
 from tests.backends.common import Gate, Loop, gate, kill, nothing, pass_gate, running_pool

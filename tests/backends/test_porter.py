@@ -12,7 +12,7 @@ from pathlib import Path
 from onceflow.data.arena import Arena
 from onceflow.data.porter.client import Open, Porter
 from onceflow.data.porter.messages import Counted
-from onceflow.data.porter.starting import Start
+from onceflow.data.porter.startup import Start
 from tests.backends.common import Loop, kill, nothing, running_pool, wait_for_end
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from onceflow.backends.local.dispatch import Dispatcher
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reservations import MOST, PLAIN, SHARED, Reservations
-from onceflow.backends.local.window import Estimates
+from onceflow.backends.local.send_ahead import Estimates
 
 LONG_ONE, SHORT_ONE, NEW_ONE = "long", "short", "new"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from onceflow.backends.local.window import AHEAD, HORIZON, LONG, Estimates, Load, admits
+from onceflow.backends.local.send_ahead import AHEAD, HORIZON, LONG, Estimates, Load, admits
 
 
 def ahead(expected: float) -> int:

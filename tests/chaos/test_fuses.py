@@ -8,7 +8,7 @@ import pytest
 
 from onceflow import Engine, task
 from onceflow.driver.driver import Driver
-from onceflow.engine.driving.local import LocalHub
+from onceflow.engine.runtime.local_host import LocalHub
 from onceflow.testing.chaos import kills
 from onceflow.testing.chaos.kills import POINTS, Fuse, Point
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow.engine.talking import asking
+from onceflow.engine.peers import client
 from tests.cli.common import LONG, Command
 
 
@@ -23,7 +23,7 @@ def fresh(tmp_path: Path) -> Command:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, an engine answers in the end."""
-    monkeypatch.setattr(asking, "PATIENCE", LONG)
+    monkeypatch.setattr(client, "PATIENCE", LONG)
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow import Engine
-from onceflow.cli import deleting
-from onceflow.engine import pruning
-from onceflow.engine.pruning import ENDED, Kept, Rules, condemned
+from onceflow.cli import delete
+from onceflow.engine import retention
+from onceflow.engine.retention import ENDED, Kept, Rules, condemned
 from tests.cli.flows import nothing
 
 
@@ -56,7 +56,7 @@ def test_quiet_says_nothing(onceflow, three):
 
 def test_somebody_at_a_terminal_is_asked(onceflow, three, monkeypatch):
     answers = iter([False, True])
-    monkeypatch.setattr(deleting.Session, "confirm", _confirm_with(answers))
+    monkeypatch.setattr(delete.Session, "confirm", _confirm_with(answers))
     assert onceflow.error("delete", "--name", "a-", code=4) == "nothing was changed"
     onceflow("delete", "--name", "a-")
     assert left(onceflow) == ["b-1"]
@@ -66,7 +66,7 @@ def _confirm_with(answers):
     def confirm(session, question, yes):
         assert question == "Delete 2 runs for good?"
         if not next(answers):
-            raise deleting.exits.Refused("nothing was changed")
+            raise delete.exits.Refused("nothing was changed")
 
     return confirm
 
@@ -225,4 +225,4 @@ def test_what_is_too_old_goes_unless_it_is_kept(runs, rules):
 def test_rules_that_say_nothing_are_empty():
     assert Rules().empty
     assert not Rules(keep=0).empty
-    assert pruning.condemned([], Rules(keep=3), NOW) == []
+    assert retention.condemned([], Rules(keep=3), NOW) == []

@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from onceflow.cli import completing
+from onceflow.cli import completion
 from onceflow.cli import doctor as doctor_module
 from onceflow.cli.main import main
 from onceflow.storage.home import Home
@@ -144,9 +144,9 @@ def test_runs_in_the_home_of_another_user_are_not_proposed(fresh, give_away):
     fresh.run("nothing", "--name", "x")
     with click.Context(main) as context:
         context.params["home"] = str(fresh.home)
-        assert [name for name, _ in completing.runs(context, "x")] == ["x"]
+        assert [name for name, _ in completion.runs(context, "x")] == ["x"]
         give_away(fresh.home / "journal.db")
-        assert completing.runs(context, "x") == []
+        assert completion.runs(context, "x") == []
 
 
 def test_a_home_that_is_yet_to_be_made_in_a_folder_of_another_user_is_found(fresh, give_away):

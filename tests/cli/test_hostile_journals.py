@@ -17,12 +17,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from onceflow.authoring.awaiting.continuations import Continuation
-from onceflow.cli import completing
+from onceflow.authoring.fiber_tasks.continuations import Continuation
+from onceflow.cli import completion
 from onceflow.cli.main import main
 from onceflow.storage import schema
 from onceflow.storage.schema import PLACES as EACH
-from onceflow.values import packing
+from onceflow.values import packed_outputs
 from onceflow.values.templates import Template
 from tests.cli.common import Command, well_behaved
 from tests.engine.common import run_script
@@ -226,8 +226,8 @@ def test_looking_runs_nothing_that_is_stored(
             look(onceflow, *verb, place)
         context = click.Context(click.Command("why"))
         context.params = {"home": str(onceflow.home), "run": place}
-        completing.tasks(context, "")
-        completing.runs(context, place[:2])
+        completion.tasks(context, "")
+        completion.runs(context, place[:2])
     for verbs in (
         ["ls"],
         ["stats"],
@@ -283,7 +283,7 @@ def plant(journal: sqlite3.Connection, home: Path, place: str, hostile: bytes) -
                         node.call.template = Template(template.slots, payload=hostile)
                     elif node.task == "segment":
                         node.call.template = Template(template.slots, payload=with_snapshot(template, hostile))
-                change(journal, key, value=packing.dump(graph))
+                change(journal, key, value=packed_outputs.dump(graph))
         case "definition":
             (graph,) = journal.execute("SELECT graph FROM definition WHERE number = ?", [number]).fetchone()
             version, definition = msgspec.msgpack.decode(graph)

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from onceflow import Status
-from onceflow.cli.kinds import AGE, SIZE, STATUS, STATUSES, TEXT
+from onceflow.cli.types import AGE, SIZE, STATUS, STATUSES, TEXT
 
 
 def test_the_statuses_are_those_of_the_engine():

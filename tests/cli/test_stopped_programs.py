@@ -49,7 +49,7 @@ for line in sys.stdin:
 IN_TURN = """
 import sys
 from pathlib import Path
-from onceflow.storage.turns import Turns
+from onceflow.storage.fair_lock import Turns
 turns = Turns(Path(sys.argv[1]) / "journal.db")
 assert turns.try_to_acquire()
 print("held", flush=True)

@@ -18,7 +18,7 @@ from onceflow.data.mapping import Segments
 from onceflow.data.places import Place
 from onceflow.data.porter.client import Open, Porter
 from onceflow.data.porter.messages import Counted, Failed, Fetched, Saved, Spilled
-from onceflow.data.porter.starting import Start
+from onceflow.data.porter.startup import Start
 from onceflow.storage.blobs import Author, Blobs
 
 MB = 1024 * 1024
@@ -28,7 +28,7 @@ AUTHOR = Author("run", 3, "engine")
 _PROGRAM = """
 import socket, sys
 from onceflow.data.porter.process import run
-from onceflow.data.porter.starting import Start
+from onceflow.data.porter.startup import Start
 {preparation}
 run(socket.socket(fileno=int(sys.argv[1])), Start(sys.argv[2], sys.argv[3], 1_000_000))
 """

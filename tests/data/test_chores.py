@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from onceflow.data.chores import Chores
+from onceflow.data.background import Chores
 
 
 def test_chores_are_done_one_after_the_other_in_another_thread() -> None:

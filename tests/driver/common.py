@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from onceflow import Retry, task
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 from onceflow.core.run import Run
 from onceflow.data.objects import Object, Shelf
 from onceflow.data.places import Place
+from onceflow.driver.children import Outcome
 from onceflow.driver.driver import Driver
 from onceflow.driver.history import find_outcomes
-from onceflow.driver.outcomes import Outcome
 from onceflow.driver.work import Ahead, Work
 from onceflow.errors import OnceflowError
 from onceflow.storage.journal import AppendEntries, Entry, MailboxEvent, Request, SetStatus

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from onceflow import transaction
-from onceflow.authoring.building import build_graph
-from onceflow.values import packing
-from onceflow.values.answers import Answer
+from onceflow.authoring.graph_builder import build_graph
+from onceflow.values import packed_outputs
+from onceflow.values.handler_answers import Answer
 from tests.driver.common import Drive, effect, loose, pure
 
-FIRST, SECOND = packing.dump("first"), packing.dump("second")
+FIRST, SECOND = packed_outputs.dump("first"), packed_outputs.dump("second")
 
 
 @transaction
@@ -26,7 +26,7 @@ def test_a_graph_ends_with_what_was_said_about_the_current_attempt() -> None:
     drive = Drive(trip.bind())
     commit(drive)
     graph = build_graph(loose.bind(pure.bind(), effect.bind(loose.bind(1))))
-    drive.driver.finished(drive.host.running("trip"), [packing.dump(graph)], True)
+    drive.driver.finished(drive.host.running("trip"), [packed_outputs.dump(graph)], True)
     commit(drive)
     stopped, failing = sorted(drive.host.started[-2:], key=lambda work: work.task != "pure")
     drive.driver.raised(failing, b"no", True, Answer("again", 1))

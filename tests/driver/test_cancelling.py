@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 from onceflow.errors import Cancelled
-from onceflow.values import packing
+from onceflow.values import packed_outputs
 from onceflow.values.failures import dump
 from tests.driver.common import Drive, effect
 from tests.fibers import busy
@@ -33,7 +33,7 @@ def test_they_are_stopped_and_started_once_more():
 
 def test_what_one_returns_that_was_quicker_does_not_count():
     drive = busy_drive()
-    drive.driver.finished(drive.host.running("pondering"), [packing.dump(build_graph(effect.bind(1)))], True)
+    drive.driver.finished(drive.host.running("pondering"), [packed_outputs.dump(build_graph(effect.bind(1)))], True)
     drive.host.flush()
     assert_is_told(drive)
 

@@ -9,7 +9,7 @@ from onceflow.driver.outputs import Blob
 from onceflow.errors import RunInterrupted, WorkerDied
 from onceflow.storage.journal import Claim
 from onceflow.values import failures
-from onceflow.values.packing import SMALL
+from onceflow.values.packed_outputs import SMALL
 from tests.driver.common import Drive, effect, loose, pair, pure, undoable
 
 LARGE = b"x" * (SMALL + 1)

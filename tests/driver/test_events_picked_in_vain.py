@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from onceflow import transaction, wait_event
-from onceflow.authoring.building import build_graph
+from onceflow.authoring.graph_builder import build_graph
 from onceflow.storage.journal import MailboxEvent
-from onceflow.values import packing
-from onceflow.values.answers import Answer
+from onceflow.values import packed_outputs
+from onceflow.values.handler_answers import Answer
 from tests.driver.common import Drive, effect, loose
 
-EVENT = MailboxEvent(1, "r", "order", packing.dump("large" * 100_000))
+EVENT = MailboxEvent(1, "r", "order", packed_outputs.dump("large" * 100_000))
 
 
 @transaction
@@ -36,7 +36,7 @@ def test_an_event_is_for_others_if_the_graph_ends_before_the_wait_that_got_it_is
     drive = Drive(effect.bind(wait_event("order", str, after=[first]), trips))
     commit(drive)
     graph = build_graph(loose.bind(wait_event("order", str), loose.bind()))
-    drive.driver.finished(drive.host.running("trip"), [packing.dump(graph)], True)
+    drive.driver.finished(drive.host.running("trip"), [packed_outputs.dump(graph)], True)
     commit(drive)
     in_trip = drive.host.started[-1]
     if waits_already:
@@ -48,7 +48,7 @@ def test_an_event_is_for_others_if_the_graph_ends_before_the_wait_that_got_it_is
     assert saves(drive) == ["trip/wait_event"]
 
     # when the transaction ends because something else in it has failed
-    drive.driver.raised(in_trip, b"no", True, Answer("value", 1, [packing.dump("none")]))
+    drive.driver.raised(in_trip, b"no", True, Answer("value", 1, [packed_outputs.dump("none")]))
     commit(drive)
 
     # then the second one gets it

@@ -6,7 +6,7 @@ import pytest
 
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver.actors import Instance, Version
-from onceflow.values import packing
+from onceflow.values import packed_outputs
 from tests.driver.common import Drive, large, loose, pure, undoable
 
 
@@ -18,7 +18,7 @@ def commit(drive: Drive) -> None:
 
 def finish_with_actor(drive: Drive, node: str, snapshot: Object | None, actor: Instance | None = None) -> None:
     held = HeldRef([0], -1, snapshot, actor or Instance("actor", 1.0, lambda id: None))
-    drive.driver.finished(drive.host.running(node), [packing.dump("an actor")], False, held=[held])
+    drive.driver.finished(drive.host.running(node), [packed_outputs.dump("an actor")], False, held=[held])
     commit(drive)
 
 

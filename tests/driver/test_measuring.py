@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow.core import records
-from onceflow.driver import entries, measuring
+from onceflow.driver import entries, measurements
 from onceflow.driver.history import History
-from onceflow.driver.measuring import FINISHED, LOST, RAISED, STOPPED, Measurement, Measurements
+from onceflow.driver.measurements import FINISHED, LOST, RAISED, STOPPED, Measurement, Measurements
 from onceflow.driver.work import Work
 from tests.driver.common import Drive, effect, pure, undoable
 
@@ -23,12 +23,12 @@ def work(node: str = "a", number: int = 1, *, epoch: int = 1, undo: bool = False
 
 def measured(drive: Drive) -> list[tuple[str, str]]:
     """What the journal was handed: (node, outcome)."""
-    found = [entry for entry in drive.host.entries() if entry.kind in measuring.KINDS]
-    return [(one.node, one.outcome) for one in measuring.read(found)]
+    found = [entry for entry in drive.host.entries() if entry.kind in measurements.KINDS]
+    return [(one.node, one.outcome) for one in measurements.read(found)]
 
 
 def taken(waiting: Measurements, epoch: int = 1) -> list[Measurement]:
-    return list(measuring.read([entries.measured(waiting.take(epoch))]))
+    return list(measurements.read([entries.measured(waiting.take(epoch))]))
 
 
 @given(st.lists(st.tuples(st.text(max_size=4), st.integers(1, 9), moments, durations, st.booleans()), min_size=1))
@@ -67,9 +67,9 @@ def test_a_clock_that_was_set_back_gives_no_negative_duration():
 def test_measurements_are_taken_once_and_are_bounded():
     waiting = Measurements()
     assert waiting.take(1) is None
-    for number in range(measuring.MOST_WAITING + 5):
+    for number in range(measurements.MOST_WAITING + 5):
         waiting.add(work(number=number), FINISHED, 1e9, 1e9, 77, 0)
-    assert len(taken(waiting)) == measuring.MOST_WAITING
+    assert len(taken(waiting)) == measurements.MOST_WAITING
     assert waiting.take(1) is None
 
 
@@ -98,7 +98,7 @@ def test_short_attempts_wait_until_they_are_enough():
     measure(drive, "pure", seconds=0.001)
     drive.finish("pure", 1)
     assert drive.kinds == ["begun effect"]
-    for _ in range(measuring.ENOUGH_WAITING):
+    for _ in range(measurements.ENOUGH_WAITING):
         measure(drive, "pure", seconds=0.001)
     assert drive.driver.measurements.due
 
@@ -139,4 +139,4 @@ def test_a_batch_that_changes_the_status_takes_them_along():
 
 def test_the_end_of_a_run_that_an_older_onceflow_wrote_has_none():
     entry = entries.finished(records.Finished("succeeded"), (), ())
-    assert list(measuring.read([entry])) == []
+    assert list(measurements.read([entry])) == []

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from onceflow import handler, retry, task, transaction
-from onceflow.authoring.building import build_graph
-from onceflow.authoring.catching import without_error
+from onceflow.authoring.caught_results import without_error
+from onceflow.authoring.graph_builder import build_graph
 from onceflow.core import events
-from onceflow.values import packing
-from onceflow.values.answers import Answer
+from onceflow.values import packed_outputs
+from onceflow.values.handler_answers import Answer
 from tests.driver.common import Drive, loose, take_back
 
-NOTHING, ERROR = packing.dump(None), packing.dump("late" * 100_000)
+NOTHING, ERROR = packed_outputs.dump(None), packed_outputs.dump("late" * 100_000)
 
 
 @task(rollback=take_back)
@@ -28,7 +28,7 @@ def trip() -> str: ...
 
 
 def returns(drive: Drive, node: str, graph: Any) -> None:
-    drive.driver.finished(drive.host.running(node), [packing.dump(build_graph(graph))], True)
+    drive.driver.finished(drive.host.running(node), [packed_outputs.dump(build_graph(graph))], True)
     commit(drive)
 
 

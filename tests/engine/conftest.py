@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine
-from onceflow.engine.talking import asking
+from onceflow.engine.peers import client
 from tests.engine.common import LONG, Door
 
 
@@ -27,7 +27,7 @@ def engine(home: Path) -> Iterator[Engine]:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, an engine answers in the end."""
-    monkeypatch.setattr(asking, "PATIENCE", LONG)
+    monkeypatch.setattr(client, "PATIENCE", LONG)
 
 
 @pytest.fixture

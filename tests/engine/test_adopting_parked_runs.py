@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from onceflow import Engine, fiber, wait_event
-from onceflow.engine.cancelling import CANCEL, Cancelling
+from onceflow.engine.run_commands.cancel import CANCEL, Cancelling
 from onceflow.storage.journal import RunRow, SendCommand, commit
 from tests.engine.common import LONG, until
 

@@ -13,9 +13,9 @@ import pytest
 
 from onceflow import Engine, Event, Progress, TaskInfo, current, task
 from onceflow.engine.handles import RunHandle
-from onceflow.engine.looking.overviews import Overview
-from onceflow.engine.talking import answering, asking, messages
-from onceflow.engine.talking.answering import MOST_CONNECTIONS
+from onceflow.engine.inspect.overview import Overview
+from onceflow.engine.peers import client, messages, server
+from onceflow.engine.peers.server import MOST_CONNECTIONS
 from onceflow.storage import sockets
 from onceflow.storage.home import ENGINES
 from tests.engine.common import Door, add, keep, kill, knock, pass_door, started, until
@@ -118,9 +118,9 @@ def test_events_of_an_engine_that_dies_are_followed_by_those_of_its_successor(tm
 
 def test_who_cannot_be_heard_is_said_to_be(engine: Engine, other: Engine, door: Door, monkeypatch) -> None:
     def refuse(*_: object) -> None:
-        raise asking.NotAnswered("it is deaf")
+        raise client.NotAnswered("it is deaf")
 
-    monkeypatch.setattr(asking, "Events", refuse)
+    monkeypatch.setattr(client, "Events", refuse)
     handle = engine.run_async(pass_door.bind(door.path))
     door.wait()
     events = iter(other.resume_async(handle.id))
@@ -232,14 +232,14 @@ def test_there_may_be_many_who_say_nothing(engine: Engine, home: Path) -> None:
     until(lambda: not answering_of(engine)._connections)
 
 
-def answering_of(engine: Engine) -> answering.Answering:
-    found: answering.Answering = engine._hub._answering  # type: ignore[attr-defined]
+def answering_of(engine: Engine) -> server.Answering:
+    found: server.Answering = engine._hub._answering  # type: ignore[attr-defined]
     return found
 
 
 def test_who_dawdles_is_dropped(engine: Engine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "PATIENCE", 0.0)
-    monkeypatch.setattr(answering, "SWEEP", 0.01)
+    monkeypatch.setattr(server, "PATIENCE", 0.0)
+    monkeypatch.setattr(server, "SWEEP", 0.01)
     with connected(engine, home) as connection:
         assert connection.recv(1) == b""
 
@@ -248,7 +248,7 @@ def test_who_does_not_read_misses_events_and_is_told_so(
     engine: Engine, raw: socket.socket, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given somebody who follows a run and reads nothing
-    monkeypatch.setattr(answering, "MOST_KEPT", 1000)
+    monkeypatch.setattr(server, "MOST_KEPT", 1000)
     handle: RunHandle[str] = engine.run_async(pass_door.bind(door.path))
     raw.sendall(messages.encode(messages.Follow(handle.id)))
     assert answer(raw) == messages.Told([])
@@ -278,8 +278,8 @@ def test_an_answer_that_is_too_long_is_refused(
     monkeypatch.setattr(messages, "MOST_ANSWERED", 100)
     handle = engine.run_async(pass_door.bind(door.path))
     door.wait()
-    with pytest.raises(asking.NotAnswered, match="too long"):
-        asking.describe(other._home.path, engine._home.engine, handle.id)
+    with pytest.raises(client.NotAnswered, match="too long"):
+        client.describe(other._home.path, engine._home.engine, handle.id)
     assert not infos(other, handle.id)["pass_door"].live
     door.open()
     handle.result(60)
@@ -315,7 +315,7 @@ def test_an_engine_without_descriptors_goes_on(engine: Engine, home: Path, monke
         found: socket.socket | None = accept()
         return found
 
-    monkeypatch.setattr(answering, "TROUBLE", 0.01)
+    monkeypatch.setattr(server, "TROUBLE", 0.01)
     monkeypatch.setattr(engine._home.listener, "accept", fail_once)  # type: ignore[attr-defined]
     # then whoever has knocked is heard a little later
     with connected(engine, home) as connection:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from onceflow import Engine, Retry, RunCancelled, RunInterrupted, RunPaused, TaskFailed, TaskNotFound, task
-from onceflow.engine.cancelling import Cancelling, cancel
+from onceflow.engine.run_commands.cancel import Cancelling, cancel
 from onceflow.storage.home import Home
 from tests.engine.common import LONG, Door, keep, knock, note, pass_door, start_script, trace, traces, until
 

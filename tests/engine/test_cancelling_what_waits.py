@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from onceflow import Engine
-from onceflow.driver import cancelling
+from onceflow.driver import fiber_cancellation
 from tests.engine.common import until
 from tests.fibers.tidying import tidying
 
@@ -15,7 +15,7 @@ from tests.fibers.tidying import tidying
 def test_a_fiber_that_sleeps_while_it_cleans_up_has_no_more_time_than_others(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancelling, "TIME", 2.0)
+    monkeypatch.setattr(fiber_cancellation, "TIME", 2.0)
     handle = engine.run_async(tidying.bind())
     until(lambda: engine.status(handle.id) == "waiting")
     threading.Thread(target=handle.cancel, daemon=True).start()

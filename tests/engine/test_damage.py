@@ -14,9 +14,9 @@ import pytest
 
 import onceflow
 from onceflow import Engine, StorageDamaged, TaskFailed, task
+from onceflow.storage.high_water_marks import path_of
 from onceflow.storage.home import Home
 from onceflow.storage.inspection import Damage
-from onceflow.storage.marks import path_of
 from tests.engine.common import keep, run_script
 
 FLIPS = 40

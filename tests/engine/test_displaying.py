@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine
-from onceflow.engine.display import displaying
-from onceflow.engine.display.displaying import Displaying, Lines
-from onceflow.engine.display.views import View
-from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.display import refresh
+from onceflow.engine.display.progress_view import View
+from onceflow.engine.display.refresh import Displaying, Lines
+from onceflow.engine.inspect.overview import Overview
 from tests.engine.common import LONG, Door, keep, pass_door, run_script, started, until
 from tests.engine.test_views import CHARGE, LOAD, SHAKY, info, overview
 
@@ -32,8 +32,8 @@ class Stderr:
 @pytest.fixture
 def stderr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Stderr:
     """Where everything is shown at once."""
-    monkeypatch.setattr(displaying, "DELAYS", {"live": 0.0, "lines": 0.0, "json": 0.0})
-    monkeypatch.setattr(displaying, "INTERVALS", {"live": 0.01, "lines": 0.01, "json": 0.01})
+    monkeypatch.setattr(refresh, "DELAYS", {"live": 0.0, "lines": 0.0, "json": 0.0})
+    monkeypatch.setattr(refresh, "INTERVALS", {"live": 0.01, "lines": 0.01, "json": 0.01})
     return Stderr(capsys)
 
 
@@ -71,7 +71,7 @@ def test_lines_for_programs_are_objects() -> None:
 def test_a_run_that_ends_soon_is_not_mentioned(
     engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(displaying.DELAYS, "lines", LONG)
+    monkeypatch.setitem(refresh.DELAYS, "lines", LONG)
     with Displaying(engine, lambda: engine.active):
         engine.run(keep.bind(1))
     assert capsys.readouterr() == ("", "")

@@ -144,17 +144,17 @@ def test_when_the_porter_is_killed_what_it_was_saving_is_saved_by_the_next_one(s
 
 
 def test_attempts_wait_while_saving_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from onceflow.engine.driving import keeping
+    from onceflow.engine.runtime import object_budget
 
-    monkeypatch.setattr(keeping, "BEHIND", MB // 2)
+    monkeypatch.setattr(object_budget, "BEHIND", MB // 2)
     paused: list[bool] = []
-    original = keeping.Keeping._note_saving
+    original = object_budget.Keeping._note_saving
 
     def note(self: Any, size: int) -> None:
         original(self, size)
         paused.append(self._pool.paused)
 
-    monkeypatch.setattr(keeping.Keeping, "_note_saving", note)
+    monkeypatch.setattr(object_budget.Keeping, "_note_saving", note)
     with Engine(tmp_path / "home", workers=2, object_memory=MB) as engine:
         firm = saved.options(can_rollback=True)
         assert engine.run(together.bind(*[firm.bind(number) for number in range(20)]))[3] == 3 + MB

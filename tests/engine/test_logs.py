@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, InvalidOption, LogLine, NoSuchRun, Retry, TaskFailed, current, task
-from onceflow.engine.logs import showing
+from onceflow.engine.logs import terminal_lines
 from onceflow.storage import logs
 from tests.engine.common import Door, fail_while, keep, knock, run_script, started, until
 
@@ -191,14 +191,14 @@ def leave_thread_behind(door: str) -> None:
 
 
 def test_what_belongs_to_no_job_is_kept_by_the_engine(tmp_path: Path, door: Door) -> None:
-    from onceflow.engine.logs import recording
+    from onceflow.engine.logs import engine_log
 
     folder = logs.of_engines(tmp_path / "home")
     with Engine(tmp_path / "home", workers=1, output="store", event_log=False) as engine:
         engine.run(leave_thread_behind.bind(door.path), name="a")
         door.wait()
         door.open()
-        found = until(lambda: [event for event in recording.read(folder, {}) if event.event == "stdout"])
+        found = until(lambda: [event for event in engine_log.read(folder, {}) if event.event == "stdout"])
         assert [event.detail for event in found] == ["late"]
         assert list(engine.logs("a")) == []
 
@@ -216,7 +216,7 @@ def test_a_run_goes_on_if_nothing_can_be_stored_and_that_is_told_once(
         (tmp_path / "home" / "logs").unlink()
         engine.run(speak.bind("better"), name="later")
         assert texts(engine.logs("later")) == ["better"]
-    told = [record.getMessage() for record in caplog.records if record.name == "onceflow.engine.logs.printing"]
+    told = [record.getMessage() for record in caplog.records if record.name == "onceflow.engine.logs.task_output"]
     assert len([text for text in told if "cannot be stored" in text]) == 1
     assert told[-1].endswith("of what tasks printed could not be stored")
 
@@ -449,11 +449,11 @@ def line(text: str, **others: Any) -> LogLine:
     ],
 )
 def test_how_a_line_looks(given: LogLine, shown: str) -> None:
-    assert showing.form(given) == shown
+    assert terminal_lines.form(given) == shown
 
 
 def test_a_strange_name_does_not_break_lines() -> None:
-    assert showing.form(line("text"), before="two\nlines\x1b[2J") == "two lines\\x1b[2J charge | text\n"
+    assert terminal_lines.form(line("text"), before="two\nlines\x1b[2J") == "two lines\\x1b[2J charge | text\n"
 
 
 def test_a_terminal_gets_colours_unless_somebody_minds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -464,10 +464,10 @@ def test_a_terminal_gets_colours_unless_somebody_minds(monkeypatch: pytest.Monke
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    showing.show([(None, line("text"))])
+    terminal_lines.show([(None, line("text"))])
     assert terminal.getvalue().startswith("\x1b[")
     assert terminal.getvalue().endswith("charge |\x1b[0m text\n")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    showing.show([(None, line("text"))])
+    terminal_lines.show([(None, line("text"))])
     assert terminal.getvalue() == "charge | text\n"

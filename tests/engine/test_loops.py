@@ -29,8 +29,8 @@ from onceflow import (
     task,
     workflow,
 )
-from onceflow.authoring.loops import splitting
-from onceflow.engine.looking.overviews import Loop
+from onceflow.authoring.loops import chunk_sizes
+from onceflow.engine.inspect.overview import Loop
 from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
 from tests.engine.common import Door, knock, note, traces
 
@@ -303,7 +303,7 @@ def test_chunks_are_saved_if_the_task_is(memory: MemoryEngine) -> None:
 def test_items_that_take_long_get_chunks_of_their_own(memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the first chunks has four items. After two of them its time is up, and the others take one each."""
     now = iter(range(100_000))
-    monkeypatch.setattr("onceflow.authoring.loops.running.perf_counter", lambda: next(now) * 0.03)
+    monkeypatch.setattr("onceflow.authoring.loops.chunk_runner.perf_counter", lambda: next(now) * 0.03)
     assert memory.run(for_each(square, range(128))) == [n * n for n in range(128)]
     memory.assert_ran("square_chunk", times=32 + 32 * 2)
 
@@ -313,7 +313,7 @@ def test_a_chunk_that_is_lost_is_not_split_when_it_runs_again(
 ) -> None:
     def last_item(x: int) -> int:
         if x == 63:
-            monkeypatch.setattr(splitting, "ENOUGH", 0.0)
+            monkeypatch.setattr(chunk_sizes, "ENOUGH", 0.0)
         return x
 
     memory.lose_output("last_item_chunk", before="gather")
@@ -321,13 +321,13 @@ def test_a_chunk_that_is_lost_is_not_split_when_it_runs_again(
 
 
 def test_items_that_take_no_time_stay_together(memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onceflow.authoring.loops.running.perf_counter", lambda: 0.0)
+    monkeypatch.setattr("onceflow.authoring.loops.chunk_runner.perf_counter", lambda: 0.0)
     memory.run(for_each(square, range(3200)))
     memory.assert_ran("square_chunk", times=32)
 
 
 def test_very_many_chunks_are_opened_block_by_block(memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "WIDEST", 3)
+    monkeypatch.setattr(chunk_sizes, "WIDEST", 3)
     assert memory.run(for_each(order, range(10), chunk=1)) == [f"{n} ordered" for n in range(10)]
     assert calls == list(range(10)), "one block after the other"
     memory.assert_ran("order_block", times=3)
@@ -336,7 +336,7 @@ def test_very_many_chunks_are_opened_block_by_block(memory: MemoryEngine, monkey
 def test_of_what_is_not_saved_there_are_never_too_many_chunks(
     memory: MemoryEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(splitting, "UNSAVED", 5)
+    monkeypatch.setattr(chunk_sizes, "UNSAVED", 5)
     assert memory.run(for_each(square, range(20), chunk=1)) == [n * n for n in range(20)]
     memory.assert_ran("square_chunk", times=5)
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from onceflow import Engine, RunPaused, task
-from onceflow.engine.pausing import PAUSE
-from onceflow.engine.telling import tell
+from onceflow.engine.run_commands.pause import PAUSE
+from onceflow.engine.run_commands.reach import tell
 from tests.engine.common import LONG, Door, keep, kill, knock, pass_door, started, trace, traces, until
 
 

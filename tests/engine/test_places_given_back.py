@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from onceflow import Engine, Retry, RunPaused, break_, handler, task
-from onceflow.backends.local.window import Estimates
-from onceflow.engine.driving.hub import Hub
-from onceflow.engine.driving.workers import Workers
+from onceflow.backends.local.send_ahead import Estimates
+from onceflow.engine.runtime.host import Hub
+from onceflow.engine.runtime.pool_executor import Workers
 from tests.engine.common import Door, knock, until
 
 

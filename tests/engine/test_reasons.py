@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from onceflow import Engine, Retry, task
-from onceflow.engine.driving.insight import Insight, Look
-from onceflow.engine.looking import describing
+from onceflow.engine.inspect import task_info
+from onceflow.engine.runtime.live_info import Insight, Look
 from tests.core.building import Drive, graph
 from tests.engine.common import Door, pass_door, until
 
@@ -49,7 +49,7 @@ class Called:
 def told(drive: Drive, node: str, insight: Insight | None = None) -> tuple[str, str]:
     row = drive.run.rows[node]
     row.node = msgspec.structs.replace(row.node, call=Called)
-    info = describing.describe_row(row, drive.run, {}, insight or Known())
+    info = task_info.describe_row(row, drive.run, {}, insight or Known())
     return info.state, info.reason
 
 

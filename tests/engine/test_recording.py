@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, TaskFailed, task
-from onceflow.engine.logs import recording
-from onceflow.engine.logs.recording import MOST_ENGINES, EngineEvent, Recording
+from onceflow.engine.logs import engine_log
+from onceflow.engine.logs.engine_log import MOST_ENGINES, EngineEvent, Recording
 from onceflow.storage import logs
 from tests.engine.common import LONG, Door, add, double, keep, pass_door, until
 
 
 def events(home: Path) -> list[EngineEvent]:
-    return list(recording.read(logs.of_engines(home), {}))
+    return list(engine_log.read(logs.of_engines(home), {}))
 
 
 def told(home: Path) -> list[tuple[str, str]]:
@@ -46,7 +46,7 @@ def test_a_run_and_its_attempts_are_told_in_order(tmp_path: Path) -> None:
 def test_an_attempt_that_goes_on_has_a_line_for_its_start(
     tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "SOON", 0.01)
+    monkeypatch.setattr(engine_log, "SOON", 0.01)
     with Engine(tmp_path / "home", workers=1) as engine:
         handle = engine.run_async(pass_door.bind(door.path))
         door.wait()
@@ -184,7 +184,7 @@ def test_what_the_system_says_is_told_even_if_it_is_no_text(tmp_path: Path) -> N
     one = Recording(tmp_path, "0", 10_000, events=True, is_alive=lambda engine: False)
     one.tell("storage trouble", detail="no file b\udcfcro")
     one.close()
-    (trouble,) = [event for event in recording.read(tmp_path, {}) if event.event == "storage trouble"]
+    (trouble,) = [event for event in engine_log.read(tmp_path, {}) if event.event == "storage trouble"]
     assert trouble.detail == "no file b\\udcfcro"
 
 
@@ -194,5 +194,5 @@ def test_runs_go_on_if_it_cannot_be_written(tmp_path: Path, caplog: pytest.LogCa
         assert engine.run(keep.bind(1)) == 1
         assert engine.run(keep.bind(2)) == 2
         (tmp_path / "home" / logs.LOGS).unlink()
-    assert len([record for record in caplog.records if record.name == recording.__name__]) == 1
+    assert len([record for record in caplog.records if record.name == engine_log.__name__]) == 1
     assert told(tmp_path / "home")[-1][1].endswith("events could not be stored")

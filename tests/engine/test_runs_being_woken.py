@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, RunInterrupted, fiber, wait_event
-from onceflow.engine.driving import parking as parking_module
-from onceflow.engine.driving.parking import Parking, Waking
 from onceflow.engine.handles import Completion
+from onceflow.engine.runtime import parking as parking_module
+from onceflow.engine.runtime.parking import Parking, Waking
 from onceflow.errors import StorageError
 from tests.engine.common import LONG, until
 

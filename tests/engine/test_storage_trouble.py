@@ -24,7 +24,7 @@ from onceflow import (
     TaskFailed,
     task,
 )
-from onceflow.backends.local import window
+from onceflow.backends.local import send_ahead
 from onceflow.storage import schema
 from onceflow.storage.sqlite import SqliteJournal
 from tests.engine.common import LONG, Door, add, keep, knock, note, run_script, trace, traces
@@ -226,7 +226,7 @@ def test_a_run_in_another_home_goes_on_when_there_is_room_again(tmp_path: Path) 
 DISK = """
     import os, sys, time
     from onceflow import Engine, StorageFull, task
-    from onceflow.storage.grouping import GroupWriter
+    from onceflow.storage.group_commit import GroupWriter
 
     @task
     def strike(number):
@@ -254,7 +254,7 @@ DISK = """
 """
 
 
-@pytest.mark.parametrize("seconds", [0, 2 * window.LONG])
+@pytest.mark.parametrize("seconds", [0, 2 * send_ahead.LONG])
 def test_a_disk_that_is_really_full_repeats_only_what_had_begun(tmp_path: Path, seconds: float) -> None:
     """Also what had begun is known: of tasks that take longer than a commit, one that each worker runs, and one more
     that was promised to it."""
@@ -291,7 +291,7 @@ def test_a_disk_that_is_really_full_repeats_only_what_had_begun(tmp_path: Path, 
     assert {times[number] for number in full.split() if number not in begun} <= {1}
     assert max(times.values()) <= 2
     workers, repeated = 2, [number for number, count in times.items() if count == 2]
-    if seconds >= window.LONG:
+    if seconds >= send_ahead.LONG:
         assert len(repeated) <= workers * (1 + 1)
 
 

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from onceflow import Engine, NoSuchRun, OnceflowError, Progress, RunInfo, TaskInfo
-from onceflow.engine.display import views as viewing
+from onceflow.engine.display import progress_view as viewing
 from onceflow.engine.display import wording
-from onceflow.engine.display.drawing import draw
-from onceflow.engine.display.views import ESTIMATE, LARGE, MOST_RUNS, Looking, View
-from onceflow.engine.looking.describing import TaskState
-from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.display.layout import draw
+from onceflow.engine.display.progress_view import ESTIMATE, LARGE, MOST_RUNS, Looking, View
+from onceflow.engine.inspect.overview import Overview
+from onceflow.engine.inspect.task_info import TaskState
 from onceflow.engine.statuses import Status
 from onceflow.planning.estimates import Estimate
 from tests.engine.common import keep

@@ -20,7 +20,7 @@ from onceflow import (
     wait_event,
 )
 from onceflow.driver.driver import Driver
-from onceflow.engine.driving.local import LocalHub
+from onceflow.engine.runtime.local_host import LocalHub
 from onceflow.storage.journal import Request
 from tests.engine.common import LONG, Door, kill, pass_door, run_script, started, until
 
@@ -63,7 +63,7 @@ def test_a_run_that_was_woken_is_claimed_with_what_it_has_done(engine: Engine, m
         commit(driver, requests)
 
     monkeypatch.setattr(hub, "commit", listen)
-    monkeypatch.setattr("onceflow.engine.driving.hub.PATIENCE", LONG)
+    monkeypatch.setattr("onceflow.engine.runtime.host.PATIENCE", LONG)
     engine.send_event("quick", "number", 21)
     assert handle.result() == 42
     assert batches == [["Claim", "AppendEntries", "MarkEvents", "SetStatus"]]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, NoSuchTask, TaskFailed, Why, task
-from onceflow.engine.looking.describing import TaskInfo
-from onceflow.engine.looking.listing import RunInfo
-from onceflow.engine.looking.why import explain
+from onceflow.engine.inspect.run_info import RunInfo
+from onceflow.engine.inspect.task_info import TaskInfo
+from onceflow.engine.inspect.why import explain
 from tests.engine.common import Door, pass_door
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from onceflow import Engine
-from onceflow.backends.local import delegation
-from onceflow.driver import cancelling
-from onceflow.engine.driving import delegating
-from onceflow.engine.driving.local import LocalHub
+from onceflow.backends.local import delegated_runs
+from onceflow.driver import fiber_cancellation
+from onceflow.engine.runtime import delegation
+from onceflow.engine.runtime.local_host import LocalHub
 from onceflow.storage.journal import Claim, commit
 from onceflow.testing.chaos.kills import assassinate
 from tests.engine.common import LONG, Door, run_script, started, traces, until
@@ -47,8 +47,8 @@ def engine(shared: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Has no experience with any workflow, and delegates whatever it can: on a busy machine a segment may take so long
     that runs of its workflow are driven here for a while, and a worker may be given up."""
     hub_of(shared)._delegating._driven_here.clear()
-    monkeypatch.setattr(delegating, "FIRST", 0)
-    monkeypatch.setattr(delegating, "PATIENCE", LONG)
+    monkeypatch.setattr(delegation, "FIRST", 0)
+    monkeypatch.setattr(delegation, "PATIENCE", LONG)
     return shared
 
 
@@ -135,7 +135,7 @@ def test_an_event_that_comes_while_a_worker_has_the_run_wakes_it_again(engine: E
 def test_what_has_an_effect_is_left_to_the_engine_which_learns_from_it(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delegating, "FIRST", 1)
+    monkeypatch.setattr(delegation, "FIRST", 1)
     before, path = delegated(engine), tmp_path / "trace"
     for name in ("acting", "acting again"):
         park(engine, away.acting.bind(str(path)), name)
@@ -243,13 +243,13 @@ def test_a_worker_that_dies_of_a_run_gives_back_all_of_them(engine: Engine, tmp_
 def test_runs_of_a_workflow_are_driven_here_after_one_that_took_long(
     engine: Engine, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delegating, "FIRST", 1)
+    monkeypatch.setattr(delegation, "FIRST", 1)
     before = delegated(engine)
     park(engine, away.passing.bind(door.path), "lengthy")
     wake(engine, "lengthy", 1)
     door.wait()
     began = time.monotonic()
-    until(lambda: time.monotonic() - began > delegation.SLOW)
+    until(lambda: time.monotonic() - began > delegated_runs.SLOW)
     door.open()
     until(lambda: delegated(engine) == before + 1)
     until(lambda: hub_of(engine).is_parked(id_of(engine, "lengthy")))
@@ -261,8 +261,8 @@ def test_runs_of_a_workflow_are_driven_here_after_one_that_took_long(
 def test_a_run_that_takes_its_time_comes_back_and_can_be_cancelled(
     engine: Engine, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delegating, "PATIENCE", 0.0)
-    monkeypatch.setattr(cancelling, "TIME", 0.0)
+    monkeypatch.setattr(delegation, "PATIENCE", 0.0)
+    monkeypatch.setattr(fiber_cancellation, "TIME", 0.0)
     park(engine, away.passing.bind(door.path), "dawdling")
     wake(engine, "dawdling", 1)
     until(lambda: id_of(engine, "dawdling") in engine.active)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from onceflow import Engine
-from onceflow.authoring.awaiting import here, live, segments
-from onceflow.authoring.awaiting.state import State
+from onceflow.authoring.fiber_tasks import inline_tasks, live_continuations, segments
+from onceflow.authoring.fiber_tasks.state import State
 from onceflow.authoring.nodes import TaskNode
 from onceflow.testing import MemoryEngine
 from onceflow.values import context
@@ -37,12 +37,12 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     made = Host()
     monkeypatch.setattr(context, "_links", [made])
     monkeypatch.setattr(pure, "elapse", [made.elapse])
-    monkeypatch.setattr(here, "LONG", 600)  # whatever else the machine has to do
+    monkeypatch.setattr(inline_tasks, "LONG", 600)  # whatever else the machine has to do
     before = context.running.set({"run": "1", "task": "within", "attempt": "1.1", "key": "", "inside": ""})
     yield made
     context.running.reset(before)
-    here._short.clear()
-    here._long.clear()
+    inline_tasks._short.clear()
+    inline_tasks._long.clear()
 
 
 IN_A_SEGMENT = pytest.mark.usefixtures("host")
@@ -63,7 +63,7 @@ def go_on(waiting: Any, value: Any) -> Any:
 def test_what_may_take_long_is_left_to_the_engine_where_a_deadline_is_near() -> None:
     waiting = begin(pure.within(10, 3))
     assert [parent._task.name for parent in waiting._parents()] == ["take"]
-    live.forget(live.take(waiting._args[2]))  # type: ignore[arg-type]
+    live_continuations.forget(live_continuations.take(waiting._args[2]))  # type: ignore[arg-type]
 
 
 @IN_A_SEGMENT
@@ -74,7 +74,7 @@ def test_what_the_engine_was_quick_with_is_not_left_to_it_the_next_time() -> Non
 @IN_A_SEGMENT
 def test_what_the_engine_was_slow_with_is_left_to_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = begin(pure.within(10, 0, 0))
-    monkeypatch.setattr(here, "LONG", -1)
+    monkeypatch.setattr(inline_tasks, "LONG", -1)
     assert go_on(go_on(waiting, 0), 0) == [0, 0]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, Secret
-from onceflow.authoring.awaiting import live
+from onceflow.authoring.fiber_tasks import live_continuations
 from onceflow.testing import MemoryEngine
-from onceflow.values import masking
+from onceflow.values import secret_masks
 from tests.engine.common import LONG, kill, started, until
 from tests.fibers import looked
 
@@ -60,8 +60,8 @@ def test_what_a_secret_told_is_masked_wherever_the_fiber_goes_on(monkeypatch: py
     engine.run_async(looked.telling.bind(Secret(TOKEN)), name="telling")
     engine.clock.advance(1)
     # when it goes on in a process that has never seen the secret
-    monkeypatch.setattr(live, "take", lambda token: None)
-    monkeypatch.setattr(masking, "_texts", {})
+    monkeypatch.setattr(live_continuations, "take", lambda token: None)
+    monkeypatch.setattr(secret_masks, "_texts", {})
     engine.send_event("telling", "first")
     engine.clock.advance(1)
     # then

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from onceflow.driver.measuring import Measurement, Outcome
+from onceflow.driver.measurements import Measurement, Outcome
 from onceflow.planning.history import History, PastRun, summary
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow.driver import entries
-from onceflow.driver.measuring import FINISHED, Measurements
+from onceflow.driver.measurements import FINISHED, Measurements
 from onceflow.driver.work import Work
 from onceflow.planning import history
 from onceflow.planning.history import History, Reader, Samples, spread, summary

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from onceflow.storage.applying import Application, Rows
 from onceflow.storage.journal import (
     Claim,
     DeleteRun,
@@ -17,6 +16,7 @@ from onceflow.storage.journal import (
     Skipped,
     Taken,
 )
+from onceflow.storage.rules import Application, Rows
 from tests.storage.common import append, create
 
 

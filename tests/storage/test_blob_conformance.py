@@ -12,9 +12,9 @@ import pytest
 
 from onceflow.errors import StorageDamaged
 from onceflow.storage import object_store
+from onceflow.storage.blob_stores import open_store
 from onceflow.storage.blobs import Author, Blobs, Statistics
 from onceflow.storage.object_store import ObjectStoreBlobs
-from onceflow.storage.stores import open_store
 
 AUTHOR = Author("run", 3, "engine")
 

@@ -12,6 +12,8 @@ import pytest
 
 from onceflow.errors import StorageDamaged
 from onceflow.storage import schema
+from onceflow.storage.fair_lock import Turns
+from onceflow.storage.high_water_marks import SLOTS, Last, Marks, path_of
 from onceflow.storage.inspection import Inspection
 from onceflow.storage.journal import (
     MISSING,
@@ -28,9 +30,7 @@ from onceflow.storage.journal import (
     WriteSchedule,
 )
 from onceflow.storage.lock_waits import connect_to_read
-from onceflow.storage.marks import SLOTS, Last, Marks, path_of
 from onceflow.storage.sqlite import SqliteJournal, check_last_run
-from onceflow.storage.turns import Turns
 from tests.storage.common import Child, Opening, append, bodies, commit, create, quick
 
 Change = Callable[[str], None]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow.storage import direct
+from onceflow.storage import direct_io
 
 PAGE = mmap.PAGESIZE
 
@@ -29,14 +29,14 @@ def aligned(data: bytes) -> memoryview:
     return memoryview(memory)[: len(data)]
 
 
-@pytest.mark.parametrize("size", [1, PAGE, 3 * PAGE + 7, direct.CHUNK + PAGE + 1])
+@pytest.mark.parametrize("size", [1, PAGE, 3 * PAGE + 7, direct_io.CHUNK + PAGE + 1])
 @pytest.mark.parametrize("shift", [0, 1])
 @pytest.mark.parametrize("offset", [0, PAGE, 10])
 def test_all_bytes_are_written_where_they_belong(file: int, size: int, shift: int, offset: int) -> None:
     data = os.urandom(size + shift)
     flags = fcntl.fcntl(file, fcntl.F_GETFL)
 
-    direct.write(file, aligned(data)[shift:], offset)
+    direct_io.write(file, aligned(data)[shift:], offset)
 
     assert os.pread(file, size + 100, offset) == data[shift:]
     assert os.fstat(file).st_size == offset + size
@@ -52,7 +52,7 @@ def test_a_file_system_that_cannot_do_it_is_written_as_usual(file: int, monkeypa
         return real(descriptor, command, argument)
 
     monkeypatch.setattr(fcntl, "fcntl", refuse)
-    direct.write(file, aligned(b"x" * (2 * PAGE)))
+    direct_io.write(file, aligned(b"x" * (2 * PAGE)))
 
     assert os.pread(file, 3 * PAGE, 0) == b"x" * (2 * PAGE)
 
@@ -64,7 +64,7 @@ def test_a_system_that_writes_only_some_bytes_at_once_is_asked_again(
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, view, offset: real(file, bytes(view)[: PAGE + 100], offset))
 
-    direct.write(file, aligned(data))
+    direct_io.write(file, aligned(data))
 
     assert os.pread(file, 21 * PAGE, 0) == data
 
@@ -76,4 +76,4 @@ def test_a_full_disk_is_an_error(file: int, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "pwrite", fail)
 
     with pytest.raises(OSError, match="No space left"):
-        direct.write(file, aligned(b"x" * PAGE))
+        direct_io.write(file, aligned(b"x" * PAGE))

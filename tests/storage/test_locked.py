@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from onceflow.errors import StorageBusy
-from onceflow.storage import holders, journal, lock_waits
+from onceflow.storage import journal, lock_holders, lock_waits
 from onceflow.storage.journal import Failed, Outcome
 from onceflow.storage.sqlite import SqliteJournal
 from tests.storage.common import Child, append, bodies, commit, create, quick
@@ -22,7 +22,7 @@ from tests.storage.common import Child, append, bodies, commit, create, quick
 COMMITTING = """
 import sqlite3, sys
 from pathlib import Path
-from onceflow.storage.turns import Turns
+from onceflow.storage.fair_lock import Turns
 turns = Turns(Path(sys.argv[1]))
 assert turns.try_to_acquire()
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -40,7 +40,7 @@ sys.stdin.readline()
 IN_TURN = """
 import sys
 from pathlib import Path
-from onceflow.storage.turns import Turns
+from onceflow.storage.fair_lock import Turns
 turns = Turns(Path(sys.argv[1]))
 assert turns.try_to_acquire()
 print("held", flush=True)
@@ -289,12 +289,12 @@ def test_a_process_is_described_by_its_command_and_what_it_does() -> None:
     with Child("import sys; print('held', flush=True); sys.stdin.readline()") as child:
         process = stopped(child)
 
-        holder = holders.describe(process)
+        holder = lock_holders.describe(process)
 
     assert holder.is_stopped
     assert "-c import sys;" in holder.command
     assert str(holder).endswith("which is stopped (Ctrl-Z)")
-    assert holders.tell([]) == "another process"
+    assert lock_holders.tell([]) == "another process"
 
 
 def test_only_locks_on_the_same_file_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,13 +307,13 @@ def test_only_locks_on_the_same_file_count(tmp_path: Path, monkeypatch: pytest.M
         f"2: -> FLOCK  ADVISORY  WRITE 13 ff:ff:{inode} 0 EOF\n"
         f"3: POSIX  ADVISORY  WRITE 14 ff:ff:{inode} 0 EOF\n"
     )
-    monkeypatch.setattr(holders, "LOCKS", listed)
+    monkeypatch.setattr(lock_holders, "LOCKS", listed)
 
-    assert [holder.process for holder in holders.of_turn(tmp_path / "journal.db")] == [12]
+    assert [holder.process for holder in lock_holders.of_turn(tmp_path / "journal.db")] == [12]
 
 
 def test_where_nothing_is_known_of_locks_nobody_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holders, "LOCKS", tmp_path / "no such file")
+    monkeypatch.setattr(lock_holders, "LOCKS", tmp_path / "no such file")
 
-    assert holders.of_turn(tmp_path / "journal.db") == []
-    assert holders.of_database(tmp_path / "journal.db") == []
+    assert lock_holders.of_turn(tmp_path / "journal.db") == []
+    assert lock_holders.of_database(tmp_path / "journal.db") == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onceflow.storage.locks import Engines
-from onceflow.storage.places import EngineRow, Introduction
+from onceflow.storage.run_stores import EngineRow, Introduction
 from tests.storage.common import Child
 
 HOLD = """

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from onceflow.engine import deaths
+from onceflow.engine import proof_of_death
 from onceflow.errors import StorageDamaged
-from onceflow.storage import bells, checksums, logs, names, sockets
+from onceflow.storage import checksums, logs, names, notifications, sockets
+from onceflow.storage.blob_stores import Stores
 from onceflow.storage.blob_urls import open_folder, open_object_store
 from onceflow.storage.blobs import Author, Blobs
 from onceflow.storage.journal import Entry, RunRow
 from onceflow.storage.locks import Engines
 from onceflow.storage.object_store import ObjectStoreBlobs
-from onceflow.storage.stores import Stores
 
 IDS = [
     "",
@@ -71,11 +71,11 @@ def test_an_id_that_is_no_plain_name_is_refused_wherever_it_would_become_a_path(
         lambda: engines.is_alive(id),
         lambda: engines.has(id),
         lambda: engines.ring(id),
-        lambda: bells.ring(tmp_path, id),
+        lambda: notifications.ring(tmp_path, id),
         lambda: sockets.connect(tmp_path, id, 1),
-        lambda: deaths.are_workers_gone(tmp_path, id),
-        lambda: deaths.wait_for_workers(tmp_path, id),
-        lambda: deaths.forget(tmp_path, id),
+        lambda: proof_of_death.are_workers_gone(tmp_path, id),
+        lambda: proof_of_death.wait_for_workers(tmp_path, id),
+        lambda: proof_of_death.forget(tmp_path, id),
     ):
         with pytest.raises(StorageDamaged, match="no plain name"):
             use()

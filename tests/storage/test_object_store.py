@@ -13,9 +13,9 @@ import pytest
 
 from onceflow.errors import StorageDamaged, StorageError, StorageReadOnly
 from onceflow.storage import blob_urls, object_store
+from onceflow.storage.blob_stores import Stores
 from onceflow.storage.blobs import Author
 from onceflow.storage.object_store import ObjectStoreBlobs
-from onceflow.storage.stores import Stores
 from onceflow.testing.servers.failing import FailingProxy, Fault, Request
 from onceflow.testing.servers.s3 import S3Server
 
@@ -212,7 +212,7 @@ def test_what_cannot_be_discarded_is_left_as_an_orphan(s3: S3Server, tmp_path: P
 BOUNDED = """
 import mmap, os, resource, sys
 from onceflow.storage.blobs import Author
-from onceflow.storage.stores import open_store
+from onceflow.storage.blob_stores import open_store
 blobs = open_store(sys.argv[1])
 blobs.read(blobs.write(Author("run", 1, "engine"), "warm.up", [os.urandom(1 << 20) * 40]))
 size = 160 << 20

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from onceflow.errors import StorageDamaged
+from onceflow.storage.fair_lock import Turns
 from onceflow.storage.sqlite import SqliteJournal
-from onceflow.storage.turns import Turns
 from tests.storage.common import append, commit, create, quick
 
 

@@ -38,7 +38,7 @@ sys.stdin.readline()
 HOLD = """
 import sys
 from pathlib import Path
-from onceflow.storage.turns import Turns
+from onceflow.storage.fair_lock import Turns
 turns = Turns(Path(sys.argv[1]))
 assert turns.try_to_acquire()
 print("held", flush=True)
@@ -48,7 +48,7 @@ sys.stdin.readline()
 HOLD_AND_FORK = """
 import os, sys
 from pathlib import Path
-from onceflow.storage.turns import Turns
+from onceflow.storage.fair_lock import Turns
 turns = Turns(Path(sys.argv[1]))
 assert turns.try_to_acquire()
 print("held", flush=True)

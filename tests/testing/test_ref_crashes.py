@@ -8,7 +8,7 @@ import pytest
 
 from onceflow import Ref, TaskFailed, current, put, task, workflow
 from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
-from onceflow.values.packing import SMALL
+from onceflow.values.packed_outputs import SMALL
 
 world = Ledger()
 large = "x" * (SMALL + 1)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import cloudpickle
 import pytest
 
-from onceflow.values.fitting import fit
+from onceflow.values.type_fit import fit
 
 
 @dataclass

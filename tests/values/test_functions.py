@@ -17,7 +17,7 @@ import cloudpickle
 import pytest
 
 from onceflow import task
-from onceflow.values import functions, packing
+from onceflow.values import functions, packed_outputs
 from onceflow.values.functions import load, ship
 
 
@@ -132,9 +132,9 @@ def test_a_lookup_in_the_main_module_asks_the_caller_once() -> None:
 
 def test_an_output_that_cannot_be_pickled_raises() -> None:
     with pytest.raises(TypeError, match="lock"):
-        packing.dump([threading.Lock()])
+        packed_outputs.dump([threading.Lock()])
 
 
 def test_an_open_file_is_not_shipped_with_its_content() -> None:
     with open(os.devnull) as file, pytest.raises(pickle.PicklingError, match="belongs to this process"):
-        packing.dump([file])
+        packed_outputs.dump([file])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from onceflow.values import packing
+from onceflow.values import packed_outputs
 from onceflow.values.inert import DEEPEST, LONGEST, MORE, MOST_ELEMENTS, Made, Reader, name_of, shown
 
 
@@ -92,12 +92,12 @@ UTC = datetime.UTC
         (Path("/a/b"), "PosixPath('/a/b')"),
         (Path, "<pathlib.Path>"),
         ([ValueError("no")], ["<ValueError, 9 B, not loaded>"]),
-        (Loud(), f"<{__name__}._shout, {len(packing.dump(Loud()))} B, not loaded>"),
+        (Loud(), f"<{__name__}._shout, {len(packed_outputs.dump(Loud()))} B, not loaded>"),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_a_preview_shows_what_is_pythons_own_and_names_the_rest(value: object, preview: object) -> None:
-    assert shown(packing.dump(value)) == preview
+    assert shown(packed_outputs.dump(value)) == preview
 
 
 def test_arguments_that_the_class_would_not_have_pickled_are_not_used() -> None:

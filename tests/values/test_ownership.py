@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from onceflow.values.ownership import is_alone, may_be_alone
-from onceflow.values.packing import Packed, pack
+from onceflow.values.packed_outputs import Packed, pack
 
 
 def fresh() -> Any:

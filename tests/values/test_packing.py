@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceflow.values.packing import ALIGNMENT, MAGIC, Packed, pack, unpack
+from onceflow.values.packed_outputs import ALIGNMENT, MAGIC, Packed, pack, unpack
 from onceflow.values.refs import Ref
 
 plain_values = st.recursive(

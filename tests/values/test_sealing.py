@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow.errors import SecretUnavailable
-from onceflow.values import sealing
-from onceflow.values.sealing import KEY_FILE, Key
+from onceflow.values import sealed_bytes
+from onceflow.values.sealed_bytes import KEY_FILE, Key
 from tests.conftest import NOBODY
 
 KEY = Key(b"k" * 32)
@@ -53,16 +53,16 @@ def test_sealed_texts_tell_little_about_their_length() -> None:
 
 
 def test_the_key_of_a_home_is_made_once_and_for_its_user_only(tmp_path: Path) -> None:
-    with sealing.using(tmp_path):
-        sealed = sealing.seal(b"text")
+    with sealed_bytes.using(tmp_path):
+        sealed = sealed_bytes.seal(b"text")
     file = tmp_path / KEY_FILE
     content = file.read_bytes()
     assert file.stat().st_mode & 0o777 == 0o600
-    with sealing.using(tmp_path):
-        assert sealing.is_sealed_for_here(sealed)
-        assert sealing.unseal(sealing.seal(b"more")) == b"more"
+    with sealed_bytes.using(tmp_path):
+        assert sealed_bytes.is_sealed_for_here(sealed)
+        assert sealed_bytes.unseal(sealed_bytes.seal(b"more")) == b"more"
     assert file.read_bytes() == content
-    assert sealing.unseal(sealed) == b"text"
+    assert sealed_bytes.unseal(sealed) == b"text"
     assert [path.name for path in tmp_path.iterdir()] == [KEY_FILE]
 
 
@@ -72,9 +72,9 @@ def test_processes_and_threads_that_make_a_key_at_once_agree_on_one(tmp_path: Pa
     sealed: list[bytes] = []
 
     def seal() -> None:
-        with sealing.using(tmp_path):
+        with sealed_bytes.using(tmp_path):
             together.wait()
-            sealed.append(sealing.seal(b"text"))
+            sealed.append(sealed_bytes.seal(b"text"))
 
     threads = [threading.Thread(target=seal) for _ in range(8)]
     # when
@@ -83,22 +83,22 @@ def test_processes_and_threads_that_make_a_key_at_once_agree_on_one(tmp_path: Pa
     for thread in threads:
         thread.join()
     # then
-    with sealing.using(tmp_path):
-        assert all(sealing.is_sealed_for_here(one) for one in sealed)
+    with sealed_bytes.using(tmp_path):
+        assert all(sealed_bytes.is_sealed_for_here(one) for one in sealed)
 
 
 def test_outside_of_homes_a_process_has_a_key_of_its_own(tmp_path: Path) -> None:
-    sealed = sealing.seal(b"text")
-    assert sealing.unseal(sealed) == b"text"
-    with sealing.using(tmp_path):
-        assert not sealing.is_sealed_for_here(sealed)
-    with sealing.using(tmp_path / "nowhere"):
-        assert sealing.is_sealed_for_here(sealed)
+    sealed = sealed_bytes.seal(b"text")
+    assert sealed_bytes.unseal(sealed) == b"text"
+    with sealed_bytes.using(tmp_path):
+        assert not sealed_bytes.is_sealed_for_here(sealed)
+    with sealed_bytes.using(tmp_path / "nowhere"):
+        assert sealed_bytes.is_sealed_for_here(sealed)
 
 
 def test_another_process_cannot_open_it_without_the_key(tmp_path: Path) -> None:
-    with sealing.using(tmp_path):
-        sealed = sealing.seal(b"text")
+    with sealed_bytes.using(tmp_path):
+        sealed = sealed_bytes.seal(b"text")
     program = "import sys; from pathlib import Path; from onceflow.values import sealing\n"
     program += "for home in sys.argv[2:]: sealing.know(Path(home))\nprint(sealing.unseal(bytes.fromhex(sys.argv[1])))"
 
@@ -113,38 +113,38 @@ def test_another_process_cannot_open_it_without_the_key(tmp_path: Path) -> None:
 
 def test_a_damaged_key_is_told(tmp_path: Path) -> None:
     (tmp_path / KEY_FILE).write_text("no key")
-    with sealing.using(tmp_path), pytest.raises(SecretUnavailable, match=r"secrets\.key is damaged"):
-        sealing.seal(b"text")
+    with sealed_bytes.using(tmp_path), pytest.raises(SecretUnavailable, match=r"secrets\.key is damaged"):
+        sealed_bytes.seal(b"text")
 
 
 @pytest.mark.parametrize("flaw", ["owner", "mode"])
 def test_a_key_that_another_user_could_write_is_not_used(
     tmp_path: Path, give_away: Callable[[Path], None], flaw: str
 ) -> None:
-    with sealing.using(tmp_path):
-        sealing.seal(b"text")
+    with sealed_bytes.using(tmp_path):
+        sealed_bytes.seal(b"text")
     if flaw == "owner":
         give_away(tmp_path / KEY_FILE)
     else:
         (tmp_path / KEY_FILE).chmod(0o666)
 
-    with sealing.using(tmp_path), pytest.raises(SecretUnavailable, match="run code as you"):
-        sealing.seal(b"text")
+    with sealed_bytes.using(tmp_path), pytest.raises(SecretUnavailable, match="run code as you"):
+        sealed_bytes.seal(b"text")
 
-    sealing.know(tmp_path, [NOBODY, os.geteuid()])
-    with sealing.using(tmp_path):
-        sealing.seal(b"text")
+    sealed_bytes.know(tmp_path, [NOBODY, os.geteuid()])
+    with sealed_bytes.using(tmp_path):
+        sealed_bytes.seal(b"text")
 
 
 def test_a_worker_trusts_the_owners_that_its_engine_trusts(
     tmp_path: Path, give_away: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with sealing.using(tmp_path):
-        sealing.seal(b"text")
+    with sealed_bytes.using(tmp_path):
+        sealed_bytes.seal(b"text")
     give_away(tmp_path / KEY_FILE)
-    monkeypatch.setattr(sealing, "_served", None)
+    monkeypatch.setattr(sealed_bytes, "_served", None)
     monkeypatch.setenv("ONCEFLOW_TRUSTED_OWNERS", str(NOBODY))
 
-    sealing.work_for(tmp_path)
+    sealed_bytes.work_for(tmp_path)
 
-    assert sealing.unseal(sealing.seal(b"text")) == b"text"
+    assert sealed_bytes.unseal(sealed_bytes.seal(b"text")) == b"text"

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from onceflow import InvalidOption, Secret, SecretUnavailable
-from onceflow.values import sealing
+from onceflow.values import sealed_bytes
 from onceflow.values.fingerprint import Walk
 
 
@@ -85,7 +85,7 @@ def test_the_same_secret_is_the_same_argument_as_far_as_its_home_tells(tmp_path:
     def seen(secret: Secret[Any]) -> bytes:
         return Walk().encode([secret])
 
-    with sealing.using(tmp_path):
+    with sealed_bytes.using(tmp_path):
         assert seen(Secret("a text")) == seen(Secret("a text"))
         assert seen(Secret("a text")) != seen(Secret("another")) != seen(Secret.env("A"))
         there = seen(Secret("a text"))
@@ -94,7 +94,7 @@ def test_the_same_secret_is_the_same_argument_as_far_as_its_home_tells(tmp_path:
 
 def test_a_secret_is_sealed_once_for_each_home(tmp_path: Path) -> None:
     secret = Secret("a text")
-    with sealing.using(tmp_path):
+    with sealed_bytes.using(tmp_path):
         first = pickle.dumps(secret)
         assert pickle.dumps(secret) == first
     assert pickle.dumps(secret) != first

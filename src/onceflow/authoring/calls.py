@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from onceflow.authoring.guarding import NOTHING, Guard, guard_of, in_force_inside
+from onceflow.authoring.handler_guards import NOTHING, Guard, guard_of, in_force_inside
 from onceflow.authoring.options import Settings
 from onceflow.authoring.retries import Retry
 from onceflow.errors import TaskNotFound
-from onceflow.values import packing, versions
+from onceflow.values import packed_outputs, versions
 from onceflow.values.templates import Arguments, Slot, Template
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Call(msgspec.Struct, eq=False):
     def retried(self) -> bytes | None:
         """The pickled errors that the retry policy covers; None for the usual ones."""
         errors = self.settings.retry.on
-        return None if errors == (Exception,) else packing.dump(errors)
+        return None if errors == (Exception,) else packed_outputs.dump(errors)
 
     def arguments(self, values: Sequence[Any]) -> Arguments:
         """Fresh arguments for one attempt, with `values[n]` in slot n."""

@@ -4,7 +4,7 @@ A handler names exceptions and says what to do about them. It is in force for th
 (`handlers=[...]`), for all that a workflow binds, and for everything in the graph that such a task returns. The
 innermost handler that covers an exception decides; it is asked after the task's own retry policy has come to its end.
 
-A decision is data. Who asks, and when, is a matter of `guarding`; what follows from it, of `core`.
+A decision is data. Who asks, and when, is a matter of `handler_guards`; what follows from it, of `core`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, TypeVar, overload
 
+from onceflow.authoring.function_wrapper import Wrapper, blank
 from onceflow.authoring.retries import Retry
-from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption
 
 E = TypeVar("E", bound=BaseException)
@@ -113,13 +113,13 @@ class Handler(Wrapper):
 
     def __enter__(self) -> Self:
         """In a fiber: it is in force for what is awaited in this block."""
-        from onceflow.authoring.awaiting.state import state_here  # few programs have fibers
+        from onceflow.authoring.fiber_tasks.state import state_here  # few programs have fibers
 
         state_here(f"`with {self.name}`").handlers.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        from onceflow.authoring.awaiting.state import state_here
+        from onceflow.authoring.fiber_tasks.state import state_here
 
         state_here(f"`with {self.name}`").handlers.pop()
 

@@ -94,7 +94,7 @@ class NodeHandle(Handle):
 
     def __await__(self) -> Any:
         """In a fiber: what it gives."""
-        from onceflow.authoring.awaiting.ops import NodeCall  # few programs have fibers
+        from onceflow.authoring.fiber_tasks.ops import NodeCall  # few programs have fibers
 
         return NodeCall(self).__await__()
 

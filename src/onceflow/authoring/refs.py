@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, as_handle
 from onceflow.authoring.tasks import task
 from onceflow.errors import InvalidRef
-from onceflow.values.packing import Ready
-from onceflow.values.putting import GivenRef
+from onceflow.values.packed_outputs import Ready
+from onceflow.values.put import GivenRef
 from onceflow.values.refs import Ref
 
 T = TypeVar("T")

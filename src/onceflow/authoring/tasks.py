@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVa
 
 from onceflow.authoring.arguments import freeze
 from onceflow.authoring.calls import not_a_task
+from onceflow.authoring.function_wrapper import Wrapper, blank
 from onceflow.authoring.nodes import NodeHandle, TaskNode, made
 from onceflow.authoring.options import (
     PURE,
@@ -25,7 +26,6 @@ from onceflow.authoring.options import (
     settle,
 )
 from onceflow.authoring.signatures import STARS, Shape
-from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption, WrongArguments
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class AnyTask(Wrapper, Generic[P, R]):
         self._plain: AnyTask[P, R] = self
         """This task without `after`: graphs must not hold on to handles."""
         self._caught: AnyTask[P, Any] | None = None
-        """The same that catches errors, once that was asked for (`catching`)."""
+        """The same that catches errors, once that was asked for (`caught_results`)."""
         self._remade: tuple[Callable[..., AnyTask[..., Any]], tuple[Any, ...]] | None = None
         """What gives this task once more, if that takes less than its options do, and with which arguments."""
         name = getattr(self.function, "__name__", "")
@@ -108,7 +108,7 @@ class AnyTask(Wrapper, Generic[P, R]):
 
             receipt = await charge.call("ann", 100)
         """
-        from onceflow.authoring.awaiting.ops import TaskCall  # few programs have fibers
+        from onceflow.authoring.fiber_tasks.ops import TaskCall  # few programs have fibers
 
         return TaskCall(self, args, kwargs)
 

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from onceflow.authoring.function_wrapper import Wrapper, blank
 from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import Made, TaskNode, as_handle, made, owner_of
 from onceflow.authoring.signatures import Shape
-from onceflow.authoring.wrapping import Wrapper, blank
 from onceflow.errors import InvalidOption, UnusedNode, WrongArguments
 from onceflow.values.texts import is_plain_text
 
@@ -81,8 +81,8 @@ class Workflow(Wrapper, Generic[P, R]):
 
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
         """Calls this workflow from a fiber, which awaits its result: `receipt = await trip.call("ann", "Rome")`."""
-        from onceflow.authoring.awaiting.ops import TaskCall  # few programs have fibers
-        from onceflow.authoring.loops.looping import building_task
+        from onceflow.authoring.fiber_tasks.ops import TaskCall  # few programs have fibers
+        from onceflow.authoring.loops.api import building_task
 
         return TaskCall(building_task(self), args, kwargs)
 

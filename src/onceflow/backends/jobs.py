@@ -11,7 +11,7 @@ from onceflow.data.places import Live, Place
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import GivenRefs, Work
 from onceflow.values import variables
-from onceflow.values.answers import THE_TASK
+from onceflow.values.handler_answers import THE_TASK
 
 YOUNG = 16
 """Attempts of a run that come first: for them, parts of loops of other runs make room."""

@@ -7,13 +7,13 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypedDict
 
+from onceflow.backends.local.live_publishing import Then
 from onceflow.backends.local.messages import Job
-from onceflow.backends.local.publishing import Then
 from onceflow.backends.local.reports import Printed, Progressed, Report, Statistics
 from onceflow.backends.local.reservations import Reservations
 from onceflow.data.objects import Object, Shelf
 from onceflow.data.places import Live, Place
-from onceflow.data.porter.starting import Start
+from onceflow.data.porter.startup import Start
 from onceflow.driver.actors import Instance, Version
 from onceflow.values.actors import ActorOptions
 from onceflow.values.functions import Shipped

@@ -41,7 +41,7 @@ from onceflow.storage.locks import Engines
 from onceflow.storage.names import is_plain
 from onceflow.storage.redaction import redacted
 from onceflow.values import trust
-from onceflow.values.sealing import KEY_FILE
+from onceflow.values.sealed_bytes import KEY_FILE
 from onceflow.values.texts import as_size, one_line
 from onceflow.version import VERSION
 
@@ -129,7 +129,7 @@ def doctor(session: Session, deep: bool, forget_damaged: bool, yes: bool) -> int
 
 
 def _forget_damaged(session: Session, found: settings.EngineSettings, yes: bool) -> list[DamagedRun]:
-    from onceflow.engine import damaged
+    from onceflow.engine import damaged_runs
 
     check_trusted(found.home, found.trusted_owners)
     if found.journal is None and not (found.home / JOURNAL).exists():
@@ -139,7 +139,7 @@ def _forget_damaged(session: Session, found: settings.EngineSettings, yes: bool)
         if runs:
             named = ", ".join([repr(run.run) for run in runs])
             session.confirm(f"Delete {len(runs)} run{'s' * (len(runs) != 1)} for good ({named})?", yes)
-        return damaged.forget(home, runs)
+        return damaged_runs.forget(home, runs)
 
 
 def _open(found: settings.EngineSettings) -> Home:

@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from onceflow.cli import completing, exits, selecting, targets
-from onceflow.cli.kinds import AGE, TEXT
+from onceflow.cli import completion, exits, run_selection, targets
 from onceflow.cli.session import Session, as_json, as_time, common
+from onceflow.cli.types import AGE, TEXT
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.logs.lines import LogLine
-    from onceflow.engine.logs.recording import EngineEvent
+    from onceflow.engine.logs.engine_log import EngineEvent
+    from onceflow.engine.logs.task_lines import LogLine
 
 SHORT = 8
 """Digits of an engine's id that are enough for people."""
 
 
 @click.command
-@selecting.runs_argument()
+@run_selection.runs_argument()
 @click.argument(
     "task",
     type=TEXT,
     required=False,
     metavar="[TASK]",
-    shell_complete=lambda context, _, incomplete: list(map(CompletionItem, completing.tasks(context, incomplete))),
+    shell_complete=lambda context, _, incomplete: list(map(CompletionItem, completion.tasks(context, incomplete))),
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until the run ends.")
 @click.option("--tail", type=click.IntRange(0, 2**31), metavar="N", help="Of what is there, only the last N lines.")
@@ -104,16 +104,16 @@ def _is_task(engine: Engine, run: str, task: str) -> bool:
 
 
 def _forms(session: Session, lines: Iterable[LogLine]) -> Iterator[str]:
-    from onceflow.engine.logs import showing
+    from onceflow.engine.logs import terminal_lines
 
-    coloured = showing.takes_colours(sys.stdout)
+    coloured = terminal_lines.takes_colours(sys.stdout)
     for line in lines:
         if session.json:
             yield as_json(_line_as_json(line)) + "\n"
         elif session.quiet:
             yield line.text + "\n"
         else:
-            yield showing.form(line, before=as_time(line.time), coloured=coloured)
+            yield terminal_lines.form(line, before=as_time(line.time), coloured=coloured)
 
 
 def _line_as_json(line: LogLine) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _line_as_json(line: LogLine) -> dict[str, Any]:
 def _print_events(
     session: Session, run: str | None, task: str | None, follow: bool, tail: int | None, since: float | None
 ) -> None:
-    from onceflow.engine.logs import recording
+    from onceflow.engine.logs import engine_log
     from onceflow.storage.logs import Reader, of_engines
 
     id = None
@@ -151,10 +151,10 @@ def _print_events(
                 yield event
 
     def chosen() -> Iterator[EngineEvent]:
-        there = wanted(recording.read(folder, readers))
+        there = wanted(engine_log.read(folder, readers))
         yield from there if tail is None else deque(there, tail)
         if follow:
-            yield from wanted(recording.follow(folder, readers))
+            yield from wanted(engine_log.follow(folder, readers))
 
     form = _event_as_json if session.json else _event_form
     _write((form(event) + "\n" for event in chosen()), at_once=follow)

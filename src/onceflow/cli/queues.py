@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onceflow.cli.kinds import TEXT
 from onceflow.cli.session import Session, as_time, common
+from onceflow.cli.types import TEXT
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.queues.managing import QueueInfo
+    from onceflow.engine.queues.management import QueueInfo
 
 NONE = "none"
 """Takes a limit away."""

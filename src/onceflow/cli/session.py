@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from onceflow.cli.exits import Refused, Wrong
-from onceflow.cli.kinds import TEXT
+from onceflow.cli.types import TEXT
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.looking.listing import RunInfo
+    from onceflow.engine.inspect.run_info import RunInfo
     from onceflow.engine.settings import EngineSettings
 
 COLOURS = {
@@ -119,7 +119,7 @@ class Session(NamedTuple):
 
     def shown(self, engine: Engine, runs: Sequence[str]) -> contextlib.AbstractContextManager[None]:
         """Meanwhile it is shown on stderr how these runs get on."""
-        from onceflow.engine.display.displaying import Displaying
+        from onceflow.engine.display.refresh import Displaying
 
         if self.quiet:
             return contextlib.nullcontext()

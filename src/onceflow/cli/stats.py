@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onceflow.cli.kinds import TEXT
 from onceflow.cli.session import Session, as_duration, common
+from onceflow.cli.types import TEXT
 from onceflow.values.texts import as_size
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from onceflow.authoring.targets import Target, as_target
 from onceflow.authoring.tasks import AnyTask
 from onceflow.authoring.workflows import Workflow
 from onceflow.cli.exits import Wrong
-from onceflow.cli.kinds import AGE, PAIR, TEXT
+from onceflow.cli.types import AGE, PAIR, TEXT
 from onceflow.errors import OnceflowError
 
 
@@ -177,7 +177,7 @@ def read_values(target: Target, given: Sequence[str], input: str | None) -> dict
 
 
 def _hints(target: Target) -> Mapping[str, Any]:
-    from onceflow.authoring.awaiting.segments import FiberTask  # not needed for other targets
+    from onceflow.authoring.fiber_tasks.segments import FiberTask  # not needed for other targets
 
     try:
         hints = typing.get_type_hints(target.durable if isinstance(target, FiberTask) else target.function)

@@ -9,7 +9,7 @@ been tried: it gets in the way of whoever works meanwhile.)
 
 Only the engine knows whether an object is still needed, and read: it says so (`free`). From then on this memory may
 have other contents at any moment. Memory that nobody wants is given back by closing whole segments (`trim`), in the
-background (`chores`), because that is dear as well.
+background (`background`), because that is dear as well.
 
 Others hear of segments through `new` and `closed`.
 """
@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from onceflow.data import memory
-from onceflow.data.chores import Chores
+from onceflow.data.background import Chores
 from onceflow.data.memory import Writable
 from onceflow.data.places import Place, whole_pages
 from onceflow.data.regions import Regions

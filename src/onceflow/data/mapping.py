@@ -24,7 +24,7 @@ from collections.abc import Iterable
 import msgspec
 
 from onceflow.data import memory
-from onceflow.data.chores import Chores
+from onceflow.data.background import Chores
 from onceflow.data.memory import Room
 from onceflow.data.places import Place, whole_pages
 

@@ -24,13 +24,13 @@ from typing import Any
 
 import msgspec
 
-from onceflow.data.chores import Chores
+from onceflow.data.background import Chores
 from onceflow.data.places import Live, Place
 from onceflow.storage import checksums
 
 
 class Object:
-    """A packed value (`values.packing`), in shared memory or in that of its maker."""
+    """A packed value (`values.packed_outputs`), in shared memory or in that of its maker."""
 
     __slots__ = ("__weakref__", "_shelf", "checksum", "freed", "live", "lost", "maker", "place", "size", "used")
 

@@ -20,18 +20,18 @@ from onceflow.core.refs import RefPart
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import entries
 from onceflow.driver.actors import Instance, Version
-from onceflow.driver.obeying import Obeying
-from onceflow.driver.outcomes import Outcome
+from onceflow.driver.children import Outcome
+from onceflow.driver.commands import Obeying
 from onceflow.driver.outputs import Part, can_be_carried, is_small
 from onceflow.driver.saving import Save
 from onceflow.driver.work import Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted, WorkerDied
-from onceflow.values import packing
-from onceflow.values.answers import THE_TASK, Answer
+from onceflow.values import packed_outputs
 from onceflow.values.failures import Blame, dump, tell
+from onceflow.values.handler_answers import THE_TASK, Answer
 from onceflow.values.variables import Step
 
-NO_ERROR = packing.dump(None)
+NO_ERROR = packed_outputs.dump(None)
 """The second part of an outcome of which errors are caught."""
 
 MOST_MISSES = 3

@@ -15,10 +15,10 @@ import msgspec
 from onceflow.core import records
 from onceflow.core.graph import Graph, narrow, widen
 from onceflow.core.refs import RefPart
-from onceflow.driver.measuring import MEASURED
+from onceflow.driver.measurements import MEASURED
 from onceflow.errors import FunctionNotLoaded, TaskNotFound
 from onceflow.storage.journal import Entry
-from onceflow.values import importing
+from onceflow.values import imports
 
 BUFFER = "buffer"
 """The kind of entries that are no records: each names a blob with a large buffer of the graph's arguments."""
@@ -314,7 +314,7 @@ def load_graph(node: str, value: bytes) -> Graph:
     """The graph that this task returned. Imports the modules of its tasks; raises `FunctionNotLoaded` if that fails,
     and `TaskNotFound` for what is no task any more."""
     try:
-        graph: Graph = importing.loads(value)
+        graph: Graph = imports.loads(value)
     except TaskNotFound:
         raise
     except Exception as error:

@@ -1,4 +1,5 @@
-"""Which guard goes with an attempt (`authoring.guarding`): the handlers of its task, and those in force around it.
+"""Which guard goes with an attempt (`authoring.handler_guards`): the handlers of its task, and those in force around
+it.
 
 What is in force in a scope is made once, from what is in force around it, and kept there. So an attempt costs a look
 at its task and at its scope, however deep that is."""
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from onceflow.core.rows import Row, Scope
-from onceflow.values.answers import THE_TASK
+from onceflow.values.handler_answers import THE_TASK
 
 MOST = 1000
 """Guards that are kept to be used again."""

@@ -12,7 +12,7 @@ from onceflow.core import records
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver import entries
-from onceflow.driver.outcomes import CHILD, Outcome, note_part
+from onceflow.driver.children import CHILD, Outcome, note_part
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob
 from onceflow.storage.journal import Entry
 

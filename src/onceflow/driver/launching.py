@@ -10,10 +10,10 @@ from onceflow.core import commands, events
 from onceflow.core.expanding import id_inside
 from onceflow.core.rows import Row
 from onceflow.driver import ahead
-from onceflow.driver.batching import Batching
-from onceflow.driver.expiring import deadline_of
+from onceflow.driver.deadlines import deadline_of
 from onceflow.driver.guards import Guards, failures_around
 from onceflow.driver.inputs import Needs
+from onceflow.driver.journaling import Batching
 from onceflow.driver.work import Work
 
 

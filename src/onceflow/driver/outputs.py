@@ -1,7 +1,7 @@
 """The values of one run: what is in memory, and where the saved parts are.
 
-A value is packed (`values.packing`): small ones are bytes, large ones are in shared memory. Nothing is unpacked here:
-values belong to the user's code.
+A value is packed (`values.packed_outputs`): small ones are bytes, large ones are in shared memory. Nothing is unpacked
+here: values belong to the user's code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from onceflow.core.refs import RefPart
 from onceflow.data.objects import Object
 from onceflow.driver.actors import Instance, Version
-from onceflow.values.packing import SMALL
+from onceflow.values.packed_outputs import SMALL
 from onceflow.values.refs import LIVE
 
 

@@ -10,21 +10,21 @@ import msgspec
 
 from onceflow.core import events
 from onceflow.core.run import Run
-from onceflow.driver.awaited import Awaited
+from onceflow.driver.features import Rare
+from onceflow.driver.fiber_failures import Awaited
 from onceflow.driver.guards import Guards
 from onceflow.driver.history import History
 from onceflow.driver.inputs import Inputs, Key
-from onceflow.driver.measuring import Measurements
+from onceflow.driver.measurements import Measurements
 from onceflow.driver.outputs import Outputs, Part
-from onceflow.driver.rare import Rare
 from onceflow.driver.saving import Saving
 from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import OnceflowError
 from onceflow.storage.journal import Entry, MailboxEvent, Request
 
 if TYPE_CHECKING:
-    from onceflow.driver.batching import Held
     from onceflow.driver.driver import Driver
+    from onceflow.driver.journaling import Held
 
 Status = Literal["pending", "running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
 """How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""

@@ -14,8 +14,8 @@ from onceflow.storage.journal import MailboxEvent, Request
 from onceflow.values.variables import Updates
 
 if TYPE_CHECKING:
+    from onceflow.driver.children import Outcome
     from onceflow.driver.driver import Driver
-    from onceflow.driver.outcomes import Outcome
 
 
 class GivenRefs(msgspec.Struct, frozen=True, gc=False):
@@ -65,7 +65,7 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     keep: bool = False
     """Whether snapshots are to be taken of the actors that it returns."""
     guard: Any = None
-    """What is asked if it raises for the last time (`authoring.guarding`), if there is anything to ask."""
+    """What is asked if it raises for the last time (`authoring.handler_guards`), if there is anything to ask."""
     failed: Mapping[int, int] = {}
     """How often what the guard answers for has failed before."""
     inside: str = ""

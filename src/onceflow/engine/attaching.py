@@ -22,30 +22,31 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from onceflow.authoring import storing
+from onceflow.authoring import graph_storage
 from onceflow.core import commands, events
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
-from onceflow.driver import cancelling, entries
-from onceflow.driver.awaited import awaited_below, let_through
+from onceflow.driver import entries, fiber_cancellation
 from onceflow.driver.driver import Driver
+from onceflow.driver.fiber_failures import awaited_below, let_through
 from onceflow.driver.history import History, load_values
 from onceflow.driver.inputs import Key
 from onceflow.driver.outputs import Outputs
-from onceflow.engine import codeless, deaths
-from onceflow.engine.driving.hub import Adopted, Hub, Store, interrupted
-from onceflow.engine.driving.local import LocalHub
-from onceflow.engine.driving.parking import Waking
+from onceflow.engine import proof_of_death
 from onceflow.engine.handles import Completion, Redirected
-from onceflow.engine.looking.reading import Reading
+from onceflow.engine.inspect.journal_view import Reading
+from onceflow.engine.peers.follow import Following
+from onceflow.engine.polling import StoppedDriver, looks
+from onceflow.engine.run_commands import cancel_without_code
+from onceflow.engine.runtime.host import Adopted, Hub, Store, interrupted
+from onceflow.engine.runtime.local_host import LocalHub
+from onceflow.engine.runtime.parking import Waking
 from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED
 from onceflow.engine.submission import Settings, Submission, decode_settings
-from onceflow.engine.talking.following import Following
-from onceflow.engine.waiting import StoppedDriver, looks
 from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, StorageDamaged, StorageError, TaskNotFound
 from onceflow.storage.journal import Claim, Loaded, RunRow, Short
-from onceflow.storage.places import Place
-from onceflow.values import sealing
+from onceflow.storage.run_stores import Place
+from onceflow.values import sealed_bytes
 
 MOST_RUNS = 2**31
 
@@ -142,7 +143,7 @@ class Attaching:
 
     def _wait_for_workers(self, row: RunRow) -> None:
         if row.status not in AT_REST and row.owner is not None and row.owner != self._home.engine:
-            deaths.wait_for_workers(self._home.path, row.owner)
+            proof_of_death.wait_for_workers(self._home.path, row.owner)
 
     def wake(self, hub: LocalHub, runs: Sequence[Waking]) -> None:
         """Goes on with runs that were parked by this hub, or has workers do that. The completion of each, if somebody
@@ -226,7 +227,7 @@ class Attaching:
         be very many."""
         rows = self._home.journal.owned(owner, sorted(ACTIVE), MOST_RUNS, parked=True)
         if rows:
-            deaths.wait_for_workers(self._home.path, owner)
+            proof_of_death.wait_for_workers(self._home.path, owner)
             self._hub.adopt_parked(rows)
 
     def rests_here(self, row: RunRow) -> bool:
@@ -271,18 +272,18 @@ class Attaching:
     ) -> Callable[[Hub], Adopted]:
         journal, store = self._home.journal, Store(self._home, row.id)
         missing: TaskNotFound | None = None
-        with sealing.using(self._home.path), journal.load(row.id) if short is None else _opened(short) as loaded:
+        with sealed_bytes.using(self._home.path), journal.load(row.id) if short is None else _opened(short) as loaded:
             if (loaded.run.epoch, loaded.run.status) != (row.epoch, row.status):  # somebody has driven it meanwhile
                 raise Redirected
             try:
-                stored = storing.decode(loaded.graph, store.read, None if again is None else again.graph)
+                stored = graph_storage.decode(loaded.graph, store.read, None if again is None else again.graph)
                 graph: Graph = stored.graph
                 changed = stored.changed
             except TaskNotFound as error:
                 if cancel is None:
                     raise
                 missing = error
-                graph, changed = storing.decode_structure(loaded.graph), {}
+                graph, changed = graph_storage.decode_structure(loaded.graph), {}
             settings = decode_settings(loaded.settings)
             few = list(itertools.islice(loaded.entries, FEW_ENTRIES))
             past = History.read(itertools.chain(few, loaded.entries), store.read)
@@ -294,7 +295,7 @@ class Attaching:
                 kind="setting",
             )
         if graphs := past.graphs():
-            storing.renew(loaded.graph, graphs)
+            graph_storage.renew(loaded.graph, graphs)
         run = Run.load(
             graph,
             past.records,
@@ -303,7 +304,7 @@ class Attaching:
             changed=changed,
             asleep=cancel is not None,
         )
-        if cancel is not None and missing is None and cancelling.has_fibers(run):
+        if cancel is not None and missing is None and fiber_cancellation.has_fibers(run):
             run = Run.load(graph, past.records, epoch=row.epoch + 1, on_failure=settings.on_failure, changed=changed)
             past.cancelling, cancel = cancel.undo, None
         run.has_place = _nowhere  # before there is a driver
@@ -313,7 +314,7 @@ class Attaching:
         if cancel is not None:
             decided += run.handle(cancel)
             if missing is not None:
-                decided = codeless.cancel(run, decided, missing)
+                decided = cancel_without_code.cancel(run, decided, missing)
         elif past.parked is not None:
             decided += run.handle(events.RetryUndo(past.parked))
         elif past.finished is not None:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from onceflow.core.state import OnFailure
 from onceflow.engine import settings
-from onceflow.engine.cancelling import GRACE
 from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle
-from onceflow.engine.logs.lines import Level, LogLine, LogStream
-from onceflow.engine.looking.describing import TaskInfo
-from onceflow.engine.looking.engines import EngineInfo
-from onceflow.engine.looking.listing import RunInfo
-from onceflow.engine.looking.past import AttemptInfo
-from onceflow.engine.looking.statistics import Statistics
-from onceflow.engine.looking.why import Why
+from onceflow.engine.inspect.engines import EngineInfo
+from onceflow.engine.inspect.measurements import AttemptInfo
+from onceflow.engine.inspect.run_info import RunInfo
+from onceflow.engine.inspect.statistics import Statistics
+from onceflow.engine.inspect.task_info import TaskInfo
+from onceflow.engine.inspect.why import Why
+from onceflow.engine.logs.task_lines import Level, LogLine, LogStream
+from onceflow.engine.run_commands.cancel import GRACE
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import Status
 from onceflow.errors import RunActive
@@ -29,8 +29,8 @@ from onceflow.planning.estimates import Estimate
 from onceflow.storage.journal import Durability
 
 if TYPE_CHECKING:
-    from onceflow.engine.looking.deploying import FiberOutlook
-    from onceflow.engine.looking.fibers import FiberInfo
+    from onceflow.engine.inspect.deploy_check import FiberOutlook
+    from onceflow.engine.inspect.fibers import FiberInfo
 
 R = TypeVar("R")
 E = TypeVar("E", bound=Engine)

@@ -12,32 +12,33 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from onceflow.core.state import OnFailure
-from onceflow.engine import deaths, outcomes, rerunning, settings
+from onceflow.engine import outcomes, proof_of_death, settings
 from onceflow.engine.attaching import MOST_RUNS, Attaching
-from onceflow.engine.cancelling import GRACE, Cancelling, ask_to_cancel, cancel
-from onceflow.engine.display.displaying import Displaying
-from onceflow.engine.driving.collecting import Collecting
-from onceflow.engine.driving.hub import Hub
-from onceflow.engine.driving.local import LocalHub
+from onceflow.engine.display.refresh import Displaying
 from onceflow.engine.handles import Completion, Feed, Redirected, RunHandle
-from onceflow.engine.limiting import Limiting, limit
-from onceflow.engine.logs.lines import Level
-from onceflow.engine.looking.engines import EngineInfo, list_engines
-from onceflow.engine.looking.inspecting import Inspecting
-from onceflow.engine.looking.listing import Listing
-from onceflow.engine.looking.past import Past
-from onceflow.engine.looking.reading import Reading
-from onceflow.engine.mail import Letter, Mail
-from onceflow.engine.pausing import ask_to_pause, pause
-from onceflow.engine.queues.managing import Queueing, defined, waiting_elsewhere
-from onceflow.engine.queues.unowned import count_submitted
-from onceflow.engine.schedules.keeping import Clockwork, Winding
-from onceflow.engine.schedules.managing import EngineRuns, Manager, Scheduling
+from onceflow.engine.inspect.api import Inspecting
+from onceflow.engine.inspect.engines import EngineInfo, list_engines
+from onceflow.engine.inspect.journal_view import Reading
+from onceflow.engine.inspect.measurements import Past
+from onceflow.engine.inspect.run_info import Listing
+from onceflow.engine.logs.task_lines import Level
+from onceflow.engine.queues.management import Queueing, defined, waiting_elsewhere
+from onceflow.engine.queues.pending import count_submitted
+from onceflow.engine.run_commands import rerun
+from onceflow.engine.run_commands.cancel import GRACE, Cancelling, ask_to_cancel, cancel
+from onceflow.engine.run_commands.limit import Limiting, limit
+from onceflow.engine.run_commands.pause import ask_to_pause, pause
+from onceflow.engine.run_commands.send_event import Letter, Mail
+from onceflow.engine.run_commands.set_result import supply
+from onceflow.engine.runtime.garbage import Collecting
+from onceflow.engine.runtime.host import Hub
+from onceflow.engine.runtime.local_host import LocalHub
+from onceflow.engine.schedules.clock import Clockwork, Winding
+from onceflow.engine.schedules.management import EngineRuns, Manager, Scheduling
 from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import ACTIVE, Status
 from onceflow.engine.submission import Submission, left_to_others, new_id, prepare
-from onceflow.engine.supplying import supply
 from onceflow.errors import (
     EngineClosed,
     InsideTask,
@@ -53,8 +54,8 @@ from onceflow.storage import failures
 from onceflow.storage import logs as stored_logs
 from onceflow.storage.home import Home
 from onceflow.storage.journal import DamagedRun, DeleteRun, Durability, Failed, Fenced, RunRow, Taken, commit
-from onceflow.storage.places import Place
-from onceflow.values import sealing
+from onceflow.storage.run_stores import Place
+from onceflow.values import sealed_bytes
 from onceflow.values.context import is_in_fiber, running
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class Engine(Inspecting, Scheduling, Queueing):
             lock_timeout=self.settings.lock_timeout,
             trusted_owners=self.settings.trusted_owners,
         )
-        deaths.remove_dead(home_directory.path, home_directory.engines)
+        proof_of_death.remove_dead(home_directory.path, home_directory.engines)
         hub = LocalHub(home_directory, self.settings)
         self._open(home_directory, hub, Collecting(home_directory))
         if self.settings.recover:
@@ -188,7 +189,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         self._hub = hub
         self._collecting = collecting
         self._reading = Reading(self._home)
-        sealing.know(home.path, self.settings.trusted_owners)
+        sealed_bytes.know(home.path, self.settings.trusted_owners)
         self._attaching = Attaching(self._home, self._hub, self._reading)
         self._mail = Mail(self._home, self._hub)
         if isinstance(hub, LocalHub):
@@ -443,7 +444,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         """Like `rerun`, but returns as soon as the new run is durable."""
         self._check_usable()
         tasks = [from_task] if isinstance(from_task, str) else list(from_task)
-        made = rerunning.create(
+        made = rerun.create(
             self._listing.row(run), tasks, node, name=name, metadata=metadata, home=self._home, id=self._new_id
         )
         return self.resume_async(made)
@@ -662,7 +663,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         queue: str | None = None,
         priority: int = 0,
     ) -> Submission:
-        with sealing.using(self._home.path):
+        with sealed_bytes.using(self._home.path):
             return prepare(
                 node,
                 name=name,

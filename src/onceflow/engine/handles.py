@@ -14,7 +14,7 @@ import msgspec
 
 from onceflow.driver.state import Ending
 from onceflow.engine import outcomes
-from onceflow.engine.driving.insight import Progress
+from onceflow.engine.runtime.live_info import Progress
 from onceflow.errors import OnceflowError
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onceflow.driver.awaited import let_through
+from onceflow.driver.fiber_failures import let_through
 from onceflow.driver.outputs import Blob, Part
 from onceflow.driver.state import Ending
 from onceflow.errors import PINNED, OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
-from onceflow.values import actors, failures, packing
+from onceflow.values import actors, failures, packed_outputs
 from onceflow.values.refs import Ref, ValueRef, is_own, restore
 
 Map = Callable[[str], memoryview]
@@ -40,7 +40,7 @@ def _ref(part: Part, id: str, map: Map) -> Any:
 
 def _load(part: Part, map: Map, refs: Sequence[Ref[Any]]) -> Any:
     """Whoever gets it may do with it what they like: it is theirs alone."""
-    return packing.unpack(_content(part, map), refs, ours=True)
+    return packed_outputs.unpack(_content(part, map), refs, ours=True)
 
 
 def _content(part: Part, map: Map) -> bytes | memoryview:

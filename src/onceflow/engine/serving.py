@@ -22,13 +22,13 @@ import time
 from collections.abc import Callable
 
 from onceflow.engine.attaching import Attaching
-from onceflow.engine.driving.hub import Hub
 from onceflow.engine.handles import Completion, Redirected
+from onceflow.engine.runtime.host import Hub
 from onceflow.engine.statuses import ACTIVE
 from onceflow.engine.submission import decode_settings
 from onceflow.errors import NoSuchRun, OnceflowError, RunInterrupted, StorageError
 from onceflow.storage.journal import RunRow
-from onceflow.storage.places import Place
+from onceflow.storage.run_stores import Place
 
 PAUSE = 0.25
 """Seconds between two looks, if nobody calls."""

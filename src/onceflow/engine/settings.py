@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal, get_args
 
 import msgspec
 
-from onceflow.engine.logs.lines import level_number
+from onceflow.engine.logs.task_lines import level_number
 from onceflow.errors import InvalidOption
 from onceflow.storage import leases, lock_waits
 from onceflow.storage.journal import Durability

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from onceflow.authoring import storing
-from onceflow.authoring.building import WorkflowGraph, build_graph
+from onceflow.authoring import graph_storage
+from onceflow.authoring.graph_builder import WorkflowGraph, build_graph
 from onceflow.authoring.options import check_priority
 from onceflow.core import check
 from onceflow.core.state import OnFailure
@@ -21,7 +21,7 @@ from onceflow.engine.queues.limits import check_name as check_queue
 from onceflow.errors import InvalidOption
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, CreateRun, Request
-from onceflow.storage.places import Place
+from onceflow.storage.run_stores import Place
 from onceflow.values.metadata import encode as encode_metadata
 from onceflow.values.texts import is_plain_text
 from onceflow.version import VERSION
@@ -98,7 +98,7 @@ def prepare(
             name=name,
             workflow=graph.nodes[graph.sink].task if graph.workflow is None else graph.workflow.name,
             digest=graph.digest,
-            graph=storing.encode(graph, references),
+            graph=graph_storage.encode(graph, references),
             settings=msgspec.msgpack.encode(settings),
             owner=home.engine,
             status="running",

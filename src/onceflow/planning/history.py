@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from onceflow.driver import measuring
-from onceflow.driver.measuring import Measurement
+from onceflow.driver import measurements
+from onceflow.driver.measurements import Measurement
 from onceflow.storage.journal import Journal, RunRow
 
 RUNS = 20
@@ -185,7 +185,7 @@ class Reader:
 
 def attempts(journal: Journal, run: str) -> list[Measurement]:
     """What was measured in a run, in the order in which it came to its end."""
-    return list(measuring.read(journal.last_entries(run, measuring.KINDS, ENTRIES)))
+    return list(measurements.read(journal.last_entries(run, measurements.KINDS, ENTRIES)))
 
 
 def summary(measured: Iterable[Measurement], seconds: float | None = None) -> PastRun:

@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from onceflow.errors import StorageDamaged
-from onceflow.storage import checksums, direct, failures, names, private_files
+from onceflow.storage import checksums, direct_io, failures, names, private_files
 from onceflow.values import trust
 from onceflow.values.buffers import Buffer, flat, write_all
 
@@ -117,8 +117,8 @@ class Blobs:
             descriptor = self._create(temporary)
             try:
                 try:
-                    if len(views) == 1 and size >= direct.LEAST:
-                        direct.write(descriptor, views[0])
+                    if len(views) == 1 and size >= direct_io.LEAST:
+                        direct_io.write(descriptor, views[0])
                     else:
                         write_all(descriptor, views)
                     os.fsync(descriptor)

@@ -1,14 +1,14 @@
 """The home directory: everything that engines of one host share.
 
     journal.db (and -wal, -shm, -marks, -next, -turn)  the journal, unless that is in a PostgreSQL database
-    blobs/<run>/...                               large values, if no other place is chosen for them (`stores`)
-    secrets.key                                   seals secrets (`values.sealing`); made when there is the first one
+    blobs/<run>/...                               large values, if no other place is chosen for them (`blob_stores`)
+    secrets.key                                   seals secrets (`values.sealed_bytes`); made when first needed
     engines/<id>                                  a locked file for each living engine
     engines/<id>.bell                             a named pipe: rung when there is something for it in the journal
     engines/<id>.socket                           where it answers questions about the runs that it drives
     logs/...                                      what tasks print, and what engines do (`logs`)
 
-    workers/<id>/...                              locks of workers (`engine.deaths`)
+    workers/<id>/...                              locks of workers (`engine.proof_of_death`)
     spill/                                        where large values are moved to when memory is short
     collected                                     when orphans were last collected
 
@@ -31,22 +31,22 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from onceflow.errors import StorageError
-from onceflow.storage import bells, blob_urls, failures, leases, logs, names, orphans, private_files
-from onceflow.storage.bells import Bell
+from onceflow.storage import blob_urls, failures, leases, logs, names, notifications, orphans, private_files
+from onceflow.storage.blob_stores import Stores
 from onceflow.storage.inspection import Inspection, Progress, Rows
 from onceflow.storage.journal import Durability, Journal
 from onceflow.storage.lock_waits import LOCK_TIMEOUT
 from onceflow.storage.locks import Engines
-from onceflow.storage.places import Introduction, Members
+from onceflow.storage.notifications import Bell
+from onceflow.storage.run_stores import Introduction, Members
 from onceflow.storage.sockets import Listener
 from onceflow.storage.sqlite import SqliteJournal
-from onceflow.storage.stores import Stores
 from onceflow.values import trust
-from onceflow.values.sealing import KEY_FILE
+from onceflow.values.sealed_bytes import KEY_FILE
 from onceflow.version import VERSION
 
 if TYPE_CHECKING:
-    from onceflow.storage.postgres.attendance import Attendance
+    from onceflow.storage.postgres.presence import Attendance
 
 JOURNAL = "journal.db"
 BLOBS = "blobs"
@@ -119,7 +119,7 @@ class Home:
                 fleet = Fleet(journal, path, self.lock.id, self._about, lease, locks)
                 self.engines, self.journal, self.attendance = fleet, fleet.journal, fleet.journal.attendance
                 self._rows = fleet.journal.rows
-                self.attendance.heard = lambda: bells.ring(path / ENGINES, self.lock.id)
+                self.attendance.heard = lambda: notifications.ring(path / ENGINES, self.lock.id)
             opened.callback(self.journal.close)
             if (elsewhere := blob_urls.folder_of(blobs)) is not None:
                 with failures.told(elsewhere):

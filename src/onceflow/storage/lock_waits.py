@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from onceflow.errors import StorageBusy
-from onceflow.storage import failures, holders, schema
-from onceflow.storage.holders import Holder
+from onceflow.storage import failures, lock_holders, schema
+from onceflow.storage.lock_holders import Holder
 
 LOCK_TIMEOUT = 30.0
 """Seconds that a caller waits, unless a setting says something else."""
@@ -70,7 +70,7 @@ class LockWait:
             warn(
                 "waiting for %s, which is locked by %s (%.0f s so far)",
                 self._path,
-                holders.tell(self.holders()),
+                lock_holders.tell(self.holders()),
                 waited,
             )
 
@@ -80,14 +80,14 @@ class LockWait:
             warn("%s is free again after %.0f s", self._path, self.seconds)
 
     def holders(self) -> list[Holder]:
-        found = list(dict.fromkeys([*holders.of_turn(self._path), *holders.of_database(self._path)]))
+        found = list(dict.fromkeys([*lock_holders.of_turn(self._path), *lock_holders.of_database(self._path)]))
         return [holder for holder in found if holder.process != os.getpid()] or found
 
     def error(self) -> StorageBusy:
         found = self.holders()
         return StorageBusy(
             str(self._path),
-            f"it has been locked for {self.seconds:.0f} s by {holders.tell(found)}",
+            f"it has been locked for {self.seconds:.0f} s by {lock_holders.tell(found)}",
             tuple([holder.process for holder in found]),
         )
 

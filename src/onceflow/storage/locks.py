@@ -24,9 +24,9 @@ from pathlib import Path
 import msgspec
 
 from onceflow.errors import StorageFull
-from onceflow.storage import bells, failures, forks, holders, names, private_files, sockets
-from onceflow.storage.holders import Holder
-from onceflow.storage.places import EngineRow, Introduction
+from onceflow.storage import failures, forks, lock_holders, names, notifications, private_files, sockets
+from onceflow.storage.lock_holders import Holder
+from onceflow.storage.run_stores import EngineRow, Introduction
 
 logger = logging.getLogger(__name__)
 
@@ -80,11 +80,11 @@ class Engines:
 
     def ring(self, id: str) -> None:
         """Tell an engine to look into the journal."""
-        bells.ring(self._folder, id)
+        notifications.ring(self._folder, id)
 
     def ring_all(self) -> None:
         for id in self._ids():
-            bells.ring(self._folder, id)
+            notifications.ring(self._folder, id)
 
     def members(self) -> list[EngineRow]:
         return [EngineRow(id, self._introduction(id), self.is_alive(id)) for id in self._ids()]
@@ -106,7 +106,7 @@ class Engines:
     def process(self, id: str) -> Holder | None:
         """The process of an engine; None if it is on another host, or not known."""
         about = self._introduction(id)
-        return holders.describe(about.pid) if about.pid and about.host == socket.gethostname() else None
+        return lock_holders.describe(about.pid) if about.pid and about.host == socket.gethostname() else None
 
     def has(self, id: str) -> bool:
         """Whether there is a lock of this engine, held or not."""
@@ -127,7 +127,7 @@ class Engines:
                 descriptor = self._open_if_dead(id)
                 if descriptor is not None:
                     try:
-                        for suffix in (bells.SUFFIX, sockets.SUFFIX):
+                        for suffix in (notifications.SUFFIX, sockets.SUFFIX):
                             (self._folder / (id + suffix)).unlink(missing_ok=True)
                         (self._folder / id).unlink(missing_ok=True)
                     finally:

@@ -1,6 +1,6 @@
 """Runs that are kept in memory: for tests, where no file is wanted and nothing has to outlive the process.
 
-The rules of epochs and names are those of `applying`, as for any journal. Every batch is a transaction of its own, and
+The rules of epochs and names are those of `rules`, as for any journal. Every batch is a transaction of its own, and
 is answered before `submit` returns.
 """
 
@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged, StorageError
-from onceflow.storage.applying import Application, Known, Rows
 from onceflow.storage.blobs import Author, File, as_bytes
 from onceflow.storage.journal import (
     Answer,
@@ -38,7 +37,8 @@ from onceflow.storage.journal import (
     Table,
     WriteStanding,
 )
-from onceflow.storage.places import EngineRow, Introduction
+from onceflow.storage.rules import Application, Known, Rows
+from onceflow.storage.run_stores import EngineRow, Introduction
 from onceflow.values.buffers import Buffer
 from onceflow.values.metadata import decode as decode_metadata
 from onceflow.values.metadata import fits
@@ -306,7 +306,7 @@ def _number(known: Known) -> int:
 
 
 class MemoryBlobs:
-    """`places.Values`."""
+    """`run_stores.Values`."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -344,7 +344,7 @@ class MemoryBlobs:
 
 
 class MemoryHome:
-    """A `places.Place` for one engine."""
+    """A `run_stores.Place` for one engine."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.path = PATH

@@ -25,11 +25,11 @@ import msgspec
 
 from onceflow.errors import NoSuchRun, StorageDamaged
 from onceflow.storage import failures, logs
+from onceflow.storage.blob_stores import Stores
 from onceflow.storage.blobs import Blobs, File
 from onceflow.storage.journal import Journal, RunRow
 from onceflow.storage.object_store import ObjectStoreBlobs
-from onceflow.storage.places import Living
-from onceflow.storage.stores import Stores
+from onceflow.storage.run_stores import Living
 
 AnyBlobs = Stores | Blobs | ObjectStoreBlobs
 

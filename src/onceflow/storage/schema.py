@@ -3,7 +3,7 @@
 `entry.key` is the number of the run times 2³² plus the place in the run. So the entries of a run lie side by side in
 the one tree of the table, in order, and a commit that appends to a run usually writes a single page.
 
-Writing is done with statements of many rows: a transaction needs few statements, whatever it carries (see `applying`).
+Writing is done with statements of many rows: a transaction needs few statements, whatever it carries (see `rules`).
 Statements are named here and nowhere else. Each is prepared once a connection, which keeps it by its text.
 """
 

@@ -32,7 +32,9 @@ from typing import Any
 from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged, StorageError
 from onceflow.storage import checksums, failures, forks, private_files, schema
 from onceflow.storage.checksums import skipped
+from onceflow.storage.fair_lock import PAUSE, Turns
 from onceflow.storage.file_identity import FileIdentity
+from onceflow.storage.high_water_marks import Marks, path_of
 from onceflow.storage.journal import (
     Answer,
     Command,
@@ -50,10 +52,8 @@ from onceflow.storage.journal import (
     Statistics,
     Table,
 )
+from onceflow.storage.load_many import found_runs, short_runs
 from onceflow.storage.lock_waits import LOCK_TIMEOUT, LockWait, connect_to_read
-from onceflow.storage.marks import Marks, path_of
-from onceflow.storage.short import found_runs, short_runs
-from onceflow.storage.turns import PAUSE, Turns
 from onceflow.storage.writer import Writer
 
 CHUNK = 256
@@ -539,7 +539,7 @@ def prepare_marks(connection: sqlite3.Connection, path: Path, marks: Marks) -> N
 
 
 def check_last_run(connection: sqlite3.Connection, path: Path, marks: Marks) -> None:
-    """Raises `StorageDamaged` if runs that were created are not there. Needs no turn: see `marks`."""
+    """Raises `StorageDamaged` if runs that were created are not there. Needs no turn: see `high_water_marks`."""
     marks.belong_to(identity_of(connection, str(path)))
     while True:
         marked = marks.last

@@ -1,8 +1,8 @@
 """The thread that commits to SQLite. It has the one connection of a journal that writes, and lends it to callers that
 want to commit in their own thread while nobody else writes (`commit_at_once`).
 
-It sleeps until a batch arrives (`grouping`), takes its turn among the processes, and puts everything that is queued by
-then into one transaction: the busier it is, the more shares a commit. What each batch does is decided by `applying`,
+It sleeps until a batch arrives (`group_commit`), takes its turn among the processes, and puts everything that is queued
+by then into one transaction: the busier it is, the more shares a commit. What each batch does is decided by `rules`,
 inside the transaction; here is only how the decision reaches the disk.
 
 The log is copied into the database (a *checkpoint*) here as well, after the answers are given, instead of by SQLite in
@@ -36,14 +36,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onceflow.errors import StorageDamaged, StorageError
-from onceflow.storage import checksums, failures, holders, lock_waits, schema
-from onceflow.storage.applying import Application, Changes, Known, Rows, Standing
+from onceflow.storage import checksums, failures, lock_holders, lock_waits, schema
+from onceflow.storage.fair_lock import Turns
 from onceflow.storage.file_identity import FileIdentity
-from onceflow.storage.grouping import Batch, GroupWriter
+from onceflow.storage.group_commit import Batch, GroupWriter
+from onceflow.storage.high_water_marks import Marks
 from onceflow.storage.journal import Answer, DeleteStanding, Entry, OfStanding, Outcome, Request, Statistics
 from onceflow.storage.lock_waits import LockWait
-from onceflow.storage.marks import Marks
-from onceflow.storage.turns import Turns
+from onceflow.storage.rules import Application, Changes, Known, Rows, Standing
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ class Writer(GroupWriter):
     def _let_go(self) -> None:
         if self._connection is not None:
             if self._failure is None and not self._abandoned and self._turns.try_to_acquire():
-                self._checkpoint(schema.CHECKPOINT if holders.are_others(self._path) else schema.EMPTY_LOG)
+                self._checkpoint(schema.CHECKPOINT if lock_holders.are_others(self._path) else schema.EMPTY_LOG)
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
         self._turns.close()

@@ -5,7 +5,7 @@ the business of whoever runs the task: a `Line` for each actor that the task was
 looks is marked **const**; it is all that those may call who share the actor.
 
 A **snapshot** is what is saved of an actor: its class, and what `_checkpoint` gave. It is a packed value behind a head
-by which it can be told from other values (`values.packing`).
+by which it can be told from other values (`values.packed_outputs`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from onceflow.errors import InvalidActor, InvalidRef, SharedActor
-from onceflow.values import packing
-from onceflow.values.packing import Packed
+from onceflow.values import packed_outputs
+from onceflow.values.packed_outputs import Packed
 from onceflow.values.refs import Ref
 
 A = TypeVar("A")
@@ -26,7 +26,7 @@ R_co = TypeVar("R_co", covariant=True)
 MARK = "__onceflow_actor__"
 CONST = "__onceflow_const__"
 
-HEAD = struct.Struct(f"<8sdQd{packing.ALIGNMENT - 32}x")
+HEAD = struct.Struct(f"<8sdQd{packed_outputs.ALIGNMENT - 32}x")
 """How a snapshot begins: that it is one, and the options of the class. What follows is packed."""
 
 MAGIC = b"onceactr"
@@ -92,7 +92,7 @@ def kind_of(actor: object) -> Kind:
 def snapshot(actor: Any) -> Packed:
     """As it is now. Raises what `_checkpoint` or pickling raises."""
     state = actor._checkpoint() if hasattr(actor, "_checkpoint") else actor
-    packed = packing.pack((type(actor), state))
+    packed = packed_outputs.pack((type(actor), state))
     packed.pieces.insert(0, HEAD.pack(MAGIC, *options_of(type(actor))))
     packed.size += HEAD.size
     return packed
@@ -110,7 +110,7 @@ def options_in(content: bytes | memoryview) -> ActorOptions:
 
 def restore(content: bytes | memoryview) -> Any:
     """A new object like the one that the snapshot was taken of. Raises what `_restore` or unpickling raises."""
-    kind, state = packing.unpack(memoryview(bytearray(content[HEAD.size :])), ours=True)
+    kind, state = packed_outputs.unpack(memoryview(bytearray(content[HEAD.size :])), ours=True)
     return kind._restore(state) if hasattr(kind, "_restore") else state
 
 

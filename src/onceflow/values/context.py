@@ -12,7 +12,7 @@ from onceflow.errors import NotInTask, RefLost
 from onceflow.values import metadata
 
 if TYPE_CHECKING:
-    from onceflow.values.packing import Packed
+    from onceflow.values.packed_outputs import Packed
     from onceflow.values.refs import Ref
 
 running: ContextVar[Mapping[str, Any] | None] = ContextVar("onceflow_running", default=None)
@@ -22,7 +22,7 @@ job_token: ContextVar[int] = ContextVar("onceflow_token", default=0)
 """The number that whatever runs the job knows it by; 0 outside of tasks."""
 
 ALONE = "alone"
-"""Stands in the context of what nobody else knows of yet (`backends.local.delegation`)."""
+"""Stands in the context of what nobody else knows of yet (`backends.local.delegated_runs`)."""
 
 
 annotated: dict[int, str] = {}

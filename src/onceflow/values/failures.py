@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from onceflow.errors import ExceptionLost
-from onceflow.values import masking, packing, scripts
+from onceflow.values import packed_outputs, scripts, secret_masks
 
 _LONGEST = 50
 """Exceptions of a chain that travel. A loop that handles errors can make chains without end."""
@@ -92,7 +92,7 @@ def tell_causes(failure: bytes) -> list[str]:
 
 
 def _in_one_line(error: BaseException) -> str:
-    text = " ".join(masking.mask(text_of(error)).split())
+    text = " ".join(secret_masks.mask(text_of(error)).split())
     told = f"{type(error).__name__}: {text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + '…'}"
     return _encodable(told)
 
@@ -116,9 +116,9 @@ def _pickled(error: BaseException) -> bytes:
     not the same."""
     for value in (error, _Bare(error), _Bare(error, masked=True)):
         try:
-            pickled = packing.dump(value)
+            pickled = packed_outputs.dump(value)
             copy = pickle.loads(pickled)
-            if type(copy) is not type(error) or masking.reveals(pickled):
+            if type(copy) is not type(error) or secret_masks.reveals(pickled):
                 continue
             if value is not error or text_of(copy) == text_of(error):
                 return pickled
@@ -153,19 +153,19 @@ def _rebuild(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[
 def _without_secrets(value: Any) -> Any:
     """The same, masked as far as it can be looked into."""
     if isinstance(value, str):
-        return masking.mask(value)
+        return secret_masks.mask(value)
     if isinstance(value, bytes):
-        return masking.mask_bytes(value)
+        return secret_masks.mask_bytes(value)
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(map(_without_secrets, value))
     if type(value) is dict:
         return {_without_secrets(key): _without_secrets(item) for key, item in value.items()}
-    return value if not masking.reveals(packing.dump(value)) else masking.MASK
+    return value if not secret_masks.reveals(packed_outputs.dump(value)) else secret_masks.MASK
 
 
 def _can_travel(value: object) -> bool:
     try:
-        pickle.loads(packing.dump(value))
+        pickle.loads(packed_outputs.dump(value))
     except Exception:
         return False
     return True
@@ -173,7 +173,7 @@ def _can_travel(value: object) -> bool:
 
 def _stand_in(error: BaseException) -> ExceptionLost:
     kind = type(error)
-    return ExceptionLost(f"{kind.__module__}.{kind.__qualname__}", masking.mask(text_of(error)))
+    return ExceptionLost(f"{kind.__module__}.{kind.__qualname__}", secret_masks.mask(text_of(error)))
 
 
 def _unpickled(link: _Link) -> BaseException:
@@ -191,7 +191,7 @@ def _traceback(error: BaseException, where: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_OWN)]
     text = f"raised in {where}:\n{''.join(traceback.format_list(own or frames)).rstrip()}"
-    return _encodable(masking.mask(text))
+    return _encodable(secret_masks.mask(text))
 
 
 _OWN = __file__.removesuffix("values/failures.py") + "backends/"

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from onceflow.values import importing
+from onceflow.values import imports
 from onceflow.values.snapshot import registered_by_value
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def ship(function: Callable[..., Any]) -> Shipped:
 def load(shipped: Shipped) -> Callable[..., Any]:
     """The function, in a worker. Raises what importing or unpickling it raises."""
     if shipped.payload:
-        function: Callable[..., Any] = importing.loads(shipped.payload)
+        function: Callable[..., Any] = imports.loads(shipped.payload)
         return function
     if shipped.module not in sys.modules:
         importlib.invalidate_caches()  # its file may be younger than what this process knows of the folder
-    found: Any = importing.import_module(shipped.module)
+    found: Any = imports.import_module(shipped.module)
     for step in shipped.qualname.split("."):
         found = getattr(found, step)
     for _ in range(shipped.wrappers):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
-from onceflow.values.packing import pickled_in
+from onceflow.values.packed_outputs import pickled_in
 from onceflow.values.texts import as_size
 
 MOST_ELEMENTS = 1000

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from onceflow.errors import InvalidOption
-from onceflow.values import masking
+from onceflow.values import secret_masks
 
 MOST_BYTES = 16 * 1024
 """Of what is kept for one run, or one task. Metadata is read whenever runs are listed."""
@@ -73,7 +73,7 @@ def _plain(value: Any, path: str) -> Any:
     if value is None or kind is bool:
         return value
     if kind is str:
-        return masking.mask(value)
+        return secret_masks.mask(value)
     if kind is int and -(2**63) <= value < 2**63:
         return value
     if kind is float and math.isfinite(value):

@@ -4,10 +4,10 @@ A ref may stand anywhere in arguments and outputs. It is set aside when they are
 it refers to travels beside them, so that it can be exchanged: for what was saved, or for what a task that ran again has
 made anew.
 
-`Ref` is an interface. What `onceflow.put` and `onceflow.ref` give are refs to packed values (`values.packing`). Users
-may bring their own, for what is too large or too lively to be packed: a table in a database, a tree of files. A ref of
-theirs travels as a small pickle of itself, its **live form**; when it is saved, that is what its `_checkpoint` gives,
-its **kept form**, and `_restore` makes a ref of that. Both can be told from a packed value by how they begin.
+`Ref` is an interface. What `onceflow.put` and `onceflow.ref` give are refs to packed values (`values.packed_outputs`).
+Users may bring their own, for what is too large or too lively to be packed: a table in a database, a tree of files. A
+ref of theirs travels as a small pickle of itself, its **live form**; when it is saved, that is what its `_checkpoint`
+gives, its **kept form**, and `_restore` makes a ref of that. Both can be told from a packed value by how they begin.
 """
 
 from __future__ import annotations

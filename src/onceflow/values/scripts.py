@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
 
-from onceflow.values import importing
+from onceflow.values import imports
 
 name: str | None = None
-"""That of this process's script, if it has fibers (`authoring.awaiting.decorating`)."""
+"""That of this process's script, if it has fibers (`authoring.fiber_tasks.decorator`)."""
 
 
 by_name: ContextVar[bool] = ContextVar("onceflow_script_by_name", default=False)
@@ -30,19 +30,19 @@ class Unpickler(pickle.Unpickler):
         try:
             return super().find_class("__main__" if module == name else module, qualname)
         except SystemExit as error:
-            raise importing.exited(error) from error
+            raise imports.exited(error) from error
 
 
 def loads(pickled: bytes | memoryview, buffers: Iterable[Any] = ()) -> Any:
     """What `pickle.loads` gives, with the script's own classes."""
     if name is None:
-        return importing.loads(pickled, buffers)
+        return imports.loads(pickled, buffers)
     return Unpickler(io.BytesIO(pickled), buffers=buffers).load()
 
 
 def find(module: str, qualname: str) -> Any:
     """What the script of that name has."""
-    found: Any = importing.import_module("__main__" if module == name else module)
+    found: Any = imports.import_module("__main__" if module == name else module)
     for step in qualname.split("."):
         found = getattr(found, step)
     return found

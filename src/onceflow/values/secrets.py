@@ -1,9 +1,9 @@
 """Secrets: values that tasks need and nobody else may see.
 
 A `Secret` travels like any other argument or output, but what travels, and what the journal keeps, is a reference (the
-name of an environment variable, the path of a file) or a sealed text (see `sealing`). The clear text exists where
+name of an environment variable, the path of a file) or a sealed text (see `sealed_bytes`). The clear text exists where
 somebody asks for it with `get()`, and from then on that process masks it in what it prints, logs and raises (see
-`masking`).
+`secret_masks`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
 from onceflow.errors import InvalidOption, SecretUnavailable
-from onceflow.values import masking, sealing
+from onceflow.values import sealed_bytes, secret_masks
 
 T = TypeVar("T", str, bytes)
 
@@ -85,7 +85,7 @@ class Secret(Generic[T]):
     def get(self) -> str | bytes:
         """The clear text. Raises `SecretUnavailable` if there is none here."""
         value = self._resolve()
-        masking.hide(value)
+        secret_masks.hide(value)
         return value
 
     def _resolve(self) -> str | bytes:
@@ -105,20 +105,20 @@ class Secret(Generic[T]):
     def _opened(self) -> bytes:
         if self._clear is None:
             assert self._sealed is not None
-            self._clear = sealing.unseal(self._sealed)
+            self._clear = sealed_bytes.unseal(self._sealed)
         return self._clear
 
     def identity(self) -> bytes:
         """Equal for secrets that count as the same argument of a run. Tells nobody the clear text."""
         if self._source != "literal":
             return f"{self._source} {self._name}".encode("utf-8", "surrogateescape")
-        return sealing.fingerprint(self._opened())
+        return sealed_bytes.fingerprint(self._opened())
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._source != "literal":
             return _refer, (self._source, self._name)
-        if self._sealed is None or not sealing.is_sealed_for_here(self._sealed):
-            self._sealed = sealing.seal(self._opened())
+        if self._sealed is None or not sealed_bytes.is_sealed_for_here(self._sealed):
+            self._sealed = sealed_bytes.seal(self._opened())
         return _hold, (self._sealed,)
 
     def __copy__(self) -> Self:
@@ -135,7 +135,7 @@ class Secret(Generic[T]):
         return hmac.compare_digest(self._opened(), other._opened())
 
     def __repr__(self) -> str:
-        return f"Secret({masking.MASK})" if self._source == "literal" else f"Secret.{self._source}({self._name!r})"
+        return f"Secret({secret_masks.MASK})" if self._source == "literal" else f"Secret.{self._source}({self._name!r})"
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"{self!r} is not iterable; get() gives its clear text")

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from onceflow.errors import InvalidVariable, NotInTask
-from onceflow.values import context, failures, packing
-from onceflow.values.packing import SMALL, Ready
+from onceflow.values import context, failures, packed_outputs
+from onceflow.values.packed_outputs import SMALL, Ready
 
 T = TypeVar("T")
 
@@ -75,15 +75,15 @@ class Variable(Generic[T]):
             )
         steps = [step for step in buffers.get(token, ()) if step.name == self.name]
         if steps and not steps[-1].update:
-            value: T = packing.unpack(steps[-1].payload)
+            value: T = packed_outputs.unpack(steps[-1].payload)
             return value
         link = context.link()
         assert link is not None
         found = link.variable(token, self.name)
         if not steps:
-            value = self._fresh_default() if found is None else packing.unpack(found)
+            value = self._fresh_default() if found is None else packed_outputs.unpack(found)
             return value
-        value = packing.unpack(_after(found, steps))
+        value = packed_outputs.unpack(_after(found, steps))
         return value
 
     def set(self, value: T) -> None:
@@ -96,7 +96,7 @@ class Variable(Generic[T]):
 
             total.update(lambda so_far: so_far + amount)
         """
-        self._write(True, packing.dump((function, self.default)))
+        self._write(True, packed_outputs.dump((function, self.default)))
 
     def _write(self, update: bool, payload: bytes) -> None:
         running, token = _where(self.name)
@@ -114,7 +114,7 @@ class Variable(Generic[T]):
         """Nobody changes the default of others."""
         if isinstance(self.default, _FIXED):
             return self.default
-        value: T = packing.unpack(packing.dump(self.default))
+        value: T = packed_outputs.unpack(packed_outputs.dump(self.default))
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -191,8 +191,8 @@ def _after(packed: bytes | None, steps: Sequence[Step], task: str = "") -> bytes
     """The packed value of one variable after these steps."""
     for step in steps:
         if step.update:
-            function, default = packing.unpack(step.payload)
-            packed = _pack(step.name, function(default if packed is None else packing.unpack(packed)), task)
+            function, default = packed_outputs.unpack(step.payload)
+            packed = _pack(step.name, function(default if packed is None else packed_outputs.unpack(packed)), task)
         else:
             packed = step.payload
     assert packed is not None
@@ -201,7 +201,7 @@ def _after(packed: bytes | None, steps: Sequence[Step], task: str = "") -> bytes
 
 def _pack(name: str, value: object, task: str) -> bytes:
     try:
-        packed = packing.dump(value)
+        packed = packed_outputs.dump(value)
     except Exception as error:
         raise InvalidVariable(task, name, f"a {type(value).__qualname__} cannot be kept there: {error}") from error
     if len(packed) > SMALL:

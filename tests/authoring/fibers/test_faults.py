@@ -190,7 +190,7 @@ FAULTS = [
     ),
     Fault(
         "inner functions are mixed up",
-        "compiling",
+        "compiler",
         "yield twin.co_firstlineno // MARK - 1, alike[0]",
         "yield twin.co_firstlineno // MARK - 1, alike[-1]",
         "functions",

@@ -15,8 +15,8 @@ import pytest
 
 import onceflow
 from onceflow import Engine, InvalidOption, TaskFailed, actor, const, create, task
-from onceflow.backends.local.leash import AWAY, Leash
-from onceflow.engine import deaths
+from onceflow.backends.local.worker_deadline import AWAY, Leash
+from onceflow.engine import proof_of_death
 from onceflow.testing.servers.s3 import S3Server
 from tests.backends.ray import sockets
 
@@ -145,13 +145,13 @@ def test_a_cluster_that_is_started_here_is_on_the_loopback_address_alone(engine:
 
 
 def test_an_engine_is_not_taken_over_while_its_workers_elsewhere_may_run(tmp_path: Path) -> None:
-    away = Leash(deaths.prepare(tmp_path, "dead"), AWAY)
+    away = Leash(proof_of_death.prepare(tmp_path, "dead"), AWAY)
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     away.lengthen(now + 1000)
-    assert not deaths.are_workers_gone(tmp_path, "dead")
+    assert not proof_of_death.are_workers_gone(tmp_path, "dead")
     away.lengthen(now - 1)
-    assert deaths.are_workers_gone(tmp_path, "dead")
-    deaths.wait_for_workers(tmp_path, "dead")
+    assert proof_of_death.are_workers_gone(tmp_path, "dead")
+    proof_of_death.wait_for_workers(tmp_path, "dead")
     away.close()
 
 

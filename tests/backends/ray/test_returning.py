@@ -12,7 +12,7 @@ import pytest
 
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Ended, Report
-from onceflow.backends.ray import messages, pool, stations
+from onceflow.backends.ray import messages, nodes, pool
 from onceflow.backends.ray.messages import (
     Alone,
     Crowd,
@@ -25,7 +25,7 @@ from onceflow.backends.ray.messages import (
     ToAgent,
     Withdraw,
 )
-from onceflow.backends.ray.stations import Station
+from onceflow.backends.ray.nodes import Station
 from onceflow.values.functions import Shipped
 
 FUNCTION = "f00d"
@@ -120,7 +120,7 @@ class Bench:
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for a worker has waited long enough."""
-    monkeypatch.setattr(stations, "PATIENCE", 0.0)
+    monkeypatch.setattr(nodes, "PATIENCE", 0.0)
 
 
 @pytest.fixture(autouse=True)

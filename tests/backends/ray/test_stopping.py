@@ -16,8 +16,8 @@ import pytest
 import ray
 
 from onceflow.backends.local.reports import Died, Ended
+from onceflow.backends.ray.nodes import RESERVE, Station
 from onceflow.backends.ray.pool import RayPool
-from onceflow.backends.ray.stations import RESERVE, Station
 from onceflow.values.functions import ship
 from tests.backends.common import Gate, Loop, pass_gate, write_line
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from onceflow.engine.queues.decision import PATIENCE, Decision, Share, Slot, State, decide
 from onceflow.engine.queues.limits import Limits, read_rate
-from onceflow.engine.queues.standing import PATIENCE, Decision, Share, Slot, State, decide
-from onceflow.engine.queues.waiting import Waiting, Wish
+from onceflow.engine.queues.order import Waiting, Wish
 
 
 def wish(number: int, run: str = "run", *, key: str = "", priority: int = 0, since: float | None = None) -> Wish:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, task
-from onceflow.engine.schedules import keeping, rules
+from onceflow.engine.schedules import clock, rules
 from onceflow.engine.schedules.rules import Every
 from tests.engine.common import Door, kill, knock, started, traces, until
 from tests.engine.schedules import flows
@@ -46,7 +46,7 @@ def test_an_engine_fires_what_is_due(folder: Path, tmp_path: Path) -> None:
 def test_a_schedule_that_another_engine_declares_is_noticed_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "ROUND", 1e6)  # ours would never look by itself
+    monkeypatch.setattr(clock, "ROUND", 1e6)  # ours would never look by itself
     with opened(folder) as engine, opened(folder, schedules=False) as other:
         other.schedule("soon", flows.greet, at=time.time())
 
@@ -106,8 +106,8 @@ def test_a_run_whose_engine_died_goes_on_where_schedules_are_fired(folder: Path,
 def test_a_schedule_whose_code_is_gone_says_so_and_fires_when_it_is_back(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "RETRY", 0.02)
-    monkeypatch.setattr(keeping, "ROUND", 0.02)
+    monkeypatch.setattr(clock, "RETRY", 0.02)
+    monkeypatch.setattr(clock, "ROUND", 0.02)
     monkeypatch.syspath_prepend(str(tmp_path))
     module = tmp_path / "flows_that_come_and_go.py"
     source = "from onceflow import task\n@task.pure\ndef here() -> int:\n    return 1\n"

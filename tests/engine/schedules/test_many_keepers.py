@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from onceflow.engine.driving.hub import Redirected
 from onceflow.engine.handles import Completion, Feed
-from onceflow.engine.schedules import declaring
+from onceflow.engine.runtime.host import Redirected
+from onceflow.engine.schedules import declaration
+from onceflow.engine.schedules.clock import ROUND, Keeper
 from onceflow.engine.schedules.definitions import Definition, state_of
-from onceflow.engine.schedules.keeping import ROUND, Keeper
-from onceflow.engine.schedules.managing import Manager
+from onceflow.engine.schedules.management import Manager
 from onceflow.engine.schedules.rules import iso
 from onceflow.engine.submission import Settings, Submission
 from onceflow.storage import journal
@@ -137,7 +137,7 @@ def declare(world: World, **options: Any) -> None:
         "queue": None,
         "priority": 0,
     }
-    definition = declaring.define("a", flows.telling, **given | options)  # type: ignore[arg-type]
+    definition = declaration.define("a", flows.telling, **given | options)  # type: ignore[arg-type]
     Manager(home, life, lambda: None).declare("a", definition)
     life.journal.close()
 

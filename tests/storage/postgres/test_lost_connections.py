@@ -10,9 +10,9 @@ import pytest
 
 from onceflow.errors import StorageError
 from onceflow.storage.journal import DeleteRun, Failed, ForgetCommands, SendCommand
-from onceflow.storage.postgres import connecting, schema
-from onceflow.storage.postgres.attendance import Member
+from onceflow.storage.postgres import connections, schema
 from onceflow.storage.postgres.journal import PostgresJournal
+from onceflow.storage.postgres.presence import Member
 from onceflow.storage.postgres.writer import PostgresWriter
 from onceflow.testing.servers.postgres import PostgresServer
 from tests.storage.common import append, bodies, commit, create
@@ -123,7 +123,7 @@ def test_a_transaction_that_hangs_in_the_server_is_waited_for_or_ended(journal: 
     asks what became of it, then the answer holds: it can not be committed afterwards."""
     commit(journal, create("r"), append("r", b"1"))
     writer = writer_of(journal)
-    with connecting.connect(journal.url, application_name=writer._title) as late:
+    with connections.connect(journal.url, application_name=writer._title) as late:
         late.execute("BEGIN")
         late.execute("UPDATE engine SET sequence = 999 WHERE id = %s", (writer._engine,))
         assert writer._connection is not None
@@ -145,7 +145,7 @@ def test_a_writer_of_an_older_generation_is_refused(journal: PostgresJournal) ->
     generation = writer._generation
     writer._find_out()
 
-    with connecting.connect(journal.url) as connection, pytest.raises(psycopg.Error) as caught:
+    with connections.connect(journal.url) as connection, pytest.raises(psycopg.Error) as caught:
         connection.execute(late, (writer._engine, generation))
 
     assert caught.value.sqlstate == schema.GONE
@@ -173,7 +173,7 @@ def test_a_server_that_stays_away_fails_the_journal(monkeypatch: pytest.MonkeyPa
     with PostgresServer() as server:
         journal = PostgresJournal(server.url)
         commit(journal, create("r"))
-        monkeypatch.setattr(connecting, "PATIENCE", 0.0)
+        monkeypatch.setattr(connections, "PATIENCE", 0.0)
         told: list[object] = []
         journal.when_failed(told.append)
         server.stop()

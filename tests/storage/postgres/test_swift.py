@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from onceflow.storage.postgres import connecting, schema, swift
-from onceflow.storage.postgres.swift import Swift
+from onceflow.storage.postgres import connections, one_round_trip, schema
+from onceflow.storage.postgres.one_round_trip import Swift
 
 WRITE = "INSERT INTO kept SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bytea[], %b::float8[])"
 FAIL = "INSERT INTO kept (number) SELECT 1 / n FROM unnest(%b::bigint[]) AS n"
@@ -17,7 +17,7 @@ FAIL = "INSERT INTO kept (number) SELECT 1 / n FROM unnest(%b::bigint[]) AS n"
 
 @pytest.fixture
 def connection(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
-    with connecting.connect(postgres_url) as made:
+    with connections.connect(postgres_url) as made:
         made.execute("CREATE TABLE public.kept (number bigint, name text, body bytea, share float8)")
         made.execute("SET search_path = public")
         yield made
@@ -57,5 +57,5 @@ def test_a_text_that_postgres_cannot_hold_is_refused_before_it_is_sent(connectio
 def test_the_frequent_statements_say_the_types_of_their_parameters() -> None:
     frequent = (schema.ENTER, schema.CREATE_RUNS, schema.WRITE_DEFINITIONS, schema.CHANGE_RUNS)
 
-    assert [swift.types_of(statement) for statement in frequent].count(None) == 0
-    assert swift.types_of(schema.FORGET_COMMANDS) is None
+    assert [one_round_trip.types_of(statement) for statement in frequent].count(None) == 0
+    assert one_round_trip.types_of(schema.FORGET_COMMANDS) is None

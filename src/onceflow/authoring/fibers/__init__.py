@@ -19,12 +19,12 @@ This is a library of its own: it knows nothing of engines.
 """
 
 from onceflow.authoring.fibers.changes import Move, report
-from onceflow.authoring.fibers.decorating import fiber, version_of
+from onceflow.authoring.fibers.decorator import fiber, version_of
 from onceflow.authoring.fibers.definitions import register as register_version
-from onceflow.authoring.fibers.describing import FrameInfo
+from onceflow.authoring.fibers.description import FrameInfo
+from onceflow.authoring.fibers.durable_coroutine import Fiber
 from onceflow.authoring.fibers.ops import Op
 from onceflow.authoring.fibers.points import ABI, Point, Version
-from onceflow.authoring.fibers.running import Fiber
 from onceflow.authoring.fibers.snapshots import describe_snapshot, header_of
 
 __all__ = [

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from types import CellType, CodeType, FunctionType
 from typing import Any, Literal
 
-from onceflow.authoring.fibers import hashing, nodes, sources
-from onceflow.authoring.fibers.compiling import Compiler, Source
+from onceflow.authoring.fibers import code_hash, nodes, sources
+from onceflow.authoring.fibers.compiler import Compiler, Source
 from onceflow.authoring.fibers.points import ABI, Point, Version
 from onceflow.authoring.fibers.runtime import RUNTIME, Saved
 
@@ -123,7 +123,7 @@ def define(located: sources.Located, function: FunctionType, ref: str, policy: P
     compiler = Compiler(source)
     version = Version(
         ref,
-        hashing.version_of(located.node),
+        code_hash.version_of(located.node),
         ABI,
         located.text,
         located.first_line,

@@ -12,7 +12,7 @@ from types import CoroutineType, GeneratorType
 from typing import Any
 
 from onceflow.authoring.fibers import definitions
-from onceflow.authoring.fibers.compiling import CELLS
+from onceflow.authoring.fibers.compiler import CELLS
 from onceflow.authoring.fibers.definitions import Definition
 from onceflow.authoring.fibers.guards import PLACE, RAISED, RETURNED, SAVED
 from onceflow.authoring.fibers.ops import WAITING

@@ -19,7 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from onceflow.authoring.fibers import nodes, scopes, sources
-from onceflow.authoring.fibers.compiling import Compiler, Source
+from onceflow.authoring.fibers.compiler import Compiler, Source
 from onceflow.authoring.fibers.definitions import Definition
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})

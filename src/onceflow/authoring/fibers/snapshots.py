@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from onceflow.authoring.fibers import culprits, describing, frames, pickling, rebuilding
-from onceflow.authoring.fibers.describing import FrameInfo
+from onceflow.authoring.fibers import culprits, description, frames, pickling, rebuilding
+from onceflow.authoring.fibers.description import FrameInfo
 from onceflow.authoring.fibers.points import ABI
 from onceflow.errors import BadSnapshot, OnceflowError
 
@@ -38,7 +38,7 @@ def dumps(
     """Raises NotPersistable."""
     chain = list(frames.chain(routine))
     body = _body(chain, routine, full, aside)
-    header = _encode({"python": PYTHON, "frames": [_told(frame) for frame in chain], "op": describing.short(op)})
+    header = _encode({"python": PYTHON, "frames": [_told(frame) for frame in chain], "op": description.short(op)})
     content = b"".join((bytes((ABI,)), len(header).to_bytes(4, "big"), header, body))
     if key is None:
         return UNSIGNED + content
@@ -53,7 +53,7 @@ def _told(frame: frames.Paused) -> dict[str, Any]:
         "file": version.file,
         "line": frame.line,
         "label": point.label if point else None,
-        "locals": describing.shown(frame),
+        "locals": description.shown(frame),
     }
 
 

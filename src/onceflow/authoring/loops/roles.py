@@ -98,19 +98,19 @@ def guarded(task: AnyTask[..., Any], handlers: tuple[Any, ...]) -> AnyTask[..., 
 def assume(task: AnyTask[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Lets a copy of a task assume the role that it was given, and tells which options follow from that. `changes` are
     the options that the task itself had beside those of its decorator."""
-    from onceflow.authoring.loops import expanding, running
+    from onceflow.authoring.loops import chunk_graphs, chunk_runner
     from onceflow.authoring.tasks import _with_options
 
     role, changes = given["role"], given["changes"]
     base = task._base
     subject = _with_options(base, {**base._given, **changes}) if changes else base
     kinds: dict[Kind, type[Actor]] = {
-        "loop": expanding.Loop,
-        "block": expanding.Block,
-        "branch": expanding.Branch,
-        "chunk": running.AsyncChunk if base.is_async else running.Chunk,
-        "item": running.AsyncItem if base.is_async else running.Item,
-        "fold": running.Fold,
+        "loop": chunk_graphs.Loop,
+        "block": chunk_graphs.Block,
+        "branch": chunk_graphs.Branch,
+        "chunk": chunk_runner.AsyncChunk if base.is_async else chunk_runner.Chunk,
+        "item": chunk_runner.AsyncItem if base.is_async else chunk_runner.Item,
+        "fold": chunk_runner.Fold,
     }
     kind = kinds[role.kind]
     function: Any = kind(subject, role)

@@ -12,12 +12,12 @@ Three kinds of processes:
 The fork server also starts the engine's porter (`onceflow.data.porter`), which has nothing else to do with the pool.
 
 Large values stay in the worker that made them, or in shared memory (`onceflow.data`): `objects` is a worker's side of
-that, `live` what it has not written yet, `refs` what its jobs refer to. `homes` decides which jobs run where their
-inputs are, `publishing` has the others' inputs written.
+that, `live_outputs` what it has not written yet, `refs` what its jobs refer to. `locality` decides which jobs run where
+their inputs are, `live_publishing` has the others' inputs written.
 
 Fork server and workers share one open file description that holds an flock (`workers.lock`). It is released when
 the last of them is gone, which proves to whoever takes over a run that nothing of it runs any more (design 2.6). Where
-engines on other hosts may take over, the kernel kills fork server and workers before they do (`leash`).
+engines on other hosts may take over, the kernel kills fork server and workers before they do (`worker_deadline`).
 
 A worker has three Unix sockets, all `SOCK_SEQPACKET`: one packet is one batch of messages, and it is received whole or
 not at all, by one receiver.
@@ -26,15 +26,15 @@ not at all, by one receiver.
   and their outcomes, in batches.
 - The **side** is read by a thread of its own, which sleeps unless there is something to do while the main thread runs
   user code: to give back jobs that have not started, to start async jobs and threads, to stop jobs.
-- The **channel** carries what user code prints and logs, and how far it is (`output`, `capture`, `listening`,
-  `progress`). The pool passes on what a job said before it reports the job. Descriptors 1 and 2 are pipes that the pool
-  reads, for what goes past Python's streams. Whoever prints faster than the pool reads has to wait.
+- The **channel** carries what user code prints and logs, and how far it is (`output_sender`, `output_receiver`,
+  `output_relay`, `progress`). The pool passes on what a job said before it reports the job. Descriptors 1 and 2 are
+  pipes that the pool reads, for what goes past Python's streams. Whoever prints faster than the pool reads has to wait.
 
 Exactly once: a job that is in a worker either starts there or is given back, decided by who takes it out of one deque
 under the interpreter lock. Before a job starts, the main thread writes its place in the lane to a page that it shares
 with the pool (`mark`). If the worker dies, what was sent to it after that place has never started.
 
-A job that is to stop is told: `Stopped` is raised in it (`stopping`), so that it can clean up. If that does not help,
-its worker is killed. Either way the worker goes, and everything that it started goes with it, whatever sessions and
-daemons it made of itself (`forkserver`); only then the job is reported as ended.
+A job that is to stop is told: `Stopped` is raised in it (`stop_injection`), so that it can clean up. If that does not
+help, its worker is killed. Either way the worker goes, and everything that it started goes with it, whatever sessions
+and daemons it made of itself (`forkserver`); only then the job is reported as ended.
 """

@@ -23,7 +23,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from onceflow.backends.local.lines import Line, Shares, Whose, cost, whose
+from onceflow.backends.local.fair_queue import Line, Shares, Whose, cost, whose
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.workers import Worker
 

@@ -1,6 +1,6 @@
 """Who gets which job.
 
-Jobs for lanes go first come, first served, to the least loaded worker, as far as its window admits (`window`). Each
+Jobs for lanes go first come, first served, to the least loaded worker, as far as its window admits (`send_ahead`). Each
 worker gets its part of what is queued, so that a batch for the first does not leave the second idle. Jobs that share
 go to the worker with the fewest of them; among equals to one whose lane is empty, because a job in a lane can only be
 stopped by killing the process. Jobs that say what they need wait until that is there (`admission`).
@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from onceflow.backends.local.admission import Admission, Room
+from onceflow.backends.local.forkserver_client import search_path
 from onceflow.backends.local.messages import Job
-from onceflow.backends.local.queues import Queues
+from onceflow.backends.local.pending_jobs import Queues
 from onceflow.backends.local.reservations import Reservations
-from onceflow.backends.local.server import search_path
-from onceflow.backends.local.window import LONG, Estimates, admits
+from onceflow.backends.local.send_ahead import LONG, Estimates, admits
 from onceflow.backends.local.workers import Worker
 from onceflow.data.objects import Shelf
 from onceflow.values.functions import Shipped
@@ -80,7 +80,7 @@ class Dispatcher:
         return bool(self._queues.needy) or self._admission.has_something_to_weigh
 
     def follow(self, token: int, jobs: list[Job], *, stays: bool = False) -> bool:
-        """Whether the job is queued, or stays at home (`homes`): then these follow it."""
+        """Whether the job is queued, or stays at home (`locality`): then these follow it."""
         if not stays and not (jobs and self._queues.lane.has_come(token, jobs[0])):
             return False
         self._followers[token] = jobs

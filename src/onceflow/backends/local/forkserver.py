@@ -13,8 +13,8 @@ when it has ended, whatever becomes a child of the server without having been fo
 server has not waited for a child, the child's id cannot be given to anybody else. The pool is told of a worker's end
 when everything of it is gone.
 
-Where workers may run no longer than a lease (`leash`), the kernel kills the server at the end of it, and the workers
-with it. Then a second process is left to kill what they had started: the server's parent, the *reaper*.
+Where workers may run no longer than a lease (`worker_deadline`), the kernel kills the server at the end of it, and the
+workers with it. Then a second process is left to kill what they had started: the server's parent, the *reaper*.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ import sys
 import time
 import traceback
 
-from onceflow.backends.local import leash, output, process
-from onceflow.backends.local.actors import hosting
+from onceflow.backends.local import output_sender, worker_deadline, worker_process
+from onceflow.backends.local.actors import process
 from onceflow.backends.local.messages import Born, Gone, Ready, Receiver, Spawn, send
 from onceflow.backends.local.reports import STANDARD
 from onceflow.data import memory
 from onceflow.data.packets import pair
-from onceflow.data.porter.starting import Start
+from onceflow.data.porter.startup import Start
 
 PAGE = mmap.PAGESIZE
 
@@ -145,7 +145,7 @@ class _Server:
         self._connection = connection
         self._lock = lock
         self._leash = held
-        self._deadline = None if held is None else leash.Deadline()
+        self._deadline = None if held is None else worker_deadline.Deadline()
         self._end = 0.0
         """What the deadline is set to."""
         self._requests: Receiver[Spawn | Start] = Receiver(connection, Spawn | Start)
@@ -209,7 +209,7 @@ class _Server:
         leash. (The deadline needs no look to be met, also if the machine sleeps meanwhile.)"""
         if self._leash is None or self._deadline is None:
             return None
-        end = leash.moment(self._leash)
+        end = worker_deadline.moment(self._leash)
         if end != self._end:
             self._deadline.set(end)
             self._end = end
@@ -258,10 +258,10 @@ class _Server:
             try:
                 self._become_worker(parent, (lane, side, channel), ACTOR if wish.host else WORKER)
                 for listener in listeners:
-                    hosting.adopt(listener)
-                output.take_over([writing for _, writing in pipes])
+                    process.adopt(listener)
+                output_sender.take_over([writing for _, writing in pipes])
                 streams = dict(zip(readers, STANDARD, strict=False))
-                process.run(workers_lane, workers_side, workers_channel, page, streams, wish)
+                worker_process.run(workers_lane, workers_side, workers_channel, page, streams, wish)
             except BaseException:
                 traceback.print_exc()
             finally:

@@ -19,8 +19,8 @@ import msgspec
 
 from onceflow.data import packets
 from onceflow.data.places import Live, Place
-from onceflow.values.answers import Answer
 from onceflow.values.functions import Shipped
+from onceflow.values.handler_answers import Answer
 from onceflow.values.variables import Step
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     keep: bool = False
     """Whether snapshots are to be taken of the actors in its output."""
     guard: str = ""
-    """The hash of the guard to be asked if the function raises for the last time (`authoring.guarding`)."""
+    """The hash of the guard to be asked if the function raises for the last time (`authoring.handler_guards`)."""
     failed: dict[int, int] = {}
     """How often what the guard answers for has failed before."""
     last: bool = False
@@ -139,7 +139,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     catch: int = 0
     """As in `Settings.catch`."""
     priority: int = 0
-    """How much more often than others it is served (`lines`)."""
+    """How much more often than others it is served (`fair_queue`)."""
     alone: bool = False
     """It does not share a worker, although it could: `driver.work.Work.alone`."""
     young: bool = False
@@ -323,7 +323,7 @@ class Progress(msgspec.Struct, tag=14, array_like=True, gc=False):
 
 
 class Hidden(msgspec.Struct, tag=15, array_like=True, gc=False):
-    """From a worker, through its channel: texts that are masked from now on (`values.masking`)."""
+    """From a worker, through its channel: texts that are masked from now on (`values.secret_masks`)."""
 
     texts: list[bytes]
 

@@ -4,8 +4,8 @@ All threads of the worker use it. A worker speaks to the pool in two ways, throu
 sent one way may overtake what is sent the other. So each way tells by itself, of every segment that it mentions, which
 descriptor that is.
 
-An output whose memory is nobody else's is not written at all, but kept as it is (`live`): a job that runs here builds
-its input upon the same memory. It is written when somebody else needs it.
+An output whose memory is nobody else's is not written at all, but kept as it is (`live_outputs`): a job that runs here
+builds its input upon the same memory. It is written when somebody else needs it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Iterable, Sequence
 from socket import socket
 from typing import Any
 
-from onceflow.backends.local.live import LiveValues
+from onceflow.backends.local.job_runner import failed
+from onceflow.backends.local.live_outputs import LiveValues
 from onceflow.backends.local.messages import DESCRIPTORS, Batch, Job, Outcome, Outcomes, Unused, send
 from onceflow.backends.local.refs import JobActors, MadeRef
-from onceflow.backends.local.running import failed
 from onceflow.data.arena import Arena
 from onceflow.data.mapping import Segments
 from onceflow.data.places import Live, Place
 from onceflow.errors import OutputNotSent
 from onceflow.values import culprits
-from onceflow.values.packing import SMALL, Packed, unpack
+from onceflow.values.packed_outputs import SMALL, Packed, unpack
 from onceflow.values.refs import Ref
 
 TRIM = 1.0
@@ -54,7 +54,7 @@ class Objects:
 
     def open_actors(self, job: Job) -> JobActors:
         """For a job that has actors."""
-        from onceflow.backends.local.actors.lines import SocketActors  # most workers never need it
+        from onceflow.backends.local.actors.connections import SocketActors  # most workers never need it
 
         return SocketActors(job.task, str(job.context.get("attempt", "")), job.token, self.adopt)
 

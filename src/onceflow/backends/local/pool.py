@@ -29,11 +29,12 @@ from typing import get_args
 import msgspec
 
 from onceflow.backends.local import capacity
-from onceflow.backends.local.actors.hosts import Hosts
+from onceflow.backends.local.actors.processes import Hosts
 from onceflow.backends.local.admission import Admission, Needs
 from onceflow.backends.local.dispatch import Dispatcher
-from onceflow.backends.local.homes import Homes
-from onceflow.backends.local.listening import Listening
+from onceflow.backends.local.forkserver_client import HasFileno, Server, Starter
+from onceflow.backends.local.live_publishing import Publishing, Then
+from onceflow.backends.local.locality import Homes
 from onceflow.backends.local.messages import (
     Born,
     Cancel,
@@ -53,7 +54,7 @@ from onceflow.backends.local.messages import (
     Told,
     Wanted,
 )
-from onceflow.backends.local.publishing import Publishing, Then
+from onceflow.backends.local.output_relay import Listening
 from onceflow.backends.local.reports import (
     Died,
     Ended,
@@ -66,13 +67,12 @@ from onceflow.backends.local.reports import (
     Statistics,
 )
 from onceflow.backends.local.reservations import Reservations
-from onceflow.backends.local.server import HasFileno, Server, Starter
+from onceflow.backends.local.send_ahead import LONG
 from onceflow.backends.local.sources import Sources
-from onceflow.backends.local.window import LONG
 from onceflow.backends.local.workers import Worker
 from onceflow.data.objects import HeldRef, Object, Shelf
 from onceflow.data.places import Live, Place
-from onceflow.data.porter.starting import Start
+from onceflow.data.porter.startup import Start
 from onceflow.errors import InputNotSent, WorkersUnavailable
 from onceflow.values import culprits, failures, functions
 from onceflow.values.failures import Blame

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from onceflow.backends.local.messages import ActorIn, Job, RefIn, RefOut
 from onceflow.data.places import Live, Missing, Place
 from onceflow.errors import InvalidRef, RefLost
-from onceflow.values import packing
+from onceflow.values import packed_outputs
 from onceflow.values.actors import ActorRef, belongs_elsewhere, is_snapshot
 from onceflow.values.context import came
-from onceflow.values.packing import Packed, Ready
-from onceflow.values.putting import GivenRef
+from onceflow.values.packed_outputs import Packed, Ready
+from onceflow.values.put import GivenRef
 from onceflow.values.refs import Ref, ValueRef, is_own, kept_form, live_form, restore
 
 Content = bytes | Place | Live
@@ -166,7 +166,7 @@ class JobRefs:
         )
         return ref
 
-    def set_aside_for(self, part: int) -> packing.SetAside:
+    def set_aside_for(self, part: int) -> packed_outputs.SetAside:
         """For packing this part of the output."""
 
         def set_aside(ref: Ref[Any]) -> int:
@@ -243,7 +243,7 @@ def _content(made: Ref[Any] | None, leave: Callable[[Packed], Content]) -> Conte
         case GivenRef():
             return leave(Packed([made._packed], ()))
         case _:
-            return live_form(made, packing.dump)
+            return live_form(made, packed_outputs.dump)
 
 
 def _outside(ref: ValueRef[Any]) -> InvalidRef:
@@ -256,6 +256,6 @@ def _outside(ref: ValueRef[Any]) -> InvalidRef:
 def keep(live: bytes) -> Ready:
     """A job by itself: has a ref of a user's tell what has to be saved of it. Nothing, if what it refers to is gone."""
     try:
-        return Ready(kept_form(live, packing.dump))
+        return Ready(kept_form(live, packed_outputs.dump))
     except RefLost:
         return Ready(b"")

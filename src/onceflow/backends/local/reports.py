@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 from onceflow.data.objects import HeldRef, Object
-from onceflow.values.answers import Answer
 from onceflow.values.failures import Blame
+from onceflow.values.handler_answers import Answer
 from onceflow.values.variables import Step
 
 Stream = Literal["stdout", "stderr", "log"]

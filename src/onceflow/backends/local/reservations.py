@@ -10,8 +10,8 @@ beyond what it runs: one, or as many as are expected to take `HORIZON` seconds t
 about a function, its jobs are promised idle workers only. Jobs that share a worker start as they come, so for them the
 window is the number of threads that a worker has.
 
-Who waits for a promise stands in a line in which runs take turns (`lines`). What needs the same stands in one line and
-has a window of its own: many jobs that wait for memory keep no others from workers that are free. So have runs that
+Who waits for a promise stands in a line in which runs take turns (`fair_queue`). What needs the same stands in one line
+and has a window of its own: many jobs that wait for memory keep no others from workers that are free. So have runs that
 have just begun, for which loops make room: they do not wait for a part of a loop that was promised a place.
 """
 
@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from onceflow.backends.local.lines import Line
+from onceflow.backends.local.fair_queue import Line
 from onceflow.backends.local.messages import Job
-from onceflow.backends.local.window import LONG, Estimates, Load
+from onceflow.backends.local.send_ahead import LONG, Estimates, Load
 
 HORIZON = 0.020
 """Seconds of expected work for each worker beyond which nothing more is promised: a commit takes some milliseconds."""

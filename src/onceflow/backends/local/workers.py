@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 
-from onceflow.backends.local.capture import Capture
+from onceflow.backends.local.forkserver_client import Starter
 from onceflow.backends.local.messages import (
     CALLER,
     DESCRIPTORS,
@@ -31,10 +31,10 @@ from onceflow.backends.local.messages import (
     close,
     send,
 )
+from onceflow.backends.local.output_receiver import Capture
 from onceflow.backends.local.reports import STANDARD
-from onceflow.backends.local.server import Starter
+from onceflow.backends.local.send_ahead import Load
 from onceflow.backends.local.variables import CHANGES
-from onceflow.backends.local.window import Load
 from onceflow.data.objects import Object, Shelf
 from onceflow.data.places import Live, Place
 from onceflow.values.functions import Shipped

@@ -11,11 +11,11 @@ Short tasks would pay Ray's price for each of them, so attempts are no Ray tasks
   (`exchange`), and decides which node gets what: first where the inputs are, else where there is room.
 - The **keeper**, a Ray actor without user code, holds references to large values, which are in Ray's object store
   (`store`): a worker puts them there, others map them, without a copy on the same node. Messages only have numbers.
-- **Actors** of users are Ray actors (`actors`). What they print goes through the keeper (`outlet`).
+- **Actors** of users are Ray actors (`actors`). What they print goes through the keeper (`actor_output`).
 
 Who ends what (design 2.6): when an agent has heard nothing from the engine for too long, the kernel of its node kills
-it (`leash.Deadline`), and with it its workers (`starting`); the **reaper**, a process that the agent has started, kills
-what those have left. So when a node cannot be reached, waiting that long proves that nothing runs there any more. All
-of them end when Ray notices that the engine's process has. Actors of users are not among them: they belong to the
-keeper, and end with the engine.
+it (`worker_deadline.Deadline`), and with it its workers (`worker_startup`); the **reaper**, a process that the agent
+has started, kills what those have left. So when a node cannot be reached, waiting that long proves that nothing runs
+there any more. All of them end when Ray notices that the engine's process has. Actors of users are not among them: they
+belong to the keeper, and end with the engine.
 """

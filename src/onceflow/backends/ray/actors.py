@@ -12,14 +12,14 @@ from typing import Any, cast
 import ray
 import ray.exceptions
 
-from onceflow.backends.local.actors.lines import AsksForHosts, JobLines
+from onceflow.backends.local.actors.connections import AsksForHosts, JobLines
 from onceflow.backends.local.messages import ActorIn
 from onceflow.backends.ray.store import Store, apart, stored
 from onceflow.data.places import Live, Missing
 from onceflow.errors import ActorLost, InvalidRef, UnfinishedCalls
-from onceflow.values import context, failures, packing
+from onceflow.values import context, failures, packed_outputs
 from onceflow.values.actors import ActorRef, ActorStatistics, Kind, options_of
-from onceflow.values.packing import SMALL
+from onceflow.values.packed_outputs import SMALL
 
 LOOK = 0.005
 """Seconds between two looks for an actor that is being started."""
@@ -93,7 +93,7 @@ class RayLine:
         cpus, memory, _ = options_of(kind)
         environment = {name: value for name, value in os.environ.items() if name.startswith("ONCEFLOW_")}
         self._actor = self._store.raise_actor(self.id, cpus, memory, agent, list(sys.path), environment)
-        packed = stored(packing.pack((kind, args, dict(kwargs))))
+        packed = stored(packed_outputs.pack((kind, args, dict(kwargs))))
         self._making = Pending(self, "__init__", self._actor.make.remote(packed, self._token))
 
     @property
@@ -111,7 +111,7 @@ class RayLine:
         self.kind  # noqa: B018  # the constructor has worked, or raises
         with self._lock:
             actor = self._connected()
-            packed = stored(packing.pack((args, dict(kwargs))))
+            packed = stored(packed_outputs.pack((args, dict(kwargs))))
             pending = Pending(self, method, actor.call.remote(self._session, method, packed))
             self._under_way.append(pending)
             return pending

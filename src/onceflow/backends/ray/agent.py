@@ -5,8 +5,8 @@ own: what they bring is posted to the loop, and what the loop has to say waits u
 overtake each other, so each has a number.
 
 Nothing here runs user code. So this process has the timer of the kernel that kills it when the engine has renewed
-nothing for too long (`leash.Deadline`), also if it is stopped or gets no processor time; its workers die with it
-(`starting`), and the `reaper` kills what those had started. Until the first renewal nothing starts.
+nothing for too long (`worker_deadline.Deadline`), also if it is stopped or gets no processor time; its workers die with
+it (`worker_startup`), and the `reaper` kills what those had started. Until the first renewal nothing starts.
 
 Renewals and halts take effect in the thread that Ray calls them in, whatever the loop does.
 """
@@ -26,10 +26,10 @@ import msgspec
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from onceflow.backends.local.leash import Deadline
 from onceflow.backends.local.messages import RefOut, Spawn
 from onceflow.backends.local.pool import Pool
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Printed, Raised, Report
+from onceflow.backends.local.worker_deadline import Deadline
 from onceflow.backends.ray import messages, reaper
 from onceflow.backends.ray.inbox import Inbox
 from onceflow.backends.ray.messages import (
@@ -58,9 +58,9 @@ from onceflow.backends.ray.messages import (
     Wanted,
     Withdraw,
 )
-from onceflow.backends.ray.starting import RayStarter
 from onceflow.backends.ray.store import Store
 from onceflow.backends.ray.worker import RayWorker
+from onceflow.backends.ray.worker_startup import RayStarter
 from onceflow.data.objects import HeldRef, Object
 from onceflow.data.places import Live
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from onceflow.backends.local.actors.living import Content, Living
+from onceflow.backends.local.actors.usage import Content, Living
 from onceflow.driver.actors import Instance, Version
 from onceflow.values.actors import IDLE, ActorOptions
 

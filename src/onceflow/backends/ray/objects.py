@@ -10,7 +10,7 @@ from onceflow.backends.local.objects import Objects
 from onceflow.backends.local.refs import JobActors
 from onceflow.backends.ray.store import Store, holds_ref
 from onceflow.data.places import Live, Place
-from onceflow.values.packing import SMALL, Packed, unpack
+from onceflow.values.packed_outputs import SMALL, Packed, unpack
 
 
 class RayObjects(Objects):

@@ -29,11 +29,11 @@ from typing import Any
 
 import msgspec
 
-from onceflow.backends.local.leash import AWAY, Leash
-from onceflow.backends.local.lines import Line
+from onceflow.backends.local.fair_queue import Line
+from onceflow.backends.local.forkserver_client import Server
+from onceflow.backends.local.live_publishing import Then
 from onceflow.backends.local.messages import Job, RefIn
 from onceflow.backends.local.pool import Ask, define_here
-from onceflow.backends.local.publishing import Then
 from onceflow.backends.local.reports import (
     Died,
     Ended,
@@ -45,11 +45,10 @@ from onceflow.backends.local.reports import (
     Statistics,
 )
 from onceflow.backends.local.reservations import Reservations
-from onceflow.backends.local.server import Server
+from onceflow.backends.local.send_ahead import AHEAD, LONG, Estimates
 from onceflow.backends.local.sources import Sources
-from onceflow.backends.local.window import AHEAD, LONG, Estimates
+from onceflow.backends.local.worker_deadline import AWAY, Leash
 from onceflow.backends.ray.agent import AgentSettings
-from onceflow.backends.ray.carrying import Carriers
 from onceflow.backends.ray.cluster import connect
 from onceflow.backends.ray.inbox import Inbox
 from onceflow.backends.ray.messages import (
@@ -76,12 +75,13 @@ from onceflow.backends.ray.messages import (
     Wanted,
     Withdraw,
 )
-from onceflow.backends.ray.shelf import RayShelf
-from onceflow.backends.ray.singles import CPUS, MEMORY, Singles
-from onceflow.backends.ray.stations import Station, Stations
+from onceflow.backends.ray.nodes import Station, Stations
+from onceflow.backends.ray.single_workers import CPUS, MEMORY, Singles
+from onceflow.backends.ray.stored_objects import RayShelf
+from onceflow.backends.ray.transfer import Carriers
 from onceflow.data.objects import HeldRef, Object
 from onceflow.data.places import Live, Place
-from onceflow.data.porter.starting import Start
+from onceflow.data.porter.startup import Start
 from onceflow.errors import InputNotSent, OnceflowError, WorkersUnavailable
 from onceflow.values import culprits, failures
 from onceflow.values.functions import Shipped

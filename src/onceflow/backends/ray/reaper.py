@@ -1,9 +1,9 @@
 """What workers on Ray have started and left running, and the reaper: the process that kills it when their agent is no
 more.
 
-While an agent lives, it kills what a worker has left when that worker has ended (`starting`). At the end of the lease
-the kernel kills the agent, and with it each worker and everything in the worker's process group. What has left the
-group is found by its environment (`MARK`), for which a process is needed: the *reaper*. The agent starts it, and it
+While an agent lives, it kills what a worker has left when that worker has ended (`worker_startup`). At the end of the
+lease the kernel kills the agent, and with it each worker and everything in the worker's process group. What has left
+the group is found by its environment (`MARK`), for which a process is needed: the *reaper*. The agent starts it, and it
 waits for the end of the agent.
 
 The reaper runs this file as a script, without the rest of the package: it is there at once and needs little memory.

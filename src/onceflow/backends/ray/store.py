@@ -22,9 +22,9 @@ import ray.exceptions
 import ray.util.client
 
 from onceflow.data.places import Live, Missing
-from onceflow.values import packing
+from onceflow.values import packed_outputs
 from onceflow.values.actors import is_snapshot
-from onceflow.values.packing import Packed
+from onceflow.values.packed_outputs import Packed
 from onceflow.values.refs import is_own
 
 LOST = (
@@ -103,12 +103,12 @@ class Keeper:
         self, id: str, cpus: float, memory: int, agent: list[Any], path: list[str], environment: dict[str, str]
     ) -> Any:
         """Starts the process of a user's actor. It belongs to the keeper, whoever wants it."""
-        from onceflow.backends.ray import hosting  # it imports this module
+        from onceflow.backends.ray import actor_process  # it imports this module
 
         needs: dict[str, Any] = {"num_cpus": cpus if self._waits else 0}
         if memory and self._waits:
             needs["memory"] = memory
-        kind: Any = remote(hosting.Host, hosting.GROUPS)
+        kind: Any = remote(actor_process.Host, actor_process.GROUPS)
         me = ray.get_runtime_context().current_actor
         actor = self._actors[id] = kind.options(**needs).remote(id, me, agent[0], path, environment, self._log_level)
         return actor
@@ -227,7 +227,7 @@ def joined(packed: Packed) -> list[Any]:
 def apart(stored: list[Any], refs: Sequence[Any] = ()) -> Any:
     """The value of what Ray gave back."""
     first, *buffers = stored
-    return _packed(first, buffers).unpack(refs) if buffers else packing.unpack(memoryview(first), refs)
+    return _packed(first, buffers).unpack(refs) if buffers else packed_outputs.unpack(memoryview(first), refs)
 
 
 def _whole(stored: list[Any]) -> Packed:

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import ray
 import ray.actor
 
-from onceflow.backends.local import output, process
-from onceflow.backends.local.actors import wire
+from onceflow.backends.local import output_sender, worker_process
+from onceflow.backends.local.actors import messages
 from onceflow.backends.local.messages import Receiver, Spawn
 from onceflow.backends.local.reports import STANDARD
 from onceflow.backends.ray.objects import RayObjects
@@ -43,8 +43,8 @@ class RayWorker:
         environment: Mapping[str, str],
         preload: Sequence[str],
     ) -> None:
-        """Does not return: the process ends when the agent wants it to, and dies with it (`starting`). `door` is where
-        that lets workers in; `name` says which job this one is for, if it is for one."""
+        """Does not return: the process ends when the agent wants it to, and dies with it (`worker_startup`). `door` is
+        where that lets workers in; `name` says which job this one is for, if it is for one."""
         os.environ.update(environment)
         os.environ[MARK] = mark_of(door, mark)
         library = ctypes.CDLL(None)
@@ -55,22 +55,22 @@ class RayWorker:
         for module in preload:
             with contextlib.suppress(Exception):  # who needs it is told
                 importlib.import_module(module)
-        connection = wire.connect(door)
+        connection = messages.connect(door)
         connection.send(f"{mark} {name}".encode())
         received = Receiver[Spawn](connection, Spawn).receive()
         if received is None:
             os._exit(0)
         wish, (lane, side, channel, page, _, *pipes) = received  # the lifeline is only kept open
         readers, writers = pipes[::2], pipes[1::2]
-        output.take_over(writers)
+        output_sender.take_over(writers)
         streams = dict(zip(readers, STANDARD, strict=False))
         ways = socket.socket(fileno=lane), socket.socket(fileno=side), socket.socket(fileno=channel)
-        process.run(*ways, page, streams, wish, RayObjects(Store(keeper), agent), _leave)
+        worker_process.run(*ways, page, streams, wish, RayObjects(Store(keeper), agent), _leave)
 
 
 def _leave() -> NoReturn:
     """Ends an actor as Ray wants it: else the program is told that a worker has died unexpectedly. Whatever keeps the
-    process from that is ended by another thread (`process.LEAVING`)."""
+    process from that is ended by another thread (`worker_process.LEAVING`)."""
     exit_actor: Any = ray.actor.exit_actor
     exit_actor()
     raise AssertionError("it has ended")

@@ -6,7 +6,7 @@ code. If it dies, its engine notices at once, and has what it had lent; if the e
 
 - `messages`: what the two say to each other.
 - `client`: the engine's side, driven by its selector.
-- `process`: the porter itself: one loop, which decides, and a few threads, which copy and wait for the disk (`crew`).
-- `starting`: how it comes to life.
-- `spilling`: the file that objects are moved to.
+- `process`: one loop, which decides, and a few threads, which copy and wait for the disk (`threads`).
+- `startup`: how it comes to life.
+- `spill_file`: the file that objects are moved to.
 """

@@ -19,7 +19,6 @@ from onceflow.data import memory
 from onceflow.data.mapping import Segments
 from onceflow.data.packets import Incoming, Outgoing
 from onceflow.data.places import Place, whole_pages
-from onceflow.data.porter.crew import Crew, Done
 from onceflow.data.porter.messages import (
     Count,
     Counted,
@@ -39,12 +38,13 @@ from onceflow.data.porter.messages import (
     Spill,
     Spilled,
 )
-from onceflow.data.porter.spilling import SpillFile
-from onceflow.data.porter.starting import Start
+from onceflow.data.porter.spill_file import SpillFile
+from onceflow.data.porter.startup import Start
+from onceflow.data.porter.threads import Crew, Done
 from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums, failures
+from onceflow.storage.blob_stores import open_store
 from onceflow.storage.blobs import Blobs
-from onceflow.storage.stores import open_store
 
 RESERVED = 32
 """Descriptors that are left for its own work."""

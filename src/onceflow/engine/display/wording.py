@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onceflow.engine.display.views import View
-from onceflow.engine.looking.describing import TaskInfo, TaskState
-from onceflow.engine.looking.overviews import Overview
+from onceflow.engine.display.progress_view import View
+from onceflow.engine.inspect.overview import Overview
+from onceflow.engine.inspect.task_info import TaskInfo, TaskState
 from onceflow.values.texts import one_line
 
 ORDER: tuple[TaskState, ...] = ("running", "ready", "waiting", "retrying", "undoing", "failed")

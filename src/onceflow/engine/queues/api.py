@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from onceflow.engine.default import default_engine
-from onceflow.engine.queues.managing import QueueInfo, QueueLimits
+from onceflow.engine.queues.management import QueueInfo, QueueLimits
 
 
 def queue(name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:

@@ -2,7 +2,7 @@
 
 A place counts when the journal has it, and only then whoever asked is told. At most one write of a queue is under way:
 what happens meanwhile is part of the next one. If another engine has written before, its state is read and everything
-is decided again (`standing`). A queue without limits costs nothing: who asks is admitted on the spot.
+is decided again (`decision`). A queue without limits costs nothing: who asks is admitted on the spot.
 
 Belongs to the loop's thread. Answers come from `turn`, never from the calls.
 """
@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from onceflow.engine.queues.decision import Decision, Slot, State, decide
 from onceflow.engine.queues.limits import NO_LIMITS, Limits
-from onceflow.engine.queues.managing import defined
-from onceflow.engine.queues.standing import Decision, Slot, State, decide
-from onceflow.engine.queues.waiting import Waiting, Wish
+from onceflow.engine.queues.management import defined
+from onceflow.engine.queues.order import Waiting, Wish
 from onceflow.errors import OnceflowError
 from onceflow.storage.journal import Failed, Outcome, WriteQueue
 
 if TYPE_CHECKING:
-    from onceflow.engine.driving.loop import Posting
+    from onceflow.engine.runtime.loop import Posting
     from onceflow.storage.journal import StandingRow
-    from onceflow.storage.places import Place
+    from onceflow.storage.run_stores import Place
 
 RECENT = 1.0
 """Seconds for which the limits of a queue that has none are taken to be the same, unless somebody rings."""

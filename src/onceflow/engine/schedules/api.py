@@ -10,12 +10,12 @@ from onceflow.authoring.targets import Target
 from onceflow.core.state import OnFailure
 from onceflow.engine.default import _engine_for_runs, default_engine
 from onceflow.engine.handles import RunHandle
-from onceflow.engine.looking.listing import RunInfo
-from onceflow.engine.schedules.declaring import Time
+from onceflow.engine.inspect.run_info import RunInfo
+from onceflow.engine.schedules.declaration import Time
 from onceflow.engine.schedules.definitions import CatchUp, Overlap, ScheduleInfo
 
 if TYPE_CHECKING:
-    from onceflow.authoring.awaiting.decorating import FiberFunction
+    from onceflow.authoring.fiber_tasks.decorator import FiberFunction
 
 
 def schedule(

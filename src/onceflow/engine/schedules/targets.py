@@ -24,7 +24,7 @@ from onceflow.authoring.workflows import Workflow
 from onceflow.engine.schedules.definitions import Definition
 from onceflow.engine.schedules.rules import zone_of
 from onceflow.errors import InvalidOption, TaskNotFound, UnpicklableTask, WrongArguments
-from onceflow.values import importing, snapshot, versions
+from onceflow.values import imports, snapshot, versions
 
 SCHEDULED = "scheduled"
 """The parameter that gets the instant."""
@@ -69,7 +69,7 @@ def show_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 def bind(definition: Definition, instant: float) -> Any:
     """The node to be run. Raises what importing the workflow and building its graph raises."""
-    args, kwargs = importing.loads(definition.arguments)
+    args, kwargs = imports.loads(definition.arguments)
     return bind_target(find(definition), args, kwargs, datetime.fromtimestamp(instant, zone_of(definition.zone)))
 
 
@@ -92,7 +92,7 @@ def find(definition: Definition) -> Target:
     if module not in sys.modules:
         importlib.invalidate_caches()  # its file may be younger than what this process knows of the folder
     try:
-        found: Any = importing.import_module(module)
+        found: Any = imports.import_module(module)
     except Exception as error:
         raise TaskNotFound(
             name,
@@ -114,7 +114,7 @@ def _load(definition: Definition) -> Target:
         problem = f"its code was stored for {definition.interpreter}, and this interpreter is {versions.TAG}"
         raise TaskNotFound(definition.workflow, definition.module, problem, advice)
     try:
-        found: Target = importing.loads(definition.code)
+        found: Target = imports.loads(definition.code)
     except Exception as error:
         problem = f"loading its code, which was stored by value, raised {type(error).__name__}: {error}"
         raise TaskNotFound(definition.workflow, definition.module, problem, advice) from error

@@ -2,10 +2,10 @@
 
 - `journal`: reading, and the whole behind the interface. `writer`: the thread that commits.
 - `schema`: tables, migrations, and every statement on them.
-- `connecting`: connections that come back, and what PostgreSQL says as errors of onceflow.
-- `attendance`: an engine's row in the database, its lease, and what others call to it.
+- `connections`: connections that come back, and what PostgreSQL says as errors of onceflow.
+- `presence`: an engine's row in the database, its lease, and what others call to it.
 
-What a request does is decided by `storage.applying`, as everywhere. SQLite lets one process write at a time; here many
+What a request does is decided by `storage.rules`, as everywhere. SQLite lets one process write at a time; here many
 do, so decisions are made on what was read before, and the transaction begins by locking the rows of the runs concerned
 and comparing them: if one is different, everything is decided anew. A run has one driver, so that hardly ever happens.
 """

@@ -13,10 +13,10 @@ import msgspec
 
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.locks import Engines
-from onceflow.storage.places import EngineRow, Introduction
 from onceflow.storage.postgres import schema
-from onceflow.storage.postgres.attendance import CHANNEL, Member
 from onceflow.storage.postgres.journal import PostgresJournal
+from onceflow.storage.postgres.presence import CHANNEL, Member
+from onceflow.storage.run_stores import EngineRow, Introduction
 
 RECENT = 0.1
 """Seconds for which an engine that was alive is not asked for again: a list of runs asks for each of them."""

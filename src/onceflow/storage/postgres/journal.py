@@ -36,10 +36,10 @@ from onceflow.storage.journal import (
     Statistics,
     Table,
 )
-from onceflow.storage.postgres import connecting, schema
-from onceflow.storage.postgres.attendance import Attendance, Member
+from onceflow.storage.load_many import found_runs, short_runs
+from onceflow.storage.postgres import connections, schema
+from onceflow.storage.postgres.presence import Attendance, Member
 from onceflow.storage.postgres.writer import PostgresWriter
-from onceflow.storage.short import found_runs, short_runs
 from onceflow.values.metadata import decode as decode_metadata
 from onceflow.values.metadata import fits
 
@@ -254,7 +254,7 @@ class PostgresJournal:
         """For `inspection`."""
         return PostgresRows(self)
 
-    def ask(self, question: str, wanted: Any = (), *, patience: float = connecting.PATIENCE) -> list[tuple[Any, ...]]:
+    def ask(self, question: str, wanted: Any = (), *, patience: float = connections.PATIENCE) -> list[tuple[Any, ...]]:
         """For `fleet`. All rows that a statement of `schema` gives."""
         return self._ask(lambda connection: connection.execute(question, wanted).fetchall(), patience)
 
@@ -273,12 +273,12 @@ class PostgresJournal:
     def _rows(self, statement: str, wanted: Any, *, binary: bool = False) -> list[tuple[Any, ...]]:
         return self._ask(lambda connection: connection.execute(statement, wanted, binary=binary).fetchall())
 
-    def _ask(self, act: Callable[[Any], T], patience: float = connecting.PATIENCE) -> T:
+    def _ask(self, act: Callable[[Any], T], patience: float = connections.PATIENCE) -> T:
         def attempt() -> T:
             with self._reading() as connection:
                 return act(connection)
 
-        return connecting.persistently(attempt, self._place, patience)
+        return connections.persistently(attempt, self._place, patience)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Any]:
@@ -288,7 +288,7 @@ class PostgresJournal:
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = connecting.connect(self.url)
+            connection = connections.connect(self.url)
         try:
             yield connection
         except BaseException:

@@ -1,7 +1,7 @@
-"""The thread that commits to PostgreSQL (`grouping`): how what `applying` has decided reaches the database.
+"""The thread that commits to PostgreSQL (`group_commit`): how what `rules` has decided reaches the database.
 
 Most transactions only append entries: they are one statement, `enter`, and one round trip. The others are sent as a
-pipeline, which is one round trip as well; the frequent ones without a detour (`swift`).
+pipeline, which is one round trip as well; the frequent ones without a detour (`one_round_trip`).
 
 **A lost connection.** Whether a transaction was committed whose answer got lost is found out before anything else:
 other connections of this writer are ended, the engine's `generation` is changed, which waits for a transaction of the
@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums
-from onceflow.storage.applying import Application, Changes, Known, Rows, Standing
 from onceflow.storage.file_identity import FileIdentity
-from onceflow.storage.grouping import Batch, GroupWriter
+from onceflow.storage.group_commit import Batch, GroupWriter
 from onceflow.storage.journal import (
     CreateRun,
     DeleteDamagedRun,
@@ -33,8 +32,9 @@ from onceflow.storage.journal import (
     Request,
     WriteStanding,
 )
-from onceflow.storage.postgres import connecting, schema, swift
-from onceflow.storage.postgres.swift import Statement, Swift
+from onceflow.storage.postgres import connections, one_round_trip, schema
+from onceflow.storage.postgres.one_round_trip import Statement, Swift
+from onceflow.storage.rules import Application, Changes, Known, Rows, Standing
 
 if TYPE_CHECKING:
     import psycopg
@@ -110,7 +110,7 @@ class PostgresWriter(GroupWriter):
     def _commit(self, batches: list[Sequence[Request]]) -> list[Outcome]:
         failure = self._failure
         if failure is None:
-            psycopg = connecting.library()
+            psycopg = connections.library()
             try:
                 return self._transact(batches)
             except StorageDamaged as error:
@@ -120,9 +120,9 @@ class PostgresWriter(GroupWriter):
             except StorageError as error:
                 failure = error
             except psycopg.Error as error:
-                if connecting.is_about_values(error):
+                if connections.is_about_values(error):
                     return self._one_by_one(batches, error)
-                failure = connecting.as_ours(error, self._place)
+                failure = connections.as_ours(error, self._place)
             except Exception as error:
                 return self._one_by_one(batches, error)
             self._fail(failure)
@@ -219,12 +219,12 @@ class PostgresWriter(GroupWriter):
         def attempt() -> Any:
             try:
                 return act(self._connected())
-            except connecting.library().Error as error:
-                if connecting.is_lost(error):
+            except connections.library().Error as error:
+                if connections.is_lost(error):
                     self._drop()
                 raise
 
-        return connecting.persistently(attempt, self._place, self._patience())
+        return connections.persistently(attempt, self._place, self._patience())
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class PostgresWriter(GroupWriter):
         """How many bytes were handed over. None if somebody else was quicker."""
         self._enrol()
         statements, size = _statements(changes)
-        psycopg = connecting.library()
+        psycopg = connections.library()
         while True:
             connection = self._persistently(lambda connection: connection)
             sequence = self._sequence + 1
@@ -240,11 +240,11 @@ class PostgresWriter(GroupWriter):
             try:
                 self._transact_once(connection, [(schema.ENTER, enter), *statements])
             except psycopg.Error as error:
-                if connecting.is_conflict(error):
+                if connections.is_conflict(error):
                     return None
                 if getattr(error, "sqlstate", None) == schema.GONE:
                     raise StorageError(self._place, f"the lease of engine {self._engine} has run out") from error
-                if not connecting.is_lost(error):
+                if not connections.is_lost(error):
                     raise
                 self._drop()
                 if self._find_out() < sequence:
@@ -253,7 +253,7 @@ class PostgresWriter(GroupWriter):
             return size
 
     def _transact_once(self, connection: Connection, statements: list[Statement]) -> None:
-        if all(swift.types_of(statement) is not None for statement, _ in statements):
+        if all(one_round_trip.types_of(statement) is not None for statement, _ in statements):
             assert self._swift is not None
             self._swift.commit(statements)
             return
@@ -277,14 +277,14 @@ class PostgresWriter(GroupWriter):
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = connecting.connect(self._url, application_name=self._title)
+            self._connection = connections.connect(self._url, application_name=self._title)
             self._swift = Swift(self._connection)
         return self._connection
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(connecting.library().Error):
+            with contextlib.suppress(connections.library().Error):
                 connection.close()
 
 

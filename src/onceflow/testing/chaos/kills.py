@@ -77,7 +77,7 @@ def explode(ledger: Ledger, node: str, stage: Stage) -> None:
 def light(fuse: Fuse) -> None:
     """In an engine, before it is opened: lets the fuse burn."""
     from onceflow.driver.driver import Driver
-    from onceflow.engine.driving.local import LocalHub
+    from onceflow.engine.runtime.local_host import LocalHub
 
     left = fuse.count
 

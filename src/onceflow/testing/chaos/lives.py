@@ -22,8 +22,8 @@ from typing import Literal, Self
 import msgspec
 
 from onceflow import Engine, NoSuchRun, TaskFailed
+from onceflow.storage.fair_lock import Turns
 from onceflow.storage.journal import Durability
-from onceflow.storage.turns import Turns
 from onceflow.storage.writer import Writer
 from onceflow.testing.chaos import kills, steps
 from onceflow.testing.chaos.kills import Delay, Fuse

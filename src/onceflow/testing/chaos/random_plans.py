@@ -12,12 +12,12 @@ from random import Random
 
 import msgspec
 
-from onceflow.backends.local.live import WORTH_IT
+from onceflow.backends.local.live_outputs import WORTH_IT
 from onceflow.core.graph import Graph, Node
 from onceflow.core.state import OnFailure
 from onceflow.testing.chaos.plans import FOREVER, Plan, Step
 from onceflow.testing.simulation.scenarios import random_graph
-from onceflow.values.packing import SMALL
+from onceflow.values.packed_outputs import SMALL
 
 QUEUE = "chaos"
 

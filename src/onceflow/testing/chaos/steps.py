@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from onceflow import Exclusive, Ref, Retry, Variable, actor, const, create, current, later, put, task
-from onceflow.backends.local.live import WORTH_IT
+from onceflow.backends.local.live_outputs import WORTH_IT
 from onceflow.testing.chaos import kills
 from onceflow.testing.chaos.ledger import Ledger
 from onceflow.testing.chaos.plans import FOREVER, Plan, Step

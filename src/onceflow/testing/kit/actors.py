@@ -10,7 +10,7 @@ from typing import Any
 from onceflow.backends.local.messages import ActorIn, Job
 from onceflow.driver.actors import Instance, Version
 from onceflow.errors import ActorLost, ActorNotReturned, InvalidRef, UnfinishedCalls
-from onceflow.values import actors, context, packing
+from onceflow.values import actors, context, packed_outputs
 from onceflow.values.actors import ActorRef, ActorStatistics, Kind, belongs_elsewhere, cannot_pass_on
 
 _numbers = itertools.count(1)
@@ -174,4 +174,4 @@ class KitActors:
 
 
 def _copied(value: Any) -> Any:
-    return packing.unpack(packing.pack(value).joined(), ours=True)
+    return packed_outputs.unpack(packed_outputs.pack(value).joined(), ours=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceflow.engine.schedules.keeping import Keeper, Runs
+from onceflow.engine.schedules.clock import Keeper, Runs
 from onceflow.errors import RunInterrupted
 from onceflow.storage.journal import Journal
 from onceflow.testing.kit.clock import Clock

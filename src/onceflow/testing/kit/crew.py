@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from onceflow.authoring.calls import Call, Undo
 from onceflow.authoring.loops.roles import Actor
 from onceflow.backends.jobs import give_refs, make_job
-from onceflow.backends.local import messages, running
+from onceflow.backends.local import job_runner, messages
 from onceflow.backends.local.messages import ActorIn, Job
 from onceflow.backends.local.refs import JobRefs, actors
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
@@ -27,15 +27,15 @@ from onceflow.driver.actors import Version
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, GivenRefs, Work
 from onceflow.engine.default import use
-from onceflow.engine.driving.insight import Look, Progress
+from onceflow.engine.runtime.live_info import Look, Progress
 from onceflow.errors import Stopped, TaskTimedOut, UnpicklableArgument
 from onceflow.testing.kit.actors import Cast, KitActors
 from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.faults import Fault, Faults, When
 from onceflow.testing.kit.record import Attempt, Outcome, Record
-from onceflow.values import context, failures, packing
-from onceflow.values.packing import Packed
-from onceflow.values.putting import GivenRef
+from onceflow.values import context, failures, packed_outputs
+from onceflow.values.packed_outputs import Packed
+from onceflow.values.put import GivenRef
 from onceflow.values.refs import Ref
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ _link = _Link()
 
 
 class Crew:
-    """Implements `engine.driving.crew.Crew`."""
+    """Implements `engine.runtime.executor.Crew`."""
 
     def __init__(self, stage: Stage, clock: Clock, faults: Faults, record: Record) -> None:
         self._stage = stage
@@ -347,9 +347,9 @@ class Crew:
             if job.failure is not None:
                 return self._raised(assignment, job, started, failures.load(job.failure))
             refs = JobRefs(job, _Contents(self._stage.cast))
-            args, kwargs = running.arguments_of(job, _load, refs)
+            args, kwargs = job_runner.arguments_of(job, _load, refs)
             result = self._inside(assignment, job, args, kwargs)
-            return self._finished(job, started, running.finished(job, started, result, Packed.joined, refs))
+            return self._finished(job, started, job_runner.finished(job, started, result, Packed.joined, refs))
         except KeyboardInterrupt:  # whoever sits at the keyboard means the test, not the task
             raise
         except BaseException as error:
@@ -379,7 +379,7 @@ class Crew:
         return self._raised(assignment, self._job(assignment), self._clock.now, fault.data)
 
     def _raised(self, assignment: Assignment, job: Job, started: float, error: BaseException) -> Report:
-        outcome = running.failed(job, started, error, lambda _: assignment.work.guard)
+        outcome = job_runner.failed(job, started, error, lambda _: assignment.work.guard)
         if outcome.lost:
             return self._finished(job, started, outcome)
         assert outcome.failure is not None
@@ -476,7 +476,7 @@ def _view(part: bytes | Place | Live) -> bytes:
 
 
 def _load(part: bytes | Place | Live, refs: Sequence[Any] = ()) -> Any:
-    return packing.unpack(_view(part), refs)
+    return packed_outputs.unpack(_view(part), refs)
 
 
 class _Contents:

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from onceflow.engine.cancelling import GRACE, Cancelling
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Event, Feed, RunHandle
-from onceflow.engine.logs.lines import Level, LogLine, LogStream
+from onceflow.engine.logs.task_lines import Level, LogLine, LogStream
+from onceflow.engine.run_commands.cancel import GRACE, Cancelling
 from onceflow.engine.settings import EngineSettings
 from onceflow.engine.statuses import AT_REST
 from onceflow.engine.submission import Submission

@@ -23,17 +23,17 @@ import msgspec
 
 from onceflow.backends.local.reports import Report
 from onceflow.data.objects import Object
-from onceflow.driver import measuring
+from onceflow.driver import measurements
 from onceflow.driver.actors import Version
 from onceflow.driver.driver import Driver
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Work
-from onceflow.engine.cancelling import Cancelling
-from onceflow.engine.driving.errands import Kept, Replied
-from onceflow.engine.driving.hub import Hub
-from onceflow.engine.driving.insight import Progress
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
+from onceflow.engine.run_commands.cancel import Cancelling
+from onceflow.engine.runtime.host import Hub
+from onceflow.engine.runtime.internal_jobs import Kept, Replied
+from onceflow.engine.runtime.live_info import Progress
 from onceflow.errors import OnceflowError, RefLost, StorageFull
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, RunRow, SetStatus
@@ -43,7 +43,7 @@ from onceflow.testing.kit.clock import Clock
 from onceflow.testing.kit.crew import Assignment, Crew, sleep_in_task
 from onceflow.testing.kit.faults import Faults, When
 from onceflow.testing.kit.record import Record
-from onceflow.values import failures, packing, variables
+from onceflow.values import failures, packed_outputs, variables
 from onceflow.values.context import running
 from onceflow.values.refs import kept_form
 from onceflow.values.variables import Updates
@@ -168,7 +168,7 @@ class Stage(Hub):
 
     def checkpoint(self, driver: Driver, node: str, live: bytes, then: Kept) -> None:
         try:
-            kept: bytes | None = kept_form(live, packing.dump)
+            kept: bytes | None = kept_form(live, packed_outputs.dump)
         except RefLost:
             kept = None
         except Exception as error:
@@ -351,7 +351,9 @@ def _told(requests: Sequence[Request]) -> str:
             case Claim():
                 parts.append("the claim")
             case AppendEntries(entries=entries):
-                parts += [f"{entry.kind} {entry.node}".strip() for entry in entries if entry.kind != measuring.MEASURED]
+                parts += [
+                    f"{entry.kind} {entry.node}".strip() for entry in entries if entry.kind != measurements.MEASURED
+                ]
             case SetStatus(status=status):
                 parts.append(f"status {status}")
     return ", ".join(parts)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onceflow.authoring.fibers import nodes, refusing
+from onceflow.authoring.fibers import nodes, restrictions
 from onceflow.authoring.fibers.lowering import telling
 from onceflow.authoring.fibers.nodes import Around, Invented, Suspend, call, helper, name, negated, stored
 from onceflow.authoring.fibers.scopes import Names
@@ -59,7 +59,9 @@ class Expressions:
             return node
         lower: Callable[[Any], ast.expr] | None = getattr(self, f"expr_{type(node).__name__}", None)
         if lower is None:
-            refusing.refuse(self.file, node, f"await in {type(node).__name__} is not supported in a durable function")
+            restrictions.refuse(
+                self.file, node, f"await in {type(node).__name__} is not supported in a durable function"
+            )
         lowered = lower(node)
         # A name for a value that was computed before is read where it is used, not where it came from.
         return lowered if isinstance(lowered, ast.Name) else ast.copy_location(lowered, node)

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onceflow.authoring.fibers import nodes, refusing
+from onceflow.authoring.fibers import nodes, restrictions
 from onceflow.authoring.fibers.lowering.matching import Matching
 from onceflow.authoring.fibers.nodes import (
     Around,
@@ -48,7 +48,7 @@ class Statements(Matching):
                 lower: Callable[[Any], None] | None = getattr(self, f"stmt_{type(statement).__name__}", None)
                 if lower is None:
                     kind = type(statement).__name__
-                    refusing.refuse(self.file, statement, f"await in {kind} is not supported in a durable function")
+                    restrictions.refuse(self.file, statement, f"await in {kind} is not supported in a durable function")
                 lower(statement)
             else:
                 self.out.append(statement)

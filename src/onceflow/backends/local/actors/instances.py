@@ -7,9 +7,9 @@ import os
 import pickle
 from collections.abc import Callable
 
-from onceflow.backends.local.actors import wire
-from onceflow.backends.local.actors.hosting import host
-from onceflow.backends.local.actors.living import Content, Living
+from onceflow.backends.local.actors import messages
+from onceflow.backends.local.actors.process import host
+from onceflow.backends.local.actors.usage import Content, Living
 from onceflow.backends.local.messages import Host, Job, RefIn
 from onceflow.backends.local.pool import Pool
 from onceflow.data.places import Live, Place
@@ -59,7 +59,7 @@ class Instances:
 
     def _restore(self, snapshot: bytes | Place | Live, options: ActorOptions, held: object) -> Instance:
         name = f"{os.getpid()}-{os.urandom(12).hex()}"
-        with wire.listen(name) as listener:
+        with messages.listen(name) as listener:
             instance = self._start(
                 name,
                 os.dup(listener.fileno()),

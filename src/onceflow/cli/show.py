@@ -1,0 +1,241 @@
+"""`onceflow ls`, `onceflow show`, `onceflow why` and `onceflow output`: looking at runs, without disturbing whoever
+drives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from onceflow.cli import completion, exits, fiber_positions, grouped_tasks, run_past, run_selection, targets
+from onceflow.cli.run_past import Details
+from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json, title
+from onceflow.cli.types import STATUS, TEXT
+from onceflow.engine.statuses import ACTIVE
+from onceflow.values.texts import one_line
+
+if TYPE_CHECKING:
+    from onceflow.engine.engine import Engine
+    from onceflow.engine.inspect.fibers import FiberInfo
+    from onceflow.engine.inspect.run_info import RunInfo
+    from onceflow.engine.inspect.task_info import TaskInfo
+
+MOST_OBSTACLES = 20
+"""Tasks that are listed for one question."""
+UNHEARD = "the engine that drives it does not answer: this is what the journal has, and what runs there is not known"
+
+
+@click.command
+@click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses: failed,cancelled.")
+@click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so.")
+@click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow.")
+@run_selection.by_metadata()
+@click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=50, show_default=True, help="At most so many.")
+@click.option("--before", type=TEXT, metavar="RUN", help="Made before this one: the next page after it.")
+@common
+def ls(
+    session: Session,
+    status: tuple[tuple[str, ...], ...],
+    name: str | None,
+    workflow: str | None,
+    meta: tuple[tuple[str, Any], ...],
+    limit: int,
+    before: str | None,
+) -> None:
+    """List runs, newest first. With --quiet only their ids."""
+    wanted: Any = run_selection.flat(status) or None
+    with session.engine_if_any() as engine:
+        if engine is None:
+            infos = []
+        else:
+            last = None if before is None else engine.find(before).id
+            infos = engine.list_runs(
+                status=wanted, name=name, workflow=workflow, metadata=dict(meta), before=last, limit=limit
+            )
+    if session.json:
+        session.say_json([run_as_json(info) for info in infos])
+    elif session.quiet:
+        for info in infos:
+            click.echo(info.id)
+    elif infos:
+        session.table(
+            ["id", "name", "workflow", "status", "created", "updated"],
+            [
+                [info.id, info.name or "", info.workflow, info.status, as_time(info.created), as_time(info.updated)]
+                for info in infos
+            ],
+        )
+
+
+@click.command
+@run_selection.runs_argument(required=True)
+@click.option("--code", is_flag=True, help="Say also which tasks have other code now; their modules are imported.")
+@click.option("--all", "every", is_flag=True, help=f"Show every fiber. Without it, at most {fiber_positions.MOST}.")
+@common
+def show(session: Session, run: str, code: bool, every: bool) -> None:
+    """Show a run: how it stands, its tasks, what they took, what the failed ones raised, what waits for what, and the
+    lines and variables of its fibers. Nothing of its code is needed, or imported.
+    """
+    if code:
+        targets.look_in_current_folder()
+    with only_results_on_stdout(), session.engine_of([run]) as engine:
+        info = engine.find(run)
+        tasks, problem = tasks_of(engine, info)
+        past = run_past.of_run(engine, info, run_past.changed_code(session, engine, info) if code else None)
+        variables = engine.shown_variables(info.id)
+        left = engine.left_behind(info.id)
+        fibers, obstacle = _fibers_of(engine, info)
+        problem = problem or obstacle
+        if is_unheard(engine, info, tasks):
+            session.note(UNHEARD)
+    if session.json:
+        listed = [{**task_as_json(task), **past.of_task(task)} for task in tasks]
+        told = {**run_as_json(info), "onceflow": past.onceflow or None, "variables": variables}
+        told |= {"kept": list(left.kept), "uncertain": list(left.uncertain)}
+        told |= {"tasks": listed, "problem": problem, "fibers": msgspec.to_builtins(fibers)}
+        session.say_json(told)
+        return
+    most = None if every else fiber_positions.MOST
+    for label, text in (
+        ("id", info.id),
+        ("name", info.name or "-"),
+        ("workflow", info.workflow),
+        ("status", info.status),
+        ("created", as_time(info.created)),
+        ("updated", as_time(info.updated)),
+        ("onceflow", past.onceflow or "not recorded"),
+    ):
+        session.say(f"{label:<10}{one_line(text)}")
+    for key, value in info.metadata.items():
+        session.say(f"{'metadata':<10}{one_line(f'{key}={as_json(value)}')}")
+    for name, value in variables.items():
+        session.say(f"{'variable':<10}{one_line(f'{name}={as_json(value)}')}")
+    for note in left.notes:
+        session.say(f"{'left':<10}{one_line(note)}")
+    if problem is not None:
+        session.note(f"not everything can be shown: {problem}")
+    if not tasks:
+        fiber_positions.say(session, fibers, most)
+        return
+    session.say("")
+    columns = ["task", "state", "effect", "saved", "started", "took", "failures", "now"]
+    session.table(columns, [_row(alike, past) for alike in grouped_tasks.collapse(tasks)])
+    fiber_positions.say(session, fibers, most)
+    for task in tasks:
+        if task.error is not None:
+            session.say(f"\n{one_line(task.id)} raised {one_line(task.error)}")
+    for note in past.notes(tasks):
+        session.say(f"\n{note}")
+
+
+_task_argument = click.argument(
+    "task",
+    type=TEXT,
+    required=False,
+    metavar="[TASK]",
+    shell_complete=lambda context, _, incomplete: list(map(CompletionItem, completion.tasks(context, incomplete))),
+)
+
+
+@click.command
+@run_selection.runs_argument(required=True)
+@_task_argument
+@common
+def why(session: Session, run: str, task: str | None) -> None:
+    """Say what a run waits for, or one of its tasks: the tasks at which it stands, what each of them does or waits for
+    (a worker, a save, a delay, a person), and how many others wait behind it.
+    """
+    with only_results_on_stdout(), session.engine_of([run]) as engine:
+        info = engine.find(run)
+        found = engine.why(info.id, task)
+    if session.json:
+        session.say_json(msgspec.to_builtins(found))
+        return
+    session.say(f"{title(info)} is {found.status}: {found.text}")
+    for obstacle in found.obstacles[:MOST_OBSTACLES]:
+        behind = f" ({obstacle.behind} behind it)" if obstacle.behind else ""
+        session.say(f"  {one_line(obstacle.task)} {one_line(obstacle.text)}{behind}")
+    if len(found.obstacles) > MOST_OBSTACLES:
+        session.say(f"  … and {len(found.obstacles) - MOST_OBSTACLES} others")
+
+
+@click.command
+@run_selection.runs_argument(required=True)
+@_task_argument
+@common
+def output(session: Session, run: str, task: str | None) -> None:
+    """Print the saved output of a run, or of one of its tasks. It does not wait, and hands out only what is saved and
+    can never change any more.
+    """
+    targets.look_in_current_folder()
+    with only_results_on_stdout(), session.engine_of([run]) as engine:
+        info = engine.find(run)
+        try:
+            value = engine.get_output(info.id, task)
+        except (ImportError, AttributeError, EOFError) as error:
+            raise exits.Trouble(f"the output cannot be loaded here: {type(error).__name__}: {error}") from error
+    if session.json:
+        session.say_json({"id": info.id, "name": info.name, "task": task, "output": value})
+    elif value is not None:
+        click.echo(as_text(value))
+
+
+def tasks_of(engine: Engine, info: RunInfo) -> tuple[list[TaskInfo], str | None]:
+    """The tasks of a run, or why they cannot be told: their code may not be there."""
+    from onceflow.errors import NoSuchRun, OnceflowError, StorageError
+
+    try:
+        return engine.list_tasks(info.id), None
+    except (NoSuchRun, StorageError):
+        raise
+    except OnceflowError as error:
+        return [], str(error)
+
+
+def _fibers_of(engine: Engine, info: RunInfo) -> tuple[list[FiberInfo], str | None]:
+    """The fibers of a run, or why they cannot be told: what is stored of them may be damaged."""
+    from onceflow.errors import NoSuchRun, OnceflowError, StorageError
+
+    try:
+        return engine.list_fibers(info.id), None
+    except (NoSuchRun, StorageError):
+        raise
+    except OnceflowError as error:
+        return [], str(error)
+
+
+def is_unheard(engine: Engine, info: RunInfo, tasks: list[TaskInfo]) -> bool:
+    """Whether somebody drives the run and cannot be asked what runs. Of one that waits, nothing does."""
+    driven = ACTIVE - {"waiting"}
+    return info.status in driven and not all(task.live for task in tasks) and engine.status(info.id) in driven
+
+
+def task_as_json(task: TaskInfo) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "task": task.task,
+        "state": task.state,
+        "effect": task.effect,
+        "saved": task.saved,
+        "attempt": task.attempt,
+        "failures": task.failures,
+        "waits_for": list(task.waits_for),
+        "reason": task.reason,
+        "started": task.started,
+        "progress": task.progress,
+        "live": task.live,
+        "metadata": task.metadata,
+        "error": task.error,
+    }
+
+
+def _row(alike: list[TaskInfo], past: Details) -> list[str]:
+    task = alike[0]
+    if len(alike) > 1:
+        return [*grouped_tasks.columns(alike), "", "", "", task.reason]
+    saved = "yes" if task.saved else "no"
+    failures = str(task.failures) if task.failures else ""
+    now = task.reason or str(task.progress or "")
+    return [task.id, task.state, task.effect, saved, *past.columns(task), failures, now]

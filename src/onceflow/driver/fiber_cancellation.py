@@ -1,0 +1,157 @@
+"""Cancelling a run with fibers (design 2.8): they are told first.
+
+Each fiber is told once: `Cancelled` is raised where it waits, or at its next await. What it waits for without effect is
+stopped; what has begun outside comes to its end first. A segment that runs was started as one of a run that goes on: it
+has no effect, so it is stopped and started once more, and told at its next await; what the first attempt gives after
+all, which could begin something, does not count. From then on the fiber does what it likes, to clean up; its segments
+have another name then (`cleanup`), so that nobody disturbs it again, also after a crash. When a fiber lets the
+exception out of the run, or when the time is over, the run is cancelled as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from onceflow.core import events
+from onceflow.core.rows import Row
+from onceflow.core.run import Run
+from onceflow.driver import entries
+from onceflow.driver.fiber_failures import SEGMENT
+from onceflow.driver.history import History, untouched
+from onceflow.driver.work import Host, Work
+from onceflow.errors import Cancelled
+from onceflow.values import packed_outputs
+from onceflow.values.failures import dump
+from onceflow.values.handler_answers import THE_TASK, Answer
+from onceflow.values.waits import CANCELLED, Wait
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+    from onceflow.driver.outputs import Part
+
+TIME = 30.0
+"""Seconds that fibers have to clean up."""
+
+NOTHING = packed_outputs.dump(None)
+
+
+class Cancelling:
+    """Of one driver. `past` is what the journal has of its run."""
+
+    def __init__(self, driver: Driver, host: Host, past: History) -> None:
+        self._driver = driver
+        self._host = host
+        self.asked = past.cancelling
+        """Somebody wants that, with or without undo, and the journal knows it."""
+        self.ended_fibers = past.ended_fibers
+        """Ids of fibers that have let the exception out of the run, which the journal knows, too."""
+        self._grace = 0.0
+        self._stopped: set[int] = set()
+        """Attempts that were stopped for it."""
+        self._hurried: set[int] = set()
+        """Attempts that have failed, and whose delay was cut short for it."""
+
+    def ask(self, undo: bool, grace: float) -> None:
+        """Cancel the run. `grace`: seconds that begun irrevocable attempts have, when its fibers have ended."""
+        self._grace = grace
+        if self.asked is not None or not (has_fibers(self._driver.run) or any(self._outdated())):
+            self.end(undo)
+            return
+        self.asked = undo
+        self.begin()
+
+    def begin(self) -> None:
+        """Give fibers time to clean up, and no more. Nothing, if nobody has asked for it."""
+        if self.asked is None:
+            return
+        self._driver.note(entries.cancelling(self.asked))
+        self._host.later(self._driver, TIME, self.end)
+        self._driver.proceed()
+
+    def end(self, undo: bool | None = None) -> None:
+        """Nobody is asked any more."""
+        self._driver.tell(events.Cancel(bool(self.asked if undo is None else undo)))
+        self._host.later(self._driver, self._grace, lambda: self._driver.tell(events.GiveUp()))
+
+    def let_go(self, work: Work) -> None:
+        """A fiber has let the exception out of the run. It has ended by that; so a run that goes on with it, because
+        somebody has resumed it, comes to the same end once more."""
+        outer, slash, last = work.inside[:-1].rpartition("/")
+        fiber = f"{outer}{slash}{last.partition('~')[0]}"
+        self.asked = bool(self.asked)
+        self.ended_fibers.append(fiber)
+        self._driver.note(entries.cancelling(self.asked, fiber))
+        self.end()
+
+    def dropped(self, nodes: Sequence[str]) -> None:
+        """What these have done counts no more."""
+        self.ended_fibers = untouched(self.ended_fibers, nodes)
+
+    def look(self) -> bool:
+        """Disturb fibers that wait, and stop those that run. Whether there was one that waited."""
+        if self.asked is None or self._driver.run.status != "running":
+            return False
+        ops = [parent for row in self._driver.run.rows.values() if _is_untold(row) for parent, _ in row.parents]
+        attempts = [op.attempt for op in ops if op.state == "running" and _need_not_end(op)]
+        attempts += [work.attempt for work in self._outdated()]
+        disturbed = [self._disturb(attempt) for attempt in attempts]
+        disturbed += [self._hurry(op) for op in ops if op.state == "backoff" and _need_not_end(op)]
+        return any(disturbed)
+
+    def _hurry(self, op: Row) -> bool:
+        """It waits for its next attempt, which is started at once, and stopped."""
+        if op.attempt in self._hurried:
+            return False
+        self._hurried.add(op.attempt)
+        self._driver.tell(events.Elapsed(op.id, op.attempt))
+        return True
+
+    def _disturb(self, attempt: int) -> bool:
+        if attempt in self._stopped:
+            return False
+        if self._driver.is_under_way(attempt):  # else it is about to start, and its time comes then
+            self._stopped.add(attempt)
+        return self._driver.disturb(attempt)
+
+    def _outdated(self) -> Iterator[Work]:
+        return filter(self.is_outdated, self._driver.under_way())
+
+    def is_outdated(self, work: Work) -> bool:
+        """Whether it is a segment that was started before anybody wanted to cancel the run."""
+        return work.call.settings.fiber and not work.cancelled and not self._driver.is_private(work.attempt)
+
+    def instead(self, work: Work) -> Answer | None:
+        """What a stopped attempt counts as having given, if it was stopped here. A fiber says that itself."""
+        settings = work.call.settings
+        if work.attempt not in self._stopped or not settings.catch or settings.fiber:
+            return None
+        return Answer("value", THE_TASK, [NOTHING, packed_outputs.dump(Cancelled(self._driver.id))])
+
+    def failure(self) -> bytes:
+        return dump(Cancelled(self._driver.id), "the engine")
+
+    def parts(self, wait: Wait) -> list[Part]:
+        """What a wait that is disturbed gives."""
+        if wait.children:
+            return [packed_outputs.dump([])] if wait.count else [NOTHING, packed_outputs.dump(CANCELLED)]
+        return [packed_outputs.dump(Cancelled(self._driver.id))]
+
+
+def _need_not_end(op: Row) -> bool:
+    """Whether something else can be given to the fiber instead, and nobody notices. (What is done in no time, such as
+    what catches the errors of a graph, has nothing that could be given.)"""
+    settings = op.node.call.settings
+    return op.effect == "none" and not settings.fiber and bool(settings.catch or settings.wait is not None)
+
+
+def _is_untold(row: Row) -> bool:
+    """Whether it goes on with a fiber that has not been told. (A run that was just loaded does not know yet what is
+    done in it, but what is saved.)"""
+    is_segment = row.node.task == SEGMENT and row.node.call.settings.fiber
+    return is_segment and row.state in ("waiting", "running", "backoff") and not row.saved
+
+
+def has_fibers(run: Run) -> bool:
+    """Whether there are any that could be told."""
+    return any(map(_is_untold, run.rows.values()))

@@ -1,0 +1,86 @@
+"""Whoever carries out attempts, and how drivers learn what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from onceflow.authoring.calls import Call
+from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
+from onceflow.driver import measurements
+from onceflow.driver.driver import Driver
+from onceflow.driver.work import Ahead, Work
+from onceflow.engine.runtime.live_info import Look
+
+
+class Crew(Protocol):
+    """Whoever carries out attempts."""
+
+    def ask(self, driver: Driver, node: str, call: Call) -> bool:
+        """A node with an effect wants to start. Whether it may do so at once; else whoever opened the crew is told when
+        it may. From then on a place is kept for it, until it is started, or `unused`."""
+
+    def unused(self, driver: Driver, node: str) -> None:
+        """It does not start, or does not want to any more. Unknown ones are ignored."""
+
+    def why(self, driver: Driver, node: str) -> str:
+        """What a node that asked waits for, for people; empty if it does not wait."""
+
+    def start(self, driver: Driver, work: Work) -> None: ...
+
+    def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
+        """These are likely to be started behind what was just started. It need not care."""
+
+    def stop(self, driver: Driver, attempt: int) -> None: ...
+
+    def withdraw(self, driver: Driver, attempt: int) -> None:
+        """Hand it back if it has not started (`Ended`); else let it go on."""
+
+    def look(self, driver: Driver, attempt: int) -> Look | None:
+        """At an attempt that was started and has not been answered."""
+
+    def running(self, driver: Driver) -> list[Work]:
+        """What is carried out now of this driver's."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has been started that has not been answered."""
+
+    @property
+    def backlog(self) -> int:
+        """How many have been started and not answered. From any thread."""
+
+    def has_jobs_of(self, run: str) -> bool:
+        """Whether something of this run has yet to end. From any thread."""
+
+    def forget(self, driver: Driver, then: Callable[[], None]) -> None:
+        """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
+
+    def turn(self) -> float | None:
+        """Called in every turn of the loop. Says when it wants to be called again at the latest."""
+
+    def close(self) -> None: ...
+
+
+def deliver(driver: Driver, work: Work, report: Report) -> None:
+    """Tell a driver what became of its work."""
+    match report:
+        case Finished(_, parts, started, ended, worker, graph, annotations, held, writes):
+            size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])
+            driver.measurements.add(work, measurements.FINISHED, started, ended, worker, size)
+            driver.finished(work, parts, graph, annotations, held, writes)
+        case MetLost(_, lost, started, ended, worker):
+            driver.measurements.add(work, measurements.LOST, started, ended, worker, 0)
+            driver.met_lost(work, lost)
+        case Raised(_, failure, permanent, started, ended, worker, answer):
+            driver.measurements.add(work, measurements.RAISED, started, ended, worker, 0)
+            if report.here:
+                driver.raised_here(work, failure)
+            else:
+                driver.raised(work, failure, permanent, answer)
+        case Died(_, worker, status, blame):
+            driver.measurements.add(work, measurements.LOST, 0.0, 0.0, worker, 0)
+            driver.died(work, status, blame)
+        case Ended(_, started):
+            driver.measurements.add(work, measurements.STOPPED, 0.0, 0.0, 0, 0)
+            driver.ended(work, started)
