@@ -1,1 +1,7 @@
-"""Backends: where attempts run. A backend is given plain jobs and reports what became of them."""
+"""Backends: where attempts run. A backend is given plain jobs and reports what became of them.
+
+- `jobs`: attempts as jobs
+- `pools`: the interface that an engine uses
+- `local`: worker processes on this host
+- `ray`: workers on a Ray cluster
+"""

@@ -7,4 +7,14 @@ and without a copy (`mapping`).
 
 The engine knows which objects there are, and who may use their memory again (`objects`). Its **porter** saves them and
 moves them to disk (`porter`).
+
+- `packets`: messages and descriptors between two processes
+- `memory`: shared memory
+- `regions`: which parts of a segment are free
+- `arena`: the segments of a worker, for the objects that it makes
+- `places`: where an object's bytes are
+- `mapping`: the reader's side of segments
+- `objects`: the objects that an engine knows
+- `porter`: the process that saves objects, and spills them to disk
+- `background`: work that is done later, to save time for others
 """

@@ -1,27 +1,28 @@
 """The driver: feeds one `core.Run` from the world, and carries out what the run decides.
 
-- `driver`: what the host tells; on top of
-    - `commands`: what the run decides
-    - `launching`: attempts and undos on their way
-    - `journaling`: what is written down, and what is held until it is durable
-    - `state`: what it remembers, and how the run stands
+- `driver`: what the host reports, as events of core
+- `commands`: what core decides, carried out
+- `launching`: attempts and undos, handed to whoever runs them
+- `journaling`: what is written, and what is held until it is durable
+- `state`: what a driver remembers, and the status of its run
 - `ahead`: what will start next, if nothing else happens
 - `inputs`: what attempts and undos read
-- `outputs`: the values of a run: those in memory, and where the saved ones are
-- `saving`: what is written for it, once for all who hold it
+- `outputs`: the values of a run: in memory, and where the saved ones are
+- `saving`: what is written for a run, and where
 - `guards`: which handlers go with an attempt
-- `given_outcomes`: outcomes that handlers and people give
-- `retries`: what is tried again, and when
+- `features`: the optional features, made when first needed
+- `retries`: what is tried again after a delay
 - `timeouts`: tasks that run out of time
-- `fiber_cancellation`: fibers of a run that is cancelled are told
-- `waits`: nodes that wait for an event or a moment
-- `variables`: what tasks write to variables
-- `children`: what became of forked fibers, until somebody joins them
 - `deadlines`: graphs that run out of time
-- `features`: whatever most runs have no use for, made when it is needed first
-- `actors`: versions of actors, and the processes that have them
-- `entries`: records of core ↔ entries of the journal
+- `waits`: nodes that wait for an event or a moment
+- `children`: outcomes of forked fibers, until they are joined
+- `variables`: task variables of a run
+- `actors`: versions of actors
+- `fiber_cancellation`: raises `Cancelled` in the fibers of a run that is cancelled
+- `fiber_failures`: what a fiber awaited when it failed
+- `given_outcomes`: outcomes that handlers and people give
+- `entries`: records of core as entries of the journal, and back
 - `measurements`: what attempts took, as entries of the journal
 - `history`: a run as the journal has it
-- `work`: what is to be done elsewhere, and the protocol of whoever does it
+- `work`: what a driver asks of its host
 """

@@ -1,14 +1,38 @@
 """Where truth is kept: the journal, blobs, and the proof that an engine is dead. Knows nothing of graphs.
 
-- `journal`: the interface, its requests and results. `rules`: what a request does, whatever the database.
-- `sqlite`: the journal in a SQLite file. Its parts: `schema` (statements and migrations), `writer` (the thread that
-  commits), `fair_lock` (fairness between processes), `lock_waits` (what other processes lock) and `lock_holders` (which
-  those are).
-- `postgres/`: the journal in a PostgreSQL database, for engines on several hosts. `leases`: what those may believe of
-  each other.
-- `group_commit`: what both have in common, which is that commits are shared.
-- `blobs`: values too large for the journal, as files. `orphans` collects those that no entry names.
-- `locks`: each engine holds a lock whose release proves its death.
-- `home`: the directory that holds all of this. `failures` turns what the system says into errors of onceflow; `forks`
-  keeps forked children from holding locks.
+- `journal`: the interface of a journal, its requests and results
+- `rules`: what a request does, whatever the database
+- `group_commit`: batches of several callers in one transaction
+- `sqlite`: the journal in a SQLite file
+- `schema`: its tables, statements and migrations
+- `writer`: the thread that commits to it
+- `load_many`: many runs at once
+- `fair_lock`: fairness between processes that write to it
+- `lock_waits`: waiting for locks that other programs hold
+- `lock_holders`: which programs those are
+- `file_identity`: notices files that were moved or replaced
+- `high_water_marks`: how much of the journal was durable, noted outside of it
+- `checksums`: checksums of rows and blobs
+- `postgres`: the journal in a PostgreSQL database
+- `leases`: what an engine on another host may do, and until when
+- `memory`: runs that are kept in memory
+- `run_stores`: what engines ask of a store of runs
+- `home`: the directory that holds all state of a host
+- `private_files`: files and folders with mode 0600 and 0700
+- `locks`: each engine holds a lock whose release proves its death
+- `notifications`: wakes another engine
+- `sockets`: how engines ask each other
+- `names`: names from a journal that become part of a path
+- `blobs`: values too large for the journal, as files
+- `blob_stores`: all blobs of a home
+- `blob_urls`: where blobs are, as URLs
+- `object_store`: blobs in S3 and the like
+- `obstore_errors`: its errors as errors of onceflow
+- `direct_io`: large files, without the page cache
+- `orphans`: collects blobs that no entry names
+- `logs`: lines that are appended, and read while they grow
+- `inspection`: reads everything, and lists what is damaged
+- `redaction`: URLs without secrets
+- `failures`: errors of the system as errors of onceflow
+- `forks`: keeps forked children from holding locks
 """

@@ -5,6 +5,12 @@
 See `MemoryEngine`, `crash_everywhere`, `Ledger` and `use`. With pytest there are fixtures: `onceflow_engine`,
 `onceflow_clock` and `onceflow_home`. What onceflow itself is tested with lies beside it: `simulation` (core under every
 interleaving and failure), `chaos` (real processes, killed at random), and `demo`.
+
+- `kit`: the kit for testing workflows
+- `demo`: `onceflow demo`
+- `servers`: real servers for tests
+- `simulation`: core under every interleaving and failure
+- `chaos`: real processes, killed at random
 """
 
 from typing import TYPE_CHECKING, Any

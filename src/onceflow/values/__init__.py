@@ -1,1 +1,35 @@
-"""Values: how what users pass and return becomes bytes, is compared, and comes back."""
+"""Values: how what users pass and return becomes bytes, is compared, and comes back.
+
+- `actors`: actors, which tasks pass on and call
+- `buffers`: bytes of any kind
+- `by_value`: pickles functions and classes that cannot be imported elsewhere
+- `context`: `onceflow.current()`
+- `culprits`: which value cannot be pickled
+- `failures`: exceptions of user code on their way to another process
+- `fingerprint`: argument values as a few bytes that are equal when the values are
+- `functions`: ships functions to workers
+- `handler_answers`: what a handler answers
+- `handles`: placeholders inside arguments
+- `imports`: imports what belongs to users
+- `inert`: reads pickles without running anything
+- `metadata`: tags and notes of runs and tasks
+- `ownership`: whose memory an array is
+- `packed_outputs`: an output as bytes that others can map
+- `put`: `onceflow.put`
+- `refs`: references: values that are passed on without being loaded
+- `scripts`: the script that this process runs, under a name by which others import it
+- `sealed_bytes`: encryption with the key of a home
+- `secret_masks`: masks secrets in what is printed, logged and raised
+- `secrets`: `Secret`
+- `sizes`: sizes of memory as text
+- `snapshot`: a value frozen as bytes
+- `templates`: arguments with numbered slots for outputs of other nodes
+- `texts`: texts for a terminal or a log
+- `thorough`: pickles by value where a worker could not import
+- `track`: `onceflow.track`
+- `trust`: whether a file may be read: its owner and mode
+- `type_fit`: whether a value is of a type, or can be converted
+- `variables`: task variables
+- `versions`: versions of code
+- `waits`: what a node waits for: an event, or a moment
+"""

@@ -6,17 +6,19 @@ and the next segment as the sink, which reads the **continuation** (an argument 
 output) and the results. So recovery is core's alone: an op with an effect begins when the segment before it is saved; a
 segment that was not saved is run again; a chain of any length is forgotten as it is settled.
 
-    decorating     `fiber`: a durable function that can be bound, called from other fibers, and started
-    segments       the tasks that the chain is made of
-    ops            what can be awaited, and the nodes that it becomes
-    gathering      several at once
-    forking        fibers that go on beside the one which started them; children is what becomes of those
-    recipes        graphs that a fiber has bound, as values
-    blocks         handlers and deadlines for what is awaited in a `with`
-    here           what a segment carries out itself: short tasks whose re-execution nobody can notice
-    state          what a fiber has around it: handlers, deadlines, children
-    continuations  from a paused fiber to the arguments of the next segment and back
-    live           paused fibers that stay in the worker which has them
+- `decorator`: `fiber`: a durable function that can be bound, called from other fibers, and started
+- `segments`: the tasks that the chain of a fiber consists of
+- `ops`: what can be awaited, and the nodes that it becomes
+- `gather`: several awaits at once
+- `forks`: fibers that run beside the one that started them
+- `children`: the outcomes of those
+- `recipes`: graphs that a fiber has bound, as values
+- `blocks`: handlers and deadlines for what is awaited in a `with`
+- `inline_tasks`: short tasks that a segment runs itself, because re-running them cannot be noticed
+- `state`: what a fiber has around it: handlers, deadlines, children
+- `continuations`: from a paused fiber to the arguments of the next segment and back
+- `live_continuations`: paused fibers that stay in the worker that has them
+- `stored_graphs`: returned graphs and their fibers, read without the user's code
 
 **Where continuations are found.** What a fiber waits for and the segment that follows stand in one graph. The node of
 that segment has the task `segments.resume` (`segments.is_segment(node)` tells). In a graph that `stored_graphs` has

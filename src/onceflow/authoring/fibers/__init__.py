@@ -4,16 +4,31 @@ A function that is decorated with `@fiber` is rewritten, so that wherever it wai
 another process. It stays a native coroutine with native variables and native `try`, `with` and `for`; so exceptions,
 tracebacks, debuggers and coverage are the interpreter's own, and code that does not wait runs at its usual speed.
 
-    lowering/      what the interpreter keeps on its hidden stack across an await gets a name
-    guards         how the function is entered again in the middle
-    liveness       which variables need not be saved
-    compiling      from a source to code and a table of points
-    definitions    which durable functions there are, in which versions
-    frames         what there is to save of a paused coroutine
-    pickling       how that becomes bytes; rebuilding is the way back
-    snapshots      the envelope around it
-    running        Fiber: from one operation to the next
-    changes        code that was edited while fibers are parked in it; needs is what that may have lost
+- `decorator`: `fiber` and `version_of`
+- `sources`: where a function is written, and its name in another process
+- `code_hash`: the version of a function's code
+- `restrictions`: what a durable function must not contain
+- `scopes`: which variables a function has, and which its inner functions share
+- `nodes`: helpers for syntax trees
+- `lowering`: everything that the interpreter keeps on its hidden stack across an await gets a name
+- `assignment`: which variables have a value at an await
+- `liveness`: which variables need not be saved
+- `guards`: how a function is entered again in the middle
+- `compiler`: from a source to code and a table of points
+- `points`: points and versions, as data that can be stored
+- `definitions`: the durable functions of this process, by name, version and code
+- `runtime`: what generated code calls
+- `ops`: what a fiber waits for
+- `durable_coroutine`: `Fiber`, from one operation to the next
+- `frames`: what there is to save of a paused coroutine
+- `pickling`: how that becomes bytes
+- `rebuilding`: the way back; the names of its functions stand in every snapshot
+- `snapshots`: the envelope around it
+- `exceptions`: exceptions and tracebacks as data
+- `culprits`: which value cannot be saved, in which frame
+- `changes`: code that was edited while fibers are parked in it
+- `needs`: what edited modules may have lost
+- `description`: where a fiber is paused, for people
 
 This is a library of its own: it knows nothing of engines.
 """

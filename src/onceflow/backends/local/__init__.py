@@ -37,4 +37,37 @@ with the pool (`mark`). If the worker dies, what was sent to it after that place
 A job that is to stop is told: `Stopped` is raised in it (`stop_injection`), so that it can clean up. If that does not
 help, its worker is killed. Either way the worker goes, and everything that it started goes with it, whatever sessions
 and daemons it made of itself (`forkserver`); only then the job is reported as ended.
+
+- `pool`: jobs in, reports out
+- `reports`: what the pool reports about jobs
+- `admission`: which jobs may run at the same time, by the resources that they need
+- `capacity`: how much memory there is for jobs
+- `reservations`: places that are kept for attempts before they begin
+- `dispatch`: which worker gets which job
+- `pending_jobs`: the jobs that no worker has yet
+- `fair_queue`: a line of jobs in which runs take turns
+- `send_ahead`: how many jobs a worker gets ahead
+- `locality`: where jobs run that read live objects
+- `live_publishing`: live objects on their way to shared memory
+- `workers`: the pool's side of one worker
+- `forkserver`: the process that forks and reaps workers
+- `forkserver_client`: the pool's side of it
+- `locks`: the lock that proves that the workers are gone
+- `worker_deadline`: until when workers may run, where a lease limits that
+- `worker_process`: the worker's threads
+- `job_runner`: runs one job in a worker
+- `concurrent`: async jobs and threads, which share a worker
+- `stop_injection`: raises `Stopped` in a job that runs
+- `objects`: large values in a worker
+- `live_outputs`: outputs that stay in the memory of their worker
+- `refs`: refs in a worker
+- `variables`: task variables in a worker
+- `actors`: actors on this host
+- `sources`: whether the user's source files have changed
+- `delegated_runs`: runs that a worker drives by itself
+- `progress`: the worker's side of `current().progress`
+- `output_sender`: the worker's side of what user code prints and logs
+- `output_receiver`: the pool's side of it
+- `output_relay`: from there to whoever wants it
+- `messages`: what pool and workers send each other
 """

@@ -18,4 +18,23 @@ it (`worker_deadline.Deadline`), and with it its workers (`worker_startup`); the
 has started, kills what those have left. So when a node cannot be reached, waiting that long proves that nothing runs
 there any more. All of them end when Ray notices that the engine's process has. Actors of users are not among them: they
 belong to the keeper, and end with the engine.
+
+- `cluster`: connects to a cluster, or starts one for development
+- `pool`: the engine's side: which node gets which job
+- `nodes`: the agents of the nodes, as the engine sees them
+- `agent`: the pool of a node
+- `worker`: the process that runs jobs
+- `worker_startup`: how an agent gets workers
+- `single_workers`: workers for one job each, with just the resources that it asks for
+- `reaper`: ends what workers have left running
+- `store`: large values in Ray's object store
+- `objects`: a worker's side of that
+- `stored_objects`: the engine's side of that
+- `transfer`: large values between this process and the store
+- `actors`: actors in a worker
+- `actor_process`: the process of a user's actor
+- `actor_output`: what it prints, on its way to the engine
+- `instances`: the live actors of an engine
+- `inbox`: what other threads hand to a selector loop
+- `messages`: what the engine's pool and the agents send each other
 """

@@ -1,7 +1,7 @@
 """How runs get on, for people who look again and again.
 
-views       what there is to see at a moment
-wording     that in words
-drawing     that as a live display
-displaying  shown to whoever waits for runs
+- `progress_view`: the progress of runs at a moment
+- `wording`: that in words
+- `layout`: that as a live display
+- `refresh`: the thread that shows it while a caller waits
 """

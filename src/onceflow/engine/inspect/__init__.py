@@ -1,15 +1,17 @@
 """What can be known about runs. Nothing here changes anything.
 
-listing     which run is meant, which ones there are, and how they stand
-reading     what the journal has of a run that is not driven here
-describing  the tasks of a run, for people
-fibers      where fibers stand, and what they wait for
-deploying   what would become of them in other code
-reasons     why a task does not run, in words
-why         what a run as a whole, or one task of it, waits for
-overviews   how a run gets on, at a glance
-past        what measurements tell: attempts, tasks, how long a run will go on
-statistics  what this engine has done
-changes     what has become of a run's code
-names       whether the code on disk has what stored names stand for
+- `api`: the methods of an engine that tell about runs
+- `run_info`: which run is meant, which ones there are, their statuses
+- `journal_view`: what the journal has of a run that is not driven here
+- `task_info`: the tasks of a run
+- `fibers`: where fibers are paused, and what they wait for
+- `wait_reasons`: why a task does not run
+- `why`: why a run is not done
+- `overview`: the progress of a run: counts, running tasks, some that wait
+- `measurements`: what attempts took, and how long a run will go on
+- `statistics`: what this engine has done
+- `engines`: the engines that share a journal
+- `code_changes`: which code of a run has changed
+- `deploy_check`: what would become of parked fibers in the code on disk
+- `stored_names`: whether the code on disk has what stored names stand for
 """

@@ -1,7 +1,7 @@
 """What tasks print and log, and what the engine does.
 
-lines       what tasks printed, as it is stored and read again
-printing    what jobs print: into the logs of their runs
-showing     and on the terminal
-recording   what the engine does, for people
+- `task_lines`: what tasks printed, as it is stored and read
+- `task_output`: what jobs print, into the logs of their runs
+- `terminal_lines`: and on the terminal
+- `engine_log`: what the engine does
 """

@@ -1,8 +1,9 @@
 """What is asked of a run by its name or id, wherever it is driven: by this engine, by another one, or by none.
 
 - `reach`: asks the engine that drives the run
-- `cancel`, and `cancel_without_code` for runs whose code cannot be loaded
-- `pause`
+- `cancel`: stops a run
+- `cancel_without_code`: the same for runs whose code cannot be loaded
+- `pause`: lets a run rest
 - `limit`: how many chunks of a loop may be in flight
 - `set_result`: the result of a failed task, given by hand
 - `send_event`: puts events into mailboxes

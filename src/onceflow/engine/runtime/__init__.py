@@ -1,14 +1,18 @@
 """Where runs are driven: everything here happens in threads of the engine's own.
 
-loop        the one in which everything is driven
-hub         the drivers of this process, and what surrounds them
-local       the same with worker processes and a home directory
-crew        whoever carries out attempts
-workers     the same with a pool of processes: attempts of drivers as its jobs
-jobs        what a job carries
-errands     jobs that are no attempts
-keeping     large values while nobody reads them: saved, and moved to disk when memory is wanted
-foresight   jobs that run before a driver asks for them
-insight     what only whoever drives a run knows of it
-collecting  orphans, now and then
+- `loop`: the engine's thread: a selector, an inbox, timers
+- `host`: the drivers of this process, and what surrounds them
+- `local_host`: the same with worker processes and a home directory
+- `executor`: the interface to whatever carries out attempts
+- `pool_executor`: carries out attempts as jobs of a pool
+- `cluster`: where attempts run, if not on this host alone
+- `jobs`: attempts as jobs
+- `internal_jobs`: jobs that are no attempts, because user code has to run for the engine
+- `ahead_jobs`: jobs that run before a driver asks for them
+- `remote_inputs`: attempts that wait for saved values
+- `object_budget`: large values that are not in use: saved, and moved to disk when memory is short
+- `parking`: runs that only wait
+- `delegation`: runs that workers drive
+- `live_info`: what only the engine that drives a run knows of it
+- `garbage`: collects orphaned blobs and logs
 """

@@ -1,12 +1,13 @@
 """Schedules: runs that begin by the clock, each exactly once, whoever is there to begin it.
 
-    rules       when: cron expressions, intervals, a single moment. Pure.
-    firing      what is to be done now: fire, skip, wait, or nothing. Pure.
-    definitions what the journal keeps of a schedule, and what people are told about it
-    targets     which workflow, with which arguments
-    declaring   from what somebody writes to a definition
-    keeping     an engine that fires what is due
-    managing    what people do with schedules
+- `rules`: when: cron expressions, intervals, a single moment. Pure.
+- `firing`: what is to be done now: fire, skip, wait, or nothing. Pure.
+- `definitions`: what the journal keeps of a schedule
+- `targets`: which workflow, with which arguments
+- `declaration`: from what a user writes to a definition
+- `clock`: fires what is due
+- `management`: creating, pausing, triggering, backfilling
+- `api`: the same for the default engine
 
 A firing is one transaction. It creates the run, under a name made of the schedule and the instant, and moves the
 schedule on from the version that was read; so of several engines that want to fire the same instant one succeeds, and

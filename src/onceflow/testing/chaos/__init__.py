@@ -5,13 +5,14 @@
 After every iteration the ledger must show each effect exactly once, belonging to the final values, and nothing may be
 left: no process, no file, no blob, no descriptor.
 
-plans       what is played: a graph of tasks of all effects (random_plans)
-steps       the tasks
-ledger      the world outside
-kills       who is killed, and when
-lives       one engine
-judging     what is wrong with a ledger
-leaks       what was left behind
-iteration   all of it, once
-program     an engine as a script of a user
+- `plans`: what is played: a graph of tasks of all effects
+- `random_plans`: random plans
+- `steps`: the tasks
+- `ledger`: the world outside
+- `kills`: which process is killed, and when
+- `lives`: the life of one engine
+- `judging`: what is wrong with a ledger
+- `leaks`: what was left behind
+- `iteration`: all of it, once
+- `program`: an engine as a script of a user
 """

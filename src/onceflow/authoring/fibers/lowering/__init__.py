@@ -7,6 +7,13 @@ the language reference says they are. Statements that do not suspend are left al
 
 Order is everything here: operands are evaluated from left to right, and whatever stands before the last suspension of
 an expression is *pinned* to a temporary variable before that suspension.
+
+- `statements`: statements that suspend, but for assignments
+- `targets`: assignments that suspend
+- `expressions`: expressions that suspend
+- `comprehensions`: comprehensions that suspend become loops
+- `matching`: `match` statements that suspend
+- `telling`: what generated variables hold, in the words of the user's source
 """
 
 from onceflow.authoring.fibers.lowering.statements import Statements as Lowering
