@@ -489,7 +489,7 @@ def test_a_template_is_pickled_once() -> None:
 SCRIPT = """
 import json, sys
 from onceflow import task
-from onceflow.authoring import storing
+from onceflow.authoring import graph_storage
 from onceflow.authoring.graph_builder import build_graph
 
 LIMIT = {limit}
@@ -513,10 +513,10 @@ def join(*values):
 if sys.argv[1] == "store":
     graph = build_graph(join.bind(limited.bind(9), booked.options(rollback=undo, name="other").bind(1)))
     with open(sys.argv[2], "wb") as file:
-        file.write(storing.encode(graph, ()))
+        file.write(graph_storage.encode(graph, ()))
 else:
     with open(sys.argv[2], "rb") as file:
-        stored = storing.decode(file.read(), None)
+        stored = graph_storage.decode(file.read(), None)
     nodes = stored.graph.nodes
     main = sys.modules["__main__"]
     print(json.dumps({{

@@ -17,10 +17,10 @@ PATIENCE = 10.0
 SCRIPT = f"""
 import ctypes, gc, json, os, signal, time
 from onceflow import Engine, TaskFailed, task
-from onceflow.storage import applying, blobs
+from onceflow.storage import blobs, rules
 from onceflow.testing.chaos import kills
 
-applying.Rows.MOST = blobs.MOST_SYNCED = 20  # what is remembered on purpose, up to a limit, is no leak
+rules.Rows.MOST = blobs.MOST_SYNCED = 20  # what is remembered on purpose, up to a limit, is no leak
 
 def take_back(number, output, key):
     pass

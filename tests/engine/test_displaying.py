@@ -143,11 +143,11 @@ def test_the_setting_is_found_in_the_environment(tmp_path: Path, door: Door) -> 
     import sys
 
     from onceflow import run
-    from onceflow.engine.display import displaying
+    from onceflow.engine.display import refresh
     from tests.engine.common import pass_door
 
-    displaying.DELAYS["lines"] = 0.0
-    displaying.INTERVALS["lines"] = 0.01
+    refresh.DELAYS["lines"] = 0.0
+    refresh.INTERVALS["lines"] = 0.01
     print(run(pass_door.bind(sys.argv[1]), name="s"))
     """
     # when

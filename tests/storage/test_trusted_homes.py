@@ -22,7 +22,7 @@ FILL = """
 import os, sys
 from pathlib import Path
 from onceflow import Engine, Secret, task
-from onceflow.values import sealing
+from onceflow.values import sealed_bytes
 os.umask(int(sys.argv[2], 8))
 @task
 def large() -> bytes:
@@ -30,8 +30,8 @@ def large() -> bytes:
     return bytes(200_000)
 with Engine(Path(sys.argv[1]), workers=1, object_memory=1, output="store") as engine:
     engine.run(large.bind())
-    with sealing.using(engine.settings.home):
-        sealing.seal(b"text")
+    with sealed_bytes.using(engine.settings.home):
+        sealed_bytes.seal(b"text")
     engine._collecting._collect()
     print("filled", flush=True)
     sys.stdin.readline()

@@ -99,8 +99,9 @@ def test_outside_of_homes_a_process_has_a_key_of_its_own(tmp_path: Path) -> None
 def test_another_process_cannot_open_it_without_the_key(tmp_path: Path) -> None:
     with sealed_bytes.using(tmp_path):
         sealed = sealed_bytes.seal(b"text")
-    program = "import sys; from pathlib import Path; from onceflow.values import sealing\n"
-    program += "for home in sys.argv[2:]: sealing.know(Path(home))\nprint(sealing.unseal(bytes.fromhex(sys.argv[1])))"
+    program = "import sys; from pathlib import Path; from onceflow.values import sealed_bytes\n"
+    program += "for home in sys.argv[2:]: sealed_bytes.know(Path(home))\n"
+    program += "print(sealed_bytes.unseal(bytes.fromhex(sys.argv[1])))"
 
     def open_it(*homes: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", program, sealed.hex(), *homes]
