@@ -28,3 +28,12 @@ def test_a_package_lists_its_modules(package: Path) -> None:
     listed = ENTRY.findall(text)
 
     assert sorted(listed) == sorted(modules_of(package))
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    page = (ROOT.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", page)
+
+    assert len(named) > 60
+    assert [path for path in named if not (ROOT / path).exists()] == []
