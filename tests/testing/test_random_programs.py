@@ -78,3 +78,9 @@ def test_random_programs_survive_a_crash_at_each_moment(first: int) -> None:
 def test_so_do_ten_thousand(first: int) -> None:
     for seed in range(first, first + MANY_BLOCK):
         survive(*draw(seed))
+
+
+@pytest.mark.parametrize("seed", [5960])
+def test_so_do_those_that_were_judged_wrongly(seed: int) -> None:
+    """5960: a run fails, and an engine dies before it has ended; what was not saved is undone then."""
+    survive(*draw(seed))

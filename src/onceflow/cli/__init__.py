@@ -9,14 +9,21 @@
 - `completion`: completion in the shell
 - `demo`: `onceflow demo`
 - `run`: `run`, `rerun`, `check`
-- `show`: `ls`, `show`, `why`, `output`
+- `ls`: `ls`
+- `show`: `show`
+- `why`: `why`
+- `output`: `output`
 - `run_past`: what `show` prints of the past of a run
 - `grouped_tasks`: tasks of one kind as one line
 - `fiber_positions`: where fibers are paused
 - `watch`: `watch`
 - `logs`: `logs`
 - `stats`: `stats`
-- `actions`: `resume`, `retry`, `pause`, `cancel`
+- `resume`: `resume`, `retry`
+- `cancel`: `cancel`
+- `pause`: `pause`
+- `stopping`: what `cancel` and `pause` share
+- `receipts`: what became of the runs that a command was given
 - `send`: `send`
 - `limit`: `limit`
 - `set_result`: `set-result`

@@ -111,3 +111,12 @@ def by_metadata() -> Callable[[Any], Any]:
 
 def flat(statuses: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([status for some in statuses for status in some]))
+
+
+task_argument = click.argument(
+    "task",
+    type=TEXT,
+    required=False,
+    metavar="[TASK]",
+    shell_complete=lambda context, _, incomplete: list(map(CompletionItem, completion.tasks(context, incomplete))),
+)

@@ -1,5 +1,4 @@
-"""`onceflow ls`, `onceflow show`, `onceflow why` and `onceflow output`: looking at runs, without disturbing whoever
-drives them."""
+"""`onceflow show`: shows a run, its tasks and its fibers, without disturbing the engine that drives it."""
 
 from __future__ import annotations
 
@@ -7,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from click.shell_completion import CompletionItem
 
-from onceflow.cli import completion, exits, fiber_positions, grouped_tasks, run_past, run_selection, targets
+from onceflow.cli import fiber_positions, grouped_tasks, run_past, run_selection, targets
 from onceflow.cli.run_past import Details
-from onceflow.cli.session import Session, as_json, as_text, as_time, common, only_results_on_stdout, run_as_json, title
-from onceflow.cli.types import STATUS, TEXT
+from onceflow.cli.session import Session, as_json, as_time, common, only_results_on_stdout, run_as_json
 from onceflow.engine.statuses import ACTIVE
 from onceflow.values.texts import one_line
 
@@ -22,51 +19,7 @@ if TYPE_CHECKING:
     from onceflow.engine.inspect.run_info import RunInfo
     from onceflow.engine.inspect.task_info import TaskInfo
 
-MOST_OBSTACLES = 20
-"""Tasks that are listed for one question."""
 UNHEARD = "the engine that drives it does not answer: this is what the journal has, and what runs there is not known"
-
-
-@click.command
-@click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses: failed,cancelled.")
-@click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so.")
-@click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow.")
-@run_selection.by_metadata()
-@click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=50, show_default=True, help="At most so many.")
-@click.option("--before", type=TEXT, metavar="RUN", help="Made before this one: the next page after it.")
-@common
-def ls(
-    session: Session,
-    status: tuple[tuple[str, ...], ...],
-    name: str | None,
-    workflow: str | None,
-    meta: tuple[tuple[str, Any], ...],
-    limit: int,
-    before: str | None,
-) -> None:
-    """List runs, newest first. With --quiet only their ids."""
-    wanted: Any = run_selection.flat(status) or None
-    with session.engine_if_any() as engine:
-        if engine is None:
-            infos = []
-        else:
-            last = None if before is None else engine.find(before).id
-            infos = engine.list_runs(
-                status=wanted, name=name, workflow=workflow, metadata=dict(meta), before=last, limit=limit
-            )
-    if session.json:
-        session.say_json([run_as_json(info) for info in infos])
-    elif session.quiet:
-        for info in infos:
-            click.echo(info.id)
-    elif infos:
-        session.table(
-            ["id", "name", "workflow", "status", "created", "updated"],
-            [
-                [info.id, info.name or "", info.workflow, info.status, as_time(info.created), as_time(info.updated)]
-                for info in infos
-            ],
-        )
 
 
 @click.command
@@ -128,58 +81,6 @@ def show(session: Session, run: str, code: bool, every: bool) -> None:
             session.say(f"\n{one_line(task.id)} raised {one_line(task.error)}")
     for note in past.notes(tasks):
         session.say(f"\n{note}")
-
-
-_task_argument = click.argument(
-    "task",
-    type=TEXT,
-    required=False,
-    metavar="[TASK]",
-    shell_complete=lambda context, _, incomplete: list(map(CompletionItem, completion.tasks(context, incomplete))),
-)
-
-
-@click.command
-@run_selection.runs_argument(required=True)
-@_task_argument
-@common
-def why(session: Session, run: str, task: str | None) -> None:
-    """Say what a run waits for, or one of its tasks: the tasks at which it stands, what each of them does or waits for
-    (a worker, a save, a delay, a person), and how many others wait behind it.
-    """
-    with only_results_on_stdout(), session.engine_of([run]) as engine:
-        info = engine.find(run)
-        found = engine.why(info.id, task)
-    if session.json:
-        session.say_json(msgspec.to_builtins(found))
-        return
-    session.say(f"{title(info)} is {found.status}: {found.text}")
-    for obstacle in found.obstacles[:MOST_OBSTACLES]:
-        behind = f" ({obstacle.behind} behind it)" if obstacle.behind else ""
-        session.say(f"  {one_line(obstacle.task)} {one_line(obstacle.text)}{behind}")
-    if len(found.obstacles) > MOST_OBSTACLES:
-        session.say(f"  … and {len(found.obstacles) - MOST_OBSTACLES} others")
-
-
-@click.command
-@run_selection.runs_argument(required=True)
-@_task_argument
-@common
-def output(session: Session, run: str, task: str | None) -> None:
-    """Print the saved output of a run, or of one of its tasks. It does not wait, and hands out only what is saved and
-    can never change any more.
-    """
-    targets.look_in_current_folder()
-    with only_results_on_stdout(), session.engine_of([run]) as engine:
-        info = engine.find(run)
-        try:
-            value = engine.get_output(info.id, task)
-        except (ImportError, AttributeError, EOFError) as error:
-            raise exits.Trouble(f"the output cannot be loaded here: {type(error).__name__}: {error}") from error
-    if session.json:
-        session.say_json({"id": info.id, "name": info.name, "task": task, "output": value})
-    elif value is not None:
-        click.echo(as_text(value))
 
 
 def tasks_of(engine: Engine, info: RunInfo) -> tuple[list[TaskInfo], str | None]:

@@ -116,6 +116,7 @@ class Verdicts:
         certain = frozenset.intersection(*[before[one] | {one} for one in endings])
         for number in set(range(len(steps))) - certain:
             self._perhaps(labels[number])
+        self._undone_by_a_crash([steps[number] for number in certain])
         return first
 
     def _step(self, step: Step, frame: Frame, above: frozenset[str], blocks: tuple[Answer, ...] = ()) -> Ending | None:
@@ -228,13 +229,7 @@ class Verdicts:
                 if ending is None and statement.expires:
                     sink = self._inside(graph[-1:])
                     self._never(sink)
-                    # After a crash what was not saved is undone, and there is no time to do it again.
-                    self._perhaps(
-                        label
-                        for step in walk(graph)
-                        if step.effect == "undoable" and not step.checkpoint
-                        for label in labels_of(step)
-                    )
+                    self._undone_by_a_crash(graph)
                     ending = Ending(own, None, "caught", Raises())
                 if ending is not None and ending.frame is own and ending.answer == "broken":
                     ending = None
@@ -359,6 +354,14 @@ class Verdicts:
                     verdicts[label] = MAY
             if label in self._undone:  # what ends may end before that
                 self.effects[label] = MAY
+
+    def _undone_by_a_crash(self, steps: Iterable[Step]) -> None:
+        """Their graph ends. After a crash what was not saved is undone, and there is no time to do it again."""
+        for step in walk(tuple(steps)):
+            if step.effect == "undoable" and not step.checkpoint:
+                for label in labels_of(step):
+                    if self.effects[label] is MUST:
+                        self.effects[label] = MAY
 
     def _undo(self, labels: frozenset[str]) -> None:
         """What was begun there and nothing irrevocable stands on is taken back."""

@@ -1,0 +1,53 @@
+"""`onceflow ls`: lists runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from onceflow.cli import run_selection
+from onceflow.cli.session import Session, as_time, common, run_as_json
+from onceflow.cli.types import STATUS, TEXT
+
+
+@click.command
+@click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses: failed,cancelled.")
+@click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so.")
+@click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow.")
+@run_selection.by_metadata()
+@click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=50, show_default=True, help="At most so many.")
+@click.option("--before", type=TEXT, metavar="RUN", help="Made before this one: the next page after it.")
+@common
+def ls(
+    session: Session,
+    status: tuple[tuple[str, ...], ...],
+    name: str | None,
+    workflow: str | None,
+    meta: tuple[tuple[str, Any], ...],
+    limit: int,
+    before: str | None,
+) -> None:
+    """List runs, newest first. With --quiet only their ids."""
+    wanted: Any = run_selection.flat(status) or None
+    with session.engine_if_any() as engine:
+        if engine is None:
+            infos = []
+        else:
+            last = None if before is None else engine.find(before).id
+            infos = engine.list_runs(
+                status=wanted, name=name, workflow=workflow, metadata=dict(meta), before=last, limit=limit
+            )
+    if session.json:
+        session.say_json([run_as_json(info) for info in infos])
+    elif session.quiet:
+        for info in infos:
+            click.echo(info.id)
+    elif infos:
+        session.table(
+            ["id", "name", "workflow", "status", "created", "updated"],
+            [
+                [info.id, info.name or "", info.workflow, info.status, as_time(info.created), as_time(info.updated)]
+                for info in infos
+            ],
+        )
