@@ -8,29 +8,34 @@
 - `run_selection`: from an id, a name, a prefix or filters to runs
 - `completion`: completion in the shell
 - `demo`: `onceflow demo`
-- `run`: `run`, `rerun`, `check`
-- `ls`: `ls`
-- `show`: `show`
-- `why`: `why`
-- `output`: `output`
+- `run`: `onceflow run`
+- `rerun`: `onceflow rerun`
+- `check`: `onceflow check`
+- `ls`: `onceflow ls`
+- `show`: `onceflow show`
+- `why`: `onceflow why`
+- `output`: `onceflow output`
 - `run_past`: what `show` prints of the past of a run
 - `grouped_tasks`: tasks of one kind as one line
 - `fiber_positions`: where fibers are paused
-- `watch`: `watch`
-- `logs`: `logs`
-- `stats`: `stats`
-- `resume`: `resume`, `retry`
-- `cancel`: `cancel`
-- `pause`: `pause`
+- `watch`: `onceflow watch`
+- `logs`: `onceflow logs`
+- `stats`: `onceflow stats`
+- `resume`: `onceflow resume`, `onceflow retry`
+- `cancel`: `onceflow cancel`
+- `pause`: `onceflow pause`
 - `stopping`: what `cancel` and `pause` share
 - `receipts`: what became of the runs that a command was given
-- `send`: `send`
-- `limit`: `limit`
-- `set_result`: `set-result`
-- `delete`: `delete`, `prune`
-- `queues`: `queue`
-- `schedules`: `schedule`
-- `serve`: `serve`, `engines`, `submit`
-- `deploy_check`: `deploy-check`
-- `doctor`: `doctor`
+- `send`: `onceflow send`
+- `limit`: `onceflow limit`
+- `set_result`: `onceflow set-result`
+- `delete`: `onceflow delete`
+- `prune`: `onceflow prune`
+- `queues`: `onceflow queue`
+- `schedules`: `onceflow schedule`
+- `serve`: `onceflow serve`
+- `engines`: `onceflow engines`
+- `submit`: `onceflow submit`
+- `deploy_check`: `onceflow deploy-check`
+- `doctor`: `onceflow doctor`
 """

@@ -1,20 +1,16 @@
-"""`onceflow serve`, `onceflow engines` and `onceflow submit`: a fleet, and work for it."""
+"""`onceflow serve`: an engine that drives the runs that no engine drives."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from onceflow.cli import exits, targets
-from onceflow.cli.run import print_result
-from onceflow.cli.session import Session, as_duration, as_time, common, only_results_on_stdout, output_option
+from onceflow.cli.session import Session, common, only_results_on_stdout, output_option
 from onceflow.cli.types import AGE
-
-if TYPE_CHECKING:
-    from onceflow.engine.inspect.engines import EngineInfo
 
 GRACE = 30.0
 """Seconds that tasks with an effect have to end, unless told otherwise."""
@@ -101,79 +97,3 @@ class _Signals:
         if self.told:
             raise KeyboardInterrupt
         self._told.set()
-
-
-@click.command
-@common
-def engines(session: Session) -> int:
-    """List the engines that share the journal, on all hosts, the oldest first: whether they live, how many runs they
-    drive, and how many they take. This command itself is not listed.
-    """
-    found: list[EngineInfo] = []
-    with session.engine_if_any() as engine:
-        if engine is not None:
-            found = [info for info in engine.list_engines() if info.id != engine.id]
-    if session.json:
-        session.say_json(found)
-        return exits.FINE
-    rows = [
-        [
-            info.id,
-            "alive" if info.alive else "dead",
-            str(info.runs),
-            "" if info.capacity is None else str(info.capacity),
-            info.host,
-            str(info.pid),
-            info.home,
-            as_time(info.started),
-            "" if info.lease is None else as_duration(max(0.0, info.lease)),
-        ]
-        for info in found
-    ]
-    session.table(["engine", "state", "runs", "takes", "host", "pid", "home", "started", "lease"], rows)
-    return exits.FINE
-
-
-@click.command
-@targets.arguments
-@targets.run_options
-@click.option("--wait", "waits", is_flag=True, help="Wait until it has ended, and print its result.")
-@common
-def submit(
-    session: Session,
-    target: str,
-    given: tuple[str, ...],
-    input: str | None,
-    name: str | None,
-    on_failure: Any,
-    timeout: float | None,
-    queue: str | None,
-    priority: int,
-    meta: tuple[tuple[str, Any], ...],
-    waits: bool,
-) -> int:
-    """Leave a workflow or a task to an engine that serves (`onceflow serve`), on whatever host, and print the run's id.
-    Until one takes it, the run is pending.
-
-    MODULE is what it is for `onceflow run`. Its code must be found where it is served.
-    """
-    with only_results_on_stdout():
-        node = targets.bind(target, given, input)
-        with session.engine() as engine:
-            handle = engine.submit(
-                node,
-                name=name,
-                on_failure=on_failure,
-                timeout=timeout,
-                metadata=dict(meta),
-                queue=queue,
-                priority=priority,
-            )
-            result = handle.result() if waits else None
-    if waits:
-        print_result(session, handle, result)
-    elif session.json:
-        session.say_json({"id": handle.id, "name": handle.name, "status": "pending"})
-    else:
-        click.echo(handle.id)
-    return exits.FINE
