@@ -113,6 +113,8 @@ class Verdicts:
             (one.frame, one.undone, one.answer) != (first.frame, first.undone, first.answer) for one in endings.values()
         ):
             raise Racing
+        if first.answer == "caught" and any(one.raises.grave != first.raises.grave for one in endings.values()):
+            raise Racing  # what catches tells which error it was
         certain = frozenset.intersection(*[before[one] | {one} for one in endings])
         for number in set(range(len(steps))) - certain:
             self._perhaps(labels[number])
