@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskFailed, break_, for_each, handler, ignore, reduce, task, workflow
+from onceflow import TaskFailed, break_, for_each, handler, ignore, reduce, retry, task, transaction, workflow
 from onceflow.testing import MemoryEngine, crash_everywhere
 
 
@@ -102,3 +102,27 @@ def test_what_reduces_results_takes_what_an_ended_item_leaves_as_one_item() -> N
         assert engine.run(reduce(append, for_each(breaking, [0, 1]), [])) == [None, 1]
 
     crash_everywhere(scenario)
+
+
+calls: list[int] = []
+
+
+@task
+def flaky(number: int) -> int:
+    calls.append(number)
+    if len(calls) == 1:
+        raise ValueError("the first call of all")
+    return number
+
+
+@transaction
+def both() -> Any:
+    return for_each(flaky, [1, 2], chunk=2)
+
+
+def test_an_item_that_failed_runs_when_the_transaction_around_its_loop_is_tried_again() -> None:
+    """Each try raised what the item had raised the first time, and ran nothing."""
+    calls.clear()
+    with MemoryEngine() as engine:
+        assert engine.run(both.options(handlers=[handler(ValueError, retry(1))]).bind()) == [1, 2]
+    assert sorted(calls) in ([1, 1, 2], [1, 1, 2, 2])

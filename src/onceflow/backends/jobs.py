@@ -42,6 +42,8 @@ def make_job(
         context["metadata"] = driver.metadata
     if work.failures:
         context["failures"] = work.failures
+    if work.tried:
+        context["tried"] = work.tried
     if work.again:
         context["again"] = 1
     if work.inside:

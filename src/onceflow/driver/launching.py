@@ -15,6 +15,7 @@ from onceflow.driver.guards import Guards, failures_around
 from onceflow.driver.inputs import Needs
 from onceflow.driver.journaling import Batching
 from onceflow.driver.work import Work
+from onceflow.values.handler_answers import THE_TASK
 
 
 class Launching(Batching):
@@ -56,6 +57,11 @@ class Launching(Batching):
             again=row.visible,
             keep=row.checkpoint or command.private,
         )
+        if node.turn is not None and row.scope.depth:
+            tried = failures_around(row)
+            del tried[THE_TASK]
+            if tried:
+                work = msgspec.structs.replace(work, tried=repr(tried))
         if node.call.settings.fiber:
             inside, deadline = id_inside(row, ""), deadline_of(row)
             work = msgspec.structs.replace(work, inside=inside, cancelled=self._is_cancelling, deadline=deadline)

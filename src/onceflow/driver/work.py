@@ -60,6 +60,8 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     if no attempt finished, or if it has been forgotten."""
     failures: int = 0
     """How often it has raised before."""
+    tried: str = ""
+    """For a chunk or an item of a loop: how often the graphs around it have been tried again."""
     again: bool = False
     """Whether an earlier attempt has finished, and others have seen its output."""
     keep: bool = False

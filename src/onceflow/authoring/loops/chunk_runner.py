@@ -6,7 +6,8 @@ again, in whatever chunk.
 **Failures.** A chunk does not fail because one of its items does. An item that raised becomes a node of its own, in a
 graph that the chunk returns, together with what the others gave: so what has been done is saved, and after a fix only
 what is missing runs. That node has the options of the task, and its first attempt counts as made: it raises what the
-item has raised, and runs nothing. (In another life of the run it does run the item: that is what a resumed task does.)
+item has raised, and runs nothing. (In another life of the run, and if a graph around it is tried again, it does run the
+item: that is what a resumed task does.)
 It is alone in its graph, so that a handler which ends the branch (`break_`) ends that item and no other: if others were
 in the chunk, they and it go into chunks of their own first. If the policy has no retries, the items behind it wait in
 a chunk of their own, which does not start before it is done.
@@ -36,6 +37,8 @@ class Past(msgspec.Struct, frozen=True, array_like=True):
     failure: bytes
     epoch: str
     """The life of the run in which that was."""
+    tried: str
+    """How often the graphs around it had been tried again by then."""
 
 
 class _Items:
@@ -54,6 +57,7 @@ class _Items:
         assert around is not None
         self._context: Mapping[str, Any] = around
         self._epoch: str = around["attempt"].partition(".")[0]
+        self._tried: str = around.get("tried", "")
         self.failures: int = around.get("failures", 0)
         """How often the node of this attempt has failed."""
         self.again: bool = "again" in around
@@ -75,7 +79,9 @@ class _Items:
 
     def replay(self, past: Past | None) -> None:
         """Raises what the item raised in a chunk, if this attempt stands for that one."""
-        if past is not None and past.epoch == self._epoch and not self.failures:
+        if past is None or self.failures:
+            return
+        if (past.epoch, past.tried) == (self._epoch, self._tried):
             raise failures.load(past.failure)
 
     def given_up(self, number: int, error: Exception, tried: int) -> Any:
@@ -95,7 +101,7 @@ class _Items:
         if instead is not None:
             self.values.append(instead)
             return True
-        self.add_item(number, item, Past(self._dump(number, error), self._epoch))
+        self.add_item(number, item, Past(self._dump(number, error), self._epoch, self._tried))
         retry = self._task.settings.retry
         return retry.covers(error) and retry.count > 0
 
