@@ -32,3 +32,17 @@ def test_a_run_that_fails_in_a_transaction_ends_the_undoable_attempts_in_it_and_
     assert answer == ["+failed e/a 1 final", "stop e/u"]
     assert drive.end("e/u") == ["undo e/u"]
     assert drive.running.keys() == {"o"}
+
+
+def test_a_failure_in_a_transaction_that_has_its_result_takes_nothing_in_it_back():
+    drive = Drive(graph("t kept,transaction; z kept t"))
+    drive.begin()
+    drive.complete("t", graph=graph("u undoable; x pure,saved; s kept u x"))
+    drive.complete("t/u")
+    drive.finish("t/x", "t/s")
+    assert drive.lose("t/x") == ["start t/x"]
+    assert drive.raises("t/x", permanent=True) == ["+failed t/x 1 final", "stop z"]
+    drive.play()
+    assert drive.status == "failed"
+    assert not drive.undos
+    assert not [record for record in drive.journal if type(record).__name__ in ("Recovering", "Undone")]

@@ -181,3 +181,13 @@ def test_chunks_do_not_share_what_a_returned_graph_makes_change(validate):
         graph("L kept; z kept L", returning={"L": [loop]}), "finish L\nsave L.0\nfinish L/e", validate=validate
     )
     assert status == "failed"
+
+
+def test_they_may_share_the_result_of_a_graph_that_is_saved():
+    loop = graph(
+        "e kept; c1 kept,turn=1,limit=1 e; c2 kept,turn=2 e; s kept c1 c2",
+        returning={"e": [graph("y kept,turn=1,limit=1; x loose y")], "c1": [graph("n default")]},
+    )
+    assert (
+        play_script(graph("L kept; z kept L", returning={"L": [loop]}), "finish L\nsave L.0\nfinish L/e") == "succeeded"
+    )
