@@ -24,7 +24,6 @@
 - `resume`: `onceflow resume`, `onceflow retry`
 - `cancel`: `onceflow cancel`
 - `pause`: `onceflow pause`
-- `stopping`: what `cancel` and `pause` share
 - `receipts`: what became of the runs that a command was given
 - `send`: `onceflow send`
 - `limit`: `onceflow limit`

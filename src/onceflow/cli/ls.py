@@ -12,12 +12,14 @@ from onceflow.cli.types import STATUS, TEXT
 
 
 @click.command
-@click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses: failed,cancelled.")
-@click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so.")
-@click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow.")
+@click.option(
+    "--status", type=STATUS, multiple=True, metavar="S", help="Only those with one of these statuses: failed,cancelled."
+)
+@click.option("--name", type=TEXT, metavar="PREFIX", help="Only runs whose name starts with PREFIX.")
+@click.option("--workflow", type=TEXT, metavar="W", help="Only runs of this workflow.")
 @run_selection.by_metadata()
-@click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=50, show_default=True, help="At most so many.")
-@click.option("--before", type=TEXT, metavar="RUN", help="Made before this one: the next page after it.")
+@click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=50, show_default=True, help="How many at most.")
+@click.option("--before", type=TEXT, metavar="RUN", help="Only runs older than this one: the next page.")
 @common
 def ls(
     session: Session,

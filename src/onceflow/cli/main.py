@@ -21,7 +21,7 @@ VERBS = {
     "run": ("run", "Run a workflow or a task, and print its result."),
     "rerun": ("rerun", "Run a run again from a task on, and reuse the rest."),
     "submit": ("submit", "Leave a workflow or a task to an engine that serves."),
-    "serve": ("serve", "Drive runs that nobody drives, until told to end."),
+    "serve": ("serve", "Drive runs that no engine drives, until stopped."),
     "engines": ("engines", "List the engines that share the journal."),
     "check": ("check", "Say whether a graph is safe, without running it."),
     "ls": ("ls", "List runs, newest first."),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from onceflow.cli import run_selection
+from onceflow.cli.cancel import stop_runs
 from onceflow.cli.run_selection import Selection
 from onceflow.cli.session import Session, common
-from onceflow.cli.stopping import stop_runs
 
 
 @click.command

@@ -83,7 +83,7 @@ def selection(verb: Callable[..., Any]) -> Callable[..., Any]:
         ),
         by_metadata(),
         click.option("--workflow", type=TEXT, metavar="W", help="Of this workflow."),
-        click.option("--name", type=TEXT, metavar="PREFIX", help="Whose name begins so."),
+        click.option("--name", type=TEXT, metavar="PREFIX", help="Only runs whose name starts with PREFIX."),
         click.option("--status", type=STATUS, multiple=True, metavar="S", help="With one of these statuses."),
         runs_argument(nargs=-1),
     ):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onceflow.cli import exits, run_selection, targets
+from onceflow.cli.cancel import GOING_ON
 from onceflow.cli.session import Session, as_time, common
 from onceflow.cli.show import UNHEARD, is_unheard, tasks_of
-from onceflow.cli.stopping import GOING_ON
 from onceflow.errors import NoSuchRun
 from onceflow.values.texts import one_line
 

@@ -391,7 +391,7 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
         parents = [(result.get(p.id, p.id), _as_read(p, mask)) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
         saved = row.checkpoint or row.writes  # also of what has ended
-        trusted = row.repeatable or run._is_edited(row)  # else a crash took a graph of it, say (2.9)
+        trusted = row.repeatable or run.is_edited(row)  # else a crash took a graph of it, say (2.9)
         add(row.node, row.id, parents, saved, takes, row in aside, trusted)
     for index, node in enumerate(graph.nodes):
         parents = [*[(inner[parent], mask) for parent, mask in node.edges], (expander.id, 1)]

@@ -85,7 +85,7 @@ class Concluding(Expiring):
         unless something irrevocable was built on it."""
         makers: Makers = {}
         for row in self.rows.values():
-            if self._is_edited(row) and not row.scope.closed:
+            if self.is_edited(row) and not row.scope.closed:
                 seeds = dict.fromkeys(self._makers_of_lost(row, row.every_part, makers))
                 with suppress(BrokenPromise):
                     self._rerun_set(seeds, makers)

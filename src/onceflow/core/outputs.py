@@ -146,14 +146,14 @@ class Outputs(Sharing):
                 needed = row.every_part
         self._seeds.update(dict.fromkeys(self._makers_of_lost(row, needed, makers)))
 
-    def _is_edited(self, row: Row) -> bool:
+    def is_edited(self, row: Row) -> bool:
         """Whether the code that exists now is not what the row ran by, and that may still matter."""
         return row.code != self._codes.get(row.id, "") and not row.settled
 
     def _keeps_effects_waiting(self, row: Row) -> bool:
         """Whether something with an effect starts when this row has run by the code that exists now, and not before: it
         waits for the row to be settled, which is settled with it only, because nothing between them is saved."""
-        return self._is_edited(row) and any(map(_has_yet_to_begin, reach([row], _settled_with)))
+        return self.is_edited(row) and any(map(_has_yet_to_begin, reach([row], _settled_with)))
 
     def _needs_inputs(self, row: Row, makers: Makers) -> None:
         """The row is to run (again): what it reads and is lost must be made again."""

@@ -2,7 +2,7 @@
 
 - `driver`: what the host reports, as events of core
 - `commands`: what core decides, carried out
-- `launching`: attempts and undos, handed to whoever runs them
+- `launching`: attempts and undos, handed to the host
 - `journaling`: what is written, and what is held until it is durable
 - `state`: what a driver remembers, and the status of its run
 - `ahead`: what will start next, if nothing else happens

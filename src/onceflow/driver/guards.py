@@ -39,13 +39,18 @@ class Guards:
 
 def failures_around(row: Row) -> dict[int, int]:
     """How often the row has failed, and each graph around it that was tried again."""
-    failures = {THE_TASK: row.failures}
+    return {THE_TASK: row.failures, **tries_around(row)}
+
+
+def tries_around(row: Row) -> dict[int, int]:
+    """Depth → how often the graph at it, around the row, was tried again."""
+    tries: dict[int, int] = {}
     scope: Scope | None = row.scope
     while scope is not None:
         if scope.failures:
-            failures[scope.depth] = scope.failures
+            tries[scope.depth] = scope.failures
         scope = scope.outer
-    return failures
+    return tries
 
 
 def _in_force(scope: Scope) -> Any:

@@ -11,11 +11,10 @@ from onceflow.core.expanding import id_inside
 from onceflow.core.rows import Row
 from onceflow.driver import ahead
 from onceflow.driver.deadlines import deadline_of
-from onceflow.driver.guards import Guards, failures_around
+from onceflow.driver.guards import Guards, failures_around, tries_around
 from onceflow.driver.inputs import Needs
 from onceflow.driver.journaling import Batching
 from onceflow.driver.work import Work
-from onceflow.values.handler_answers import THE_TASK
 
 
 class Launching(Batching):
@@ -58,10 +57,9 @@ class Launching(Batching):
             keep=row.checkpoint or command.private,
         )
         if node.turn is not None and row.scope.depth:
-            tried = failures_around(row)
-            del tried[THE_TASK]
-            if tried:
-                work = msgspec.structs.replace(work, tried=repr(tried))
+            tries = tries_around(row)
+            if tries:
+                work = msgspec.structs.replace(work, tried=repr(tries))
         if node.call.settings.fiber:
             inside, deadline = id_inside(row, ""), deadline_of(row)
             work = msgspec.structs.replace(work, inside=inside, cancelled=self._is_cancelling, deadline=deadline)

@@ -68,6 +68,6 @@ and daemons it made of itself (`forkserver`); only then the job is reported as e
 - `progress`: the worker's side of `current().progress`
 - `output_sender`: the worker's side of what user code prints and logs
 - `output_receiver`: the pool's side of it
-- `output_relay`: from there to whoever wants it
+- `output_relay`: from there to the logs and to callers that listen
 - `messages`: what pool and workers send each other
 """
