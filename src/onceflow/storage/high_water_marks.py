@@ -19,8 +19,9 @@ looking at the run, and for the last run of all by the number of times that anyt
 with that of another journal, there are no marks until somebody writes.
 
 The file may be deleted, or replaced, while engines have it mapped. A mapping of a file that is not at its path any more
-says nothing: runs may have been forgotten in the other one, and their numbers given away. So the writer compares device
-and inode before each transaction (`renew`), and a reader before it believes that something is missing.
+says nothing: runs may have been forgotten in the other one, and their numbers given away. So device and inode are
+compared (`renew`) by the writer before it reads a mark or forgets a run, and in the first transaction after it has seen
+that the home directory has changed; and by a reader before it believes that something is missing.
 
 An older copy of the journal that was put back has fewer entries than its marks say. Delete the marks with it.
 """

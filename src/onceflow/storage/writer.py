@@ -94,6 +94,8 @@ class Writer(GroupWriter):
         self._identity = identity
         self._rows = Rows()
         self._data_version: int | None = None
+        self._follow_marks = True
+        """Whether the marks may be others than those that are mapped."""
         self._since_checkpoint = 0
         self._connection = connection
         self._lock_timeout = lock_timeout
@@ -328,9 +330,9 @@ class Writer(GroupWriter):
         if version != self._data_version:
             self._rows.forget()
             self._data_version = version
-        if self._marks.are_replaced:
-            self._renew_marks()
         needed = self._rows.needed(batches)
+        if self._follow_marks or needed.ids or needed.names:
+            self._renew_marks()
         if needed.ids or needed.names:
             self._look_up(connection, needed.ids, needed.names)
         versions = _look_up_standing(connection, needed.standing) if needed.standing else {}
@@ -339,9 +341,10 @@ class Writer(GroupWriter):
         outcomes = [application.apply(batch) for batch in batches]
         size = _write(connection, application.changes)
         if application.changes.deleted:
+            self._renew_marks()
             self._marks.forget(application.changes.deleted)
         connection.execute(schema.COMMIT)
-        self._identity.check()
+        self._follow_marks = self._identity.check()
         if self._marking:
             counts = {number: place + 1 for number, place, _, _ in application.changes.entries}
             self._marks.note(max(application.changes.definitions, default=0), counts.items())
@@ -355,7 +358,9 @@ class Writer(GroupWriter):
         return outcomes
 
     def _renew_marks(self) -> None:
-        """Unless the whole home directory is not there any more, or another one is."""
+        """If others are at their path, unless the whole home directory is not there any more, or another one is."""
+        if not self._marks.are_replaced:
+            return
         try:
             self._identity.check()
         except StorageError:
