@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from tests.engine.common import keep, run_script
 FLIPS = 40
 """In `make test`; `make soak` makes more of them."""
 MANY_FLIPS = 500
+
+NOT_TO_BE_DECODED = "not to be read, and the reason cannot be told"
 
 TABLES = ("run", "definition", "entry", "event", "command", "schedule", "queue", "identity")
 
@@ -104,6 +107,8 @@ def rows_of(home: Path) -> Iterator[object]:
                 yield from connection.execute(f"SELECT * FROM {table} NOT INDEXED").fetchall()
             except sqlite3.Error:
                 yield "not to be read"
+            except UnicodeDecodeError:  # the message of an error is not text
+                yield NOT_TO_BE_DECODED
     finally:
         connection.close()
 
@@ -121,7 +126,10 @@ def read(home: Path, results: dict[str, Any]) -> list[str]:
                 assert engine.get_output(name) == result
             except StorageDamaged as error:
                 damaged.append(error.run or name)
-        engine.list_runs(limit=None)
+        try:
+            engine.list_runs(limit=None)
+        except StorageDamaged:
+            damaged.append("the list of runs")
     return damaged
 
 
@@ -156,6 +164,22 @@ def test_no_flipped_bit_of_many_gives_a_wrong_value(
     original: tuple[Path, dict[str, Any]], tmp_path: Path, seed: int
 ) -> None:
     attack(original, tmp_path, seed, MANY_FLIPS)
+
+
+def test_damage_that_sqlite_cannot_put_into_words_is_damage(original: tuple[Path, dict[str, Any]], copy: Path) -> None:
+    """Its message quotes a name of the schema, and Python cannot decode that any more."""
+    home, results = original
+    whole = (home / "journal.db").read_bytes()
+    found = 0
+    for name in ("identity", "definition", "by_name"):
+        for place in [match.start() for match in re.finditer(name.encode(), whole[: 16 * 1024])]:
+            (copy / "journal.db").write_bytes(whole[:place] + b"\xec" + whole[place + 1 :])
+            if NOT_TO_BE_DECODED not in list(rows_of(copy)):
+                continue
+            found += 1
+            assert damage_in(copy)
+            read(copy, results)
+    assert found
 
 
 def test_a_home_that_is_whole_has_no_damage(copy: Path) -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from onceflow.errors import StorageDamaged, StorageError, StorageFull, StorageReadOnly
 
+FROM_SQLITE = (sqlite3.Error, UnicodeDecodeError)
+"""What Python's module raises. The latter: SQLite's message quotes a damaged name, which is no text."""
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
@@ -48,7 +51,7 @@ def told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise from_system(error, path) from error
-    except sqlite3.Error as error:
+    except FROM_SQLITE as error:
         raise from_sqlite(error, path) from error
 
 
@@ -66,7 +69,9 @@ def from_system(error: OSError, path: Path) -> StorageError:
     return StorageError(str(path), reason)
 
 
-def from_sqlite(error: sqlite3.Error, path: Path) -> StorageError:
+def from_sqlite(error: sqlite3.Error | UnicodeDecodeError, path: Path) -> StorageError:
+    if isinstance(error, UnicodeDecodeError):
+        return StorageDamaged(str(path), "what SQLite says about it cannot be read")
     extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     code = extended & PRIMARY
     reason = f"SQLite says: {error}"

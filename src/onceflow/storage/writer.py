@@ -121,7 +121,7 @@ class Writer(GroupWriter):
                 if not self._try_to_begin(self._connection):
                     return None
                 (outcome,) = self._commit([requests])
-            except sqlite3.Error as error:
+            except failures.FROM_SQLITE as error:
                 failure = failures.from_sqlite(error, self._path)
                 self._fail(failure)
                 outcome = self._failed(requests, failure)
@@ -216,7 +216,7 @@ class Writer(GroupWriter):
             self._fail(error)
         except OSError as error:
             self._fail(failures.from_system(error, self._path))
-        except sqlite3.Error as error:
+        except failures.FROM_SQLITE as error:
             self._fail(failures.from_sqlite(error, self._path))
         self._note_free()
         return not self._abandoned
@@ -292,6 +292,11 @@ class Writer(GroupWriter):
                 self._fail(failure)
                 return [self._failed(requests, failure) for requests in batches]
             reason: Exception = error
+        except UnicodeDecodeError as error:
+            self._roll_back()
+            failure = failures.from_sqlite(error, self._path)
+            self._fail(failure)
+            return [self._failed(requests, failure) for requests in batches]
         except StorageDamaged as error:  # of a run that was looked up: nothing has happened
             self._roll_back()
             reason = error
@@ -392,7 +397,7 @@ class Writer(GroupWriter):
         assert self._connection is not None
         try:
             self._connection.execute(how).fetchall()
-        except sqlite3.Error as error:
+        except failures.FROM_SQLITE as error:
             self._fail(failures.from_sqlite(error, self._path))
 
 

@@ -566,3 +566,25 @@ def test_a_graph_that_a_crash_took_was_done_if_somebody_who_waits_for_it_runs_me
         admit c
         """,
     )
+
+
+def test_what_waits_for_a_parent_that_runs_again_is_no_reason_to_keep_what_was_read_before():
+    """seed 261119210340217569 --actors --queues --forks: an error of the judge, which took `child1/c` for done, and so
+    for settled with `fork1`, while it waited to run again for what it had lost."""
+    inner = graph("a kept; c pure,saved a")
+    returned = graph("c kept; child1 pure,saved; fork1 kept,aside child1", sink="c", returning={"child1": [inner]})
+    play_script(
+        graph("c kept; d kept c", returning={"c": [returned]}),
+        """
+        finish c
+        save c.0
+        finish c/child1 holding new new
+        finish c/child1/a
+        finish c/child1/c holding actor
+        finish c/fork1 holding actor
+        save c/fork1.0
+        lose c/child1.2 c/child1/c.1
+        save c/fork1.1
+        lose c/child1/a.0
+        """,
+    )

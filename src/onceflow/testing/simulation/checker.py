@@ -356,7 +356,7 @@ class Checker:
         if reason is not None:
             raise Violation(f"the recovery of {sorted(nodes)}: {reason}")
         # What already runs again is a member of an earlier R, and not done until it has finished.
-        facts.done &= ~shape.set_of(id for id, row in driver.rows.items() if row.runs_again)
+        facts.done &= ~self._running_again(driver, facts)
         failed = shape.everyone & ~facts.done | self._lost_around_outcomes(driver, facts)
         allowed = rerun(facts, failed=failed)
         # A graph that the engine has yet to find out may be another one, for all it knows (2.9).
@@ -380,6 +380,18 @@ class Checker:
         too_many = again & ~allowed & facts.done
         if too_many:
             raise Violation(f"the recovery takes {shape.names(too_many)}, which nothing requires")
+
+    def _running_again(self, driver: Driver, facts: Facts) -> int:
+        """Members of an earlier R that have not finished: those that run, or ask whether they may, and those that have
+        lost something and wait for one of them."""
+        shape = facts.shape
+        again = shape.set_of(
+            id for id, row in driver.rows.items() if row.runs_again or (row.version is not None and id in driver.asking)
+        )
+        for x in each(facts.done & ~again):  # parents come first
+            if facts.every_part(x) & ~facts.available(x) and any(again >> parent & 1 for parent, _ in facts.reads(x)):
+                again |= 1 << x
+        return again
 
     def _unsaved_graphs(self, driver: Driver, facts: Facts) -> int:
         """2.8: graphs that are not saved, in others that are about to end, with those who returned them."""
