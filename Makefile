@@ -42,7 +42,7 @@ bench: $(VENV)/.with-test ## measure, and compare with the limits
 
 soak: $(VENV)/.with-test ## fresh schedules (SECONDS=1800), the long tests, then the mutation check
 	PYTHONPATH=$$($(BIN)/python tools/compile_judge.py) \
-		$(BIN)/python -m onceflow.testing.simulation --mixed --fresh --seconds $(SECONDS) --jobs $$(nproc)
+		$(BIN)/python -P -m tests.tools.simulation --mixed --fresh --seconds $(SECONDS) --jobs $$(nproc)
 	$(PYTEST) -m soak --timeout=0 --hypothesis-profile=soak $(ARGS)
 	$(BIN)/python tools/mutate.py
 

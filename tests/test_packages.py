@@ -11,7 +11,13 @@ import pytest
 import onceflow
 
 ROOT = Path(onceflow.__file__).parent
-PACKAGES = sorted(path.parent for path in ROOT.rglob("__init__.py") if path.parent != ROOT)
+PROJECT = ROOT.parents[1]
+PACKAGES = sorted(
+    path.parent
+    for folder in (ROOT, PROJECT / "tests" / "tools")
+    for path in folder.rglob("__init__.py")
+    if path.parent != ROOT
+)
 ENTRY = re.compile(r"^- `(\w+)`: \S", re.MULTILINE)
 
 
@@ -21,7 +27,7 @@ def modules_of(package: Path) -> set[str]:
     return (files | folders) - {"__init__", "__main__"}
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.relative_to(PROJECT).as_posix())
 def test_a_package_lists_its_modules(package: Path) -> None:
     text = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
 
@@ -31,7 +37,7 @@ def test_a_package_lists_its_modules(package: Path) -> None:
 
 
 def test_the_architecture_names_files_that_exist() -> None:
-    page = (ROOT.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    page = (PROJECT / "docs" / "architecture.md").read_text("utf-8")
 
     named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", page)
 

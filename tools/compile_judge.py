@@ -1,11 +1,13 @@
 """Compiles the judge of the simulation, so that it plays more schedules in the same time: `make soak` uses it.
 
 The law (`core/definitions.py`) and the simulation around the run take most of the time of a schedule. This tool copies
-`src` to `build/judge` and compiles those modules there with mypyc. Everything else, and so the state machine that is
-judged, stays the Python source it is. It prints the folder to play from (for `PYTHONPATH`): the copy; or `src`, if
-there is no C compiler or the compilation fails.
+the package and `tests/tools` to `build/judge` and compiles those modules there with mypyc. Everything else, and so the
+state machine that is judged, stays the Python source it is. It prints where to play from (for `PYTHONPATH`): the copy;
+or the sources, if there is no C compiler or the compilation fails.
 
-    PYTHONPATH=$(python tools/compile_judge.py) python -m onceflow.testing.simulation --mixed --fresh
+    PYTHONPATH=$(python tools/compile_judge.py) python -P -m tests.tools.simulation --mixed --fresh
+
+Without `-P` the project's folder comes before `PYTHONPATH`, and with it the simulation that is not compiled.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src"
 COPY = ROOT / "build" / "judge"
-SIMULATION = "onceflow/testing/simulation"
+SOURCES = {"onceflow": ROOT / "src" / "onceflow", "tests/tools": ROOT / "tests" / "tools"}
+"""Folder in the copy → what it is a copy of."""
+SIMULATION = "tests/tools/simulation"
 MODULES = [
     "onceflow/core/definitions.py",
     *[
@@ -51,13 +54,13 @@ QUICK = {"MYPYC_OPT_LEVEL": "1", "MYPYC_DEBUG_LEVEL": "0"}
 
 
 def main() -> None:
-    folder = SOURCE
+    path = [ROOT / "src", ROOT]
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     if shutil.which(compiler) is None:
         _tell(f"there is no C compiler ({compiler}): the simulation plays uncompiled")
     elif _is_up_to_date() or _compile():
-        folder = COPY
-    print(folder)
+        path = [COPY]
+    print(os.pathsep.join(map(str, path)))
 
 
 def _is_up_to_date() -> bool:
@@ -66,22 +69,25 @@ def _is_up_to_date() -> bool:
 
 
 def _digest() -> str:
-    """Of all sources, because everything in the copy has to be as it is in `src`, and of what compiles them."""
+    """Of all sources, because everything in the copy has to be as it is in the sources, and of what compiles them."""
     seen = hashlib.sha256(sys.version.encode())
     seen.update(Path(__file__).read_bytes())
-    for path in sorted(SOURCE.rglob("*.py")):
-        seen.update(f"{path.relative_to(SOURCE)}\n".encode())
-        seen.update(path.read_bytes())
+    for place, folder in SOURCES.items():
+        for path in sorted(folder.rglob("*.py")):
+            seen.update(f"{place}/{path.relative_to(folder)}\n".encode())
+            seen.update(path.read_bytes())
     return seen.hexdigest()
 
 
 def _compile() -> bool:
     digest = _digest()
     shutil.rmtree(COPY, ignore_errors=True)
-    shutil.copytree(SOURCE, COPY, ignore=shutil.ignore_patterns("__pycache__"))
+    for place, folder in SOURCES.items():
+        shutil.copytree(folder, COPY / place, ignore=shutil.ignore_patterns("__pycache__"))
     _tell("compiling the judge of the simulation (a few minutes, once for each change of the sources)")
     done = subprocess.run(
-        [sys.executable, "-m", "mypyc", "--ignore-missing-imports", *MODULES],
+        # `tests` is no package, so mypyc would take `tests/tools` for `tools`.
+        [sys.executable, "-m", "mypyc", "--ignore-missing-imports", "--explicit-package-bases", *MODULES],
         cwd=COPY,
         env={**os.environ, **QUICK},
         stdout=subprocess.PIPE,

@@ -50,6 +50,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "onceflow"
 TESTS = ROOT / "tests" / "core"
+SIMULATION = ROOT / "tests" / "tools" / "simulation"
 
 JUDGE = "the judge: the simulation compares core with it"
 ADVICE = "advice for people"
@@ -321,7 +322,7 @@ def unit_tests(session: pytest.Session) -> list[Killer]:
 
 
 def schedules(count: int) -> list[Killer]:
-    from onceflow.testing.simulation import Caught, Settings, play
+    from tests.tools.simulation import Caught, Settings, play
 
     settings = Settings(validate=True, mixed=True)
 
@@ -523,7 +524,7 @@ class Hunt:
         self.thorough: int = arguments.thorough
         self.known: Path | None = arguments.known
         self.core_hash = digest(ast.dump(tree) for tree in parse(sources).values())
-        judges = sorted([*TESTS.rglob("*.py"), *(PACKAGE / "testing" / "simulation").rglob("*.py")])
+        judges = sorted([*TESTS.rglob("*.py"), *SIMULATION.rglob("*.py")])
         self.killers_hash = digest([str(self.thorough), *(path.read_text() for path in judges)])
         self.verdicts: dict[str, Verdict] = {}
         self.recent: dict[str, list[Killer]] = {}

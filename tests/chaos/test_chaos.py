@@ -1,4 +1,4 @@
-"""Engines and workers that are killed at random moments, over random graphs; see `onceflow.testing.chaos`."""
+"""Engines and workers that are killed at random moments, over random graphs; see `tests.tools.chaos`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from random import Random
 import msgspec
 import pytest
 
-from onceflow.testing.chaos import judging, random_plans, steps
-from onceflow.testing.chaos.iteration import play
-from onceflow.testing.chaos.ledger import Line
-from onceflow.testing.chaos.lives import Nursery, Outcome
-from onceflow.testing.chaos.plans import Plan, Step
+from tests.tools.chaos import judging, random_plans, steps
+from tests.tools.chaos.iteration import play
+from tests.tools.chaos.ledger import Line
+from tests.tools.chaos.lives import Nursery, Outcome
+from tests.tools.chaos.plans import Plan, Step
 
 FEW = 60
 MANY = 1_000

@@ -9,8 +9,8 @@ import pytest
 from onceflow import Engine, task
 from onceflow.driver.driver import Driver
 from onceflow.engine.runtime.local_host import LocalHub
-from onceflow.testing.chaos import kills
-from onceflow.testing.chaos.kills import POINTS, Fuse, Point
+from tests.tools.chaos import kills
+from tests.tools.chaos.kills import POINTS, Fuse, Point
 
 
 @task

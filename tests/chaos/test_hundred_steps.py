@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from onceflow.testing.chaos import kills
 from tests.engine.common import run_script, started, traces, until
+from tests.tools.chaos import kills
 
 STEPS = 100
 

@@ -18,7 +18,7 @@ SCRIPT = f"""
 import ctypes, gc, json, os, signal, time
 from onceflow import Engine, TaskFailed, task
 from onceflow.storage import blobs, rules
-from onceflow.testing.chaos import kills
+from tests.tools.chaos import kills
 
 rules.Rows.MOST = blobs.MOST_SYNCED = 20  # what is remembered on purpose, up to a limit, is no leak
 

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from onceflow.testing.chaos.iteration import play
-from onceflow.testing.chaos.lives import Nursery
 from onceflow.testing.servers.failing import FailingProxy, Fault, Request
 from onceflow.testing.servers.s3 import S3Server
+from tests.tools.chaos.iteration import play
+from tests.tools.chaos.lives import Nursery
 
 FEW = 12
 MANY = 300

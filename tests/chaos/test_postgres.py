@@ -10,9 +10,9 @@ from random import Random
 import psycopg
 import pytest
 
-from onceflow.testing.chaos.iteration import play
-from onceflow.testing.chaos.lives import Nursery
 from onceflow.testing.servers.postgres import PostgresServer
+from tests.tools.chaos.iteration import play
+from tests.tools.chaos.lives import Nursery
 
 FEW = 6
 MANY = 200

@@ -23,9 +23,9 @@ from onceflow.driver import entries
 from onceflow.storage.blobs import Blobs
 from onceflow.storage.home import BLOBS, Home
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Entry, Request, RunRow, SetStatus, commit
-from onceflow.testing.chaos import judging, ledger, lives, random_plans, steps
-from onceflow.testing.chaos.ledger import Ledger, Line
-from onceflow.testing.chaos.plans import FOREVER, Plan, Step, all_steps
+from tests.tools.chaos import judging, ledger, lives, random_plans, steps
+from tests.tools.chaos.ledger import Ledger, Line
+from tests.tools.chaos.plans import FOREVER, Plan, Step, all_steps
 
 DEAD = "dead"
 """An engine that has no lock, so it is no more."""

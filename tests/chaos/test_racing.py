@@ -20,9 +20,9 @@ from onceflow import Engine, task
 from onceflow.engine.submission import new_id, prepare
 from onceflow.storage.home import Home
 from onceflow.storage.journal import CreateRun, commit
-from onceflow.testing.chaos import kills
-from onceflow.testing.chaos.ledger import Ledger, create
 from tests.engine.common import Door, knock, note, started, traces
+from tests.tools.chaos import kills
+from tests.tools.chaos.ledger import Ledger, create
 
 ROUNDS = 25
 ENGINES = 2

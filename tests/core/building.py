@@ -10,7 +10,7 @@ from onceflow.core import commands, events, records
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
 from onceflow.core.sharing import bits
-from onceflow.testing.simulation.notation import graph, refs
+from tests.tools.simulation.notation import graph, refs
 
 __all__ = ["Drive", "graph", "refs", "tell"]
 

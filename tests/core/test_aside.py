@@ -5,9 +5,9 @@ import pytest
 from onceflow.core import commands, events
 from onceflow.core.check import check
 from onceflow.errors import InvalidGraph, UnsafeGraph
-from onceflow.testing.simulation.script import play_script
-from onceflow.testing.simulation.structure import structure_of
 from tests.core.building import Drive, graph
+from tests.tools.simulation.script import play_script
+from tests.tools.simulation.structure import structure_of
 
 FORK = "c kept,aside; s kept"
 

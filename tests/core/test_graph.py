@@ -6,8 +6,8 @@ import pytest
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node, number_ids
 from onceflow.errors import InvalidGraph
-from onceflow.testing.simulation.notation import KINDS
 from tests.core.building import graph
+from tests.tools.simulation.notation import KINDS
 
 
 def node(id, *edges, **more):

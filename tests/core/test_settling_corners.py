@@ -3,8 +3,8 @@ meanwhile. Every state is also compared with its definition."""
 
 import pytest
 
-from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive, graph
+from tests.tools.simulation.script import play_script
 
 
 def begun(text):

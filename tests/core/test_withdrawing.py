@@ -4,8 +4,8 @@ their graph, comes to its end, and then nothing stands on what they read."""
 import pytest
 
 from onceflow.core import commands, events
-from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive, graph
+from tests.tools.simulation.script import play_script
 
 
 def begun(text, *completed, **settings):

@@ -1,6 +1,6 @@
 """Variations of the schedules that once broke the law (tests/core/found): a fuzzer whose seeds are written by hand.
 
-Random schedules (`onceflow.testing.simulation`) rarely meet the corners that need ten steps in the right order: a graph
+Random schedules (`tests.tools.simulation`) rarely meet the corners that need ten steps in the right order: a graph
 that ended in a transaction that is taken back, say. The tests in `found` stand in such corners, each of them with the
 smallest graph and the shortest script that leads there. What is wrong near a bug that was found is often wrong in the
 same way, a step further. So a variation follows one of these scripts, and disturbs it:
@@ -44,15 +44,15 @@ from unittest import mock
 import pytest
 
 from onceflow.core.graph import Graph
-from onceflow.testing.simulation.attempts import Attempt
-from onceflow.testing.simulation.bulk import RULES, Rule
-from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import Driver, OnFailure
-from onceflow.testing.simulation.notation import write
-from onceflow.testing.simulation.script import Player, _label, _label_save, play_script
-from onceflow.testing.simulation.shrinking import Find, kind_of, shrink, what_breaks
-from onceflow.testing.simulation.story import Story
-from onceflow.testing.simulation.world import Violation
+from tests.tools.simulation.attempts import Attempt
+from tests.tools.simulation.bulk import RULES, Rule
+from tests.tools.simulation.checker import Checker
+from tests.tools.simulation.driver import Driver, OnFailure
+from tests.tools.simulation.notation import write
+from tests.tools.simulation.script import Player, _label, _label_save, play_script
+from tests.tools.simulation.shrinking import Find, kind_of, shrink, what_breaks
+from tests.tools.simulation.story import Story
+from tests.tools.simulation.world import Violation
 
 FOUND = Path(__file__).with_name("found")
 FEWEST_SCHEDULES = 200

@@ -14,7 +14,7 @@ import pytest
 
 from onceflow import Engine, put, task
 from onceflow.backends.local.forkserver import PORTER
-from onceflow.testing.chaos.kills import children, name_of
+from tests.tools.chaos.kills import children, name_of
 
 MB = 1_000_000
 

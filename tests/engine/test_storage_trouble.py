@@ -33,7 +33,7 @@ FULL = """
     import os, resource, signal, sys
     import onceflow
     from onceflow import task
-    from onceflow.testing.chaos.kills import children
+    from tests.tools.chaos.kills import children
     from tests.engine.common import keep, trace
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -18,9 +18,9 @@ from onceflow.driver import fiber_cancellation
 from onceflow.engine.runtime import delegation
 from onceflow.engine.runtime.local_host import LocalHub
 from onceflow.storage.journal import Claim, commit
-from onceflow.testing.chaos.kills import assassinate
 from tests.engine.common import LONG, Door, run_script, started, traces, until
 from tests.fibers import away
+from tests.tools.chaos.kills import assassinate
 
 DRIVING = """
     import sys, threading

@@ -14,10 +14,10 @@ import psycopg
 import pytest
 
 from onceflow import Engine, RunActive, RunInterrupted, StorageError, StorageMoved
-from onceflow.testing.chaos.kills import children
 from tests.engine.common import Door, traces, until
 from tests.fleet.common import LEASE, host, leave_trace, wait_at, wait_with_the_interpreter_lock
 from tests.storage.common import PROJECT
+from tests.tools.chaos.kills import children
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""`python -m onceflow.testing.simulation`."""
+"""`python -m tests.tools.simulation`."""
 
 import pytest
 
-from onceflow.testing.simulation import __main__ as command
+from tests.tools.simulation import __main__ as command
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_it_tells_the_story_of_a_violation(call):
     code, out = call("--schedules", "5000", "--rule", "cut")
     assert code == 1
     assert "breaks the law" in out
-    assert "replay: python -m onceflow.testing.simulation --seed" in out
+    assert "replay: python -m tests.tools.simulation --seed" in out
 
 
 def test_ctrl_c_ends_it_quietly(call, monkeypatch):

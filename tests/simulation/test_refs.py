@@ -7,10 +7,10 @@ import pytest
 from onceflow.core.effects import Options
 from onceflow.core.graph import Node
 from onceflow.core.refs import RefPart
-from onceflow.testing.simulation import Simulation, shapes
-from onceflow.testing.simulation.attempts import Attempt, Values
-from onceflow.testing.simulation.referring import Referring
-from onceflow.testing.simulation.shapes import node
+from tests.tools.simulation import Simulation, shapes
+from tests.tools.simulation.attempts import Attempt, Values
+from tests.tools.simulation.referring import Referring
+from tests.tools.simulation.shapes import node
 
 
 def attempt(inputs=None, versions=None, parts=1):

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from onceflow.core import commands, events, records
-from onceflow.testing.simulation import Caught, Settings, Simulation, play, simulate_many
-from onceflow.testing.simulation.scenarios import random_graph
+from tests.tools.simulation import Caught, Settings, Simulation, play, simulate_many
+from tests.tools.simulation.scenarios import random_graph
 
 BLOCK = 1_000
 SETS = {
@@ -105,7 +105,7 @@ def test_what_is_caught_comes_with_its_story():
     with pytest.raises(Caught) as caught:
         simulate_many(range(50_000), Settings(rule="cut"))
     text = str(caught.value)
-    assert f"python -m onceflow.testing.simulation --seed {caught.value.seed} --rule cut" in text
+    assert f"python -m tests.tools.simulation --seed {caught.value.seed} --rule cut" in text
     assert "begin" in text
     assert caught.value.reason in text
     with pytest.raises(Caught, match="replay"):

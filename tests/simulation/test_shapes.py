@@ -8,7 +8,7 @@ from onceflow.core import commands, events
 from onceflow.core.check import check
 from onceflow.core.run import Run
 from onceflow.errors import UnsafeGraph
-from onceflow.testing.simulation import Simulation, play_graph, shapes
+from tests.tools.simulation import Simulation, play_graph, shapes
 
 
 def drive(graph, last):

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from onceflow.testing.simulation import Caught, Settings, play_graph, simulate_many
-from onceflow.testing.simulation.bulk import simulation_of
-from onceflow.testing.simulation.notation import graph, write
-from onceflow.testing.simulation.script import Recorder, play_script
-from onceflow.testing.simulation.shrinking import kind_of, record, shrink, what_breaks
-from onceflow.testing.simulation.strategies import graphs, schedules
+from tests.tools.simulation import Caught, Settings, play_graph, simulate_many
+from tests.tools.simulation.bulk import simulation_of
+from tests.tools.simulation.notation import graph, write
+from tests.tools.simulation.script import Recorder, play_script
+from tests.tools.simulation.shrinking import kind_of, record, shrink, what_breaks
+from tests.tools.simulation.strategies import graphs, schedules
 
 # The shortest schedule is long by hypothesis' standards: several choices for every step.
 LONG = [HealthCheck.too_slow, HealthCheck.large_base_example, HealthCheck.data_too_large]

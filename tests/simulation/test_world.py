@@ -4,9 +4,9 @@ import pytest
 
 from onceflow.core.effects import Options
 from onceflow.core.graph import Node
-from onceflow.testing.simulation import Violation
-from onceflow.testing.simulation.attempts import Attempt, Values
-from onceflow.testing.simulation.world import World
+from tests.tools.simulation import Violation
+from tests.tools.simulation.attempts import Attempt, Values
+from tests.tools.simulation.world import World
 
 
 def attempt(effect, number=1, inputs=(), kind="run", deterministic=False):

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from onceflow.testing.simulation import Caught, Settings, Violation, play_graph, shapes, simulate_many
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
-from onceflow.testing.simulation.wrong_rules import ForgetfulRun, ReopeningRun
+from tests.tools.simulation import Caught, Settings, Violation, play_graph, shapes, simulate_many
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
+from tests.tools.simulation.wrong_rules import ForgetfulRun, ReopeningRun
 
 ENOUGH = 50_000
 """Schedules within which a wrong rule must be caught."""

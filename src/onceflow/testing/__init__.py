@@ -3,14 +3,11 @@
     from onceflow.testing import MemoryEngine, crash_everywhere
 
 See `MemoryEngine`, `crash_everywhere`, `Ledger` and `use`. With pytest there are fixtures: `onceflow_engine`,
-`onceflow_clock` and `onceflow_home`. What onceflow itself is tested with lies beside it: `simulation` (core under every
-interleaving and failure), `chaos` (real processes, killed at random), and `demo`.
+`onceflow_clock` and `onceflow_home`.
 
 - `kit`: the kit for testing workflows
 - `demo`: `onceflow demo`
 - `servers`: real servers for tests
-- `simulation`: core under every interleaving and failure
-- `chaos`: real processes, killed at random
 """
 
 from typing import TYPE_CHECKING, Any
@@ -53,7 +50,7 @@ _MODULES = {
     "crash_points": "testing.kit.crashes",
     "use": "engine.default",
 }
-"""Name → module. Imported when first used: the demo has no use for the kit, nor the simulation for an engine."""
+"""Name → module. Imported when first used: who looks for a server has no use for the kit."""
 
 
 def __getattr__(name: str) -> Any:

@@ -4,8 +4,8 @@ import pytest
 
 from onceflow.core import events
 from onceflow.errors import BrokenPromise
-from onceflow.testing.simulation.notation import graph
 from tests.core.building import Drive
+from tests.tools.simulation.notation import graph
 
 
 def test_a_long_chain_does_not_remember_the_forks_that_were_joined():

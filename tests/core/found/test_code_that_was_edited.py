@@ -5,9 +5,9 @@ import pytest
 from onceflow.core import events
 from onceflow.core.records import Trusted
 from onceflow.errors import BrokenPromise
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_a_saved_actor_in_a_graph_that_has_ended_is_still_there_after_a_taker_was_rebuilt_for_an_undo():

@@ -1,7 +1,7 @@
 """Found by comparing runs with and without a crash."""
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_a_graph_waits_for_its_delay_after_a_crash_although_one_around_it_was_tried_again_before():

@@ -6,11 +6,11 @@ Written by hand, from the text of the law.
 from onceflow.core import commands
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
-from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import Driver
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import Player
-from onceflow.testing.simulation.story import Story
+from tests.tools.simulation.checker import Checker
+from tests.tools.simulation.driver import Driver
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import Player
+from tests.tools.simulation.story import Story
 
 NESTED = graph(
     "d kept; z kept d",

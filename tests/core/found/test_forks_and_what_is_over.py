@@ -1,7 +1,7 @@
 """Found by thinking: forks, transactions, sagas and ends of graphs that meet."""
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_a_transaction_that_gets_its_result_before_it_is_taken_back_is_over():

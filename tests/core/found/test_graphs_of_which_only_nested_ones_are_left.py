@@ -1,9 +1,9 @@
 """Found by reading: graphs that are tried again of which only nested graphs are left."""
 
 from onceflow.core import records
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 INNER = graph("c kept", returning={"c": [graph("c kept")]})
 

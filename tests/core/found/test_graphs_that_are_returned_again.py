@@ -1,7 +1,7 @@
 """Found by reading: a graph that a crash took is checked like any other when it is returned again."""
 
-from onceflow.testing.simulation.notation import graph
 from tests.core.building import Drive
+from tests.tools.simulation.notation import graph
 
 
 def test_nothing_is_forked_in_a_transaction_by_a_task_that_breaks_its_promise_after_a_crash():

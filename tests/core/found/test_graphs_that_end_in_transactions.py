@@ -5,9 +5,9 @@ Played under the judge, and made small.
 
 import pytest
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 @pytest.mark.parametrize("more", ["", "commit\ncrash", "save a~2/c.0\ncommit\ncrash"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def in_a_transaction(tasks):

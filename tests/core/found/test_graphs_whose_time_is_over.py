@@ -1,7 +1,7 @@
 """Graphs that end around others, several deep: found by systematic variants."""
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_a_transaction_in_a_graph_that_was_quicker_than_the_end_of_its_time_is_not_taken_back():

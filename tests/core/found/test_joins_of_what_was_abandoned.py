@@ -1,7 +1,7 @@
 """Found by thinking: graphs that ended within each other, and what stands aside there."""
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_a_graph_that_ended_in_another_one_that_has_ended_does_not_start_afresh_without_that():

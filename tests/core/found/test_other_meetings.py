@@ -5,8 +5,8 @@ Played as the simulation found it, and made small.
 
 import pytest
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_seed_810453235():

@@ -3,9 +3,9 @@
 import pytest
 
 from onceflow.core.run import Run
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
-from onceflow.testing.simulation.world import Violation
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
+from tests.tools.simulation.world import Violation
 
 LATER = {"q": [None, graph("n default")]}
 """What `q` returns when it runs for the second time, or if the script says so: something irrevocable."""

@@ -5,12 +5,12 @@ import pytest
 from onceflow.core import events
 from onceflow.core.run import Run
 from onceflow.core.undoing import EFFORT_TRIES
-from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import Driver
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import Player, play_script
-from onceflow.testing.simulation.story import Story
 from tests.core.building import Drive
+from tests.tools.simulation.checker import Checker
+from tests.tools.simulation.driver import Driver
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import Player, play_script
+from tests.tools.simulation.story import Story
 
 
 def test_a_graph_whose_handled_member_was_dropped_is_trusted_again():

@@ -4,8 +4,8 @@ while its task ran again. What is to be saved is asked for when it is done.
 Played as the simulation found it, and made small.
 """
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_seed_810089639():

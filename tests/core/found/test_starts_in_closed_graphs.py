@@ -4,8 +4,8 @@ ending in it), three times the judge (it forgot what a handler had given, and th
 Played as the simulation found it, and made small.
 """
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_seed_810030928():

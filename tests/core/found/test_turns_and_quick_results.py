@@ -5,12 +5,12 @@ import pytest
 from onceflow.core import events
 from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
-from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import Driver
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import Player, play_script
-from onceflow.testing.simulation.story import Story
 from tests.core.building import Drive
+from tests.tools.simulation.checker import Checker
+from tests.tools.simulation.driver import Driver
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import Player, play_script
+from tests.tools.simulation.story import Story
 
 
 def test_a_sink_that_takes_turns_itself_and_returns_a_graph_gives_back_the_turn_it_stands_for():

@@ -4,11 +4,11 @@ import pytest
 
 from onceflow.core import records
 from onceflow.core.run import Run
-from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import Driver
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import Player, play_script
-from onceflow.testing.simulation.story import Story
+from tests.tools.simulation.checker import Checker
+from tests.tools.simulation.driver import Driver
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import Player, play_script
+from tests.tools.simulation.story import Story
 
 FORK = "r loose; u undoable; g kept r u; c kept,aside r"
 FORK_IS_SETTLED = """

@@ -2,9 +2,9 @@
 
 import pytest
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 @pytest.mark.parametrize("above", ["p pure; q pure p", "p pure; q kept p", "p loose; q kept p"])

@@ -1,7 +1,7 @@
 """Found by reading: what is kept in memory of what is over, was dropped, or is tried again."""
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_a_graph_that_has_ended_stays_closed_when_one_around_it_is_tried_again():

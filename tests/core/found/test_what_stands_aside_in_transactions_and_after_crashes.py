@@ -1,7 +1,7 @@
 """Found by reading: forks, joins, writers, resume, and the check."""
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_the_check_knows_that_a_crash_took_a_graph_that_was_not_deterministic():

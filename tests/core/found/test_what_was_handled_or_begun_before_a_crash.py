@@ -4,9 +4,9 @@ abandoned before it was saved."""
 import pytest
 
 from onceflow.errors import BrokenPromise
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 PAIR = graph("x pure; y pure x")
 

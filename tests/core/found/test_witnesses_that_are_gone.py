@@ -2,8 +2,8 @@
 
 import pytest
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 @pytest.mark.parametrize("validate", [True, False])

@@ -4,8 +4,8 @@ counted as written. An outcome that a handler gave is no write.
 Played as the simulation found it, and made small.
 """
 
-from onceflow.testing.simulation.notation import graph
-from onceflow.testing.simulation.script import play_script
+from tests.tools.simulation.notation import graph
+from tests.tools.simulation.script import play_script
 
 
 def test_seed_810010489():

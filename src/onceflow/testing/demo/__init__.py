@@ -7,5 +7,5 @@
 - `ledger`: the world outside: a database of its own, of which onceflow knows nothing
 - `proof`: what must be true of the ledger in the end
 - `screen`: how it looks
-- `law`: `--law`: the check, and the rules under simulation
+- `law`: `--law`: the check, and a crash at every moment
 """

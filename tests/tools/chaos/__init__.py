@@ -1,6 +1,6 @@
 """Chaos: real engines and workers, killed with SIGKILL at random moments, over random graphs, with a ledger outside.
 
-    python -m onceflow.testing.chaos --iterations 100
+    python -m tests.tools.chaos --iterations 100
 
 After every iteration the ledger must show each effect exactly once, belonging to the final values, and nothing may be
 left: no process, no file, no blob, no descriptor.

@@ -1,7 +1,7 @@
 """The simulation of `core` under a seeded scheduler that picks every interleaving and every failure (design 6.1).
 
 `Simulation(graph, random).run()` plays one schedule and raises `Violation` if the law was broken; `simulate_many` plays
-many and raises `Caught`, with the story. `python -m onceflow.testing.simulation` does that from the command line.
+many and raises `Caught`, with the story. `python -m tests.tools.simulation` does that from the command line.
 
 - `schedule`: the seeded scheduler
 - `faults`: what goes wrong in a schedule
@@ -23,10 +23,11 @@ many and raises `Caught`, with the story. `python -m onceflow.testing.simulation
 - `story`: tells a schedule
 - `notation`: graphs as text
 - `script`: schedules as text
+- `show`: the rules under simulation, for people who watch
 """
 
-from onceflow.testing.simulation.bulk import Caught, Settings, Tally, play, play_graph, simulate_many
-from onceflow.testing.simulation.schedule import Outcome, Simulation
-from onceflow.testing.simulation.world import Violation
+from tests.tools.simulation.bulk import Caught, Settings, Tally, play, play_graph, simulate_many
+from tests.tools.simulation.schedule import Outcome, Simulation
+from tests.tools.simulation.world import Violation
 
 __all__ = ["Caught", "Outcome", "Settings", "Simulation", "Tally", "Violation", "play", "play_graph", "simulate_many"]

@@ -19,9 +19,9 @@ import msgspec
 
 from onceflow import Exclusive, Ref, Retry, Variable, actor, const, create, current, later, put, task
 from onceflow.backends.local.live_outputs import WORTH_IT
-from onceflow.testing.chaos import kills
-from onceflow.testing.chaos.ledger import Ledger
-from onceflow.testing.chaos.plans import FOREVER, Plan, Step
+from tests.tools.chaos import kills
+from tests.tools.chaos.ledger import Ledger
+from tests.tools.chaos.plans import FOREVER, Plan, Step
 
 HEALED = "healed"
 """The fact after which no task raises any more."""

@@ -18,12 +18,12 @@ from onceflow.driver import entries
 from onceflow.engine import settings
 from onceflow.storage.home import Home
 from onceflow.storage.journal import Durability
-from onceflow.testing.chaos import judging, kills, leaks, ledger, plans, random_plans, steps
-from onceflow.testing.chaos.kills import Bomb, Delay, Fuse, Target
-from onceflow.testing.chaos.ledger import Ledger
-from onceflow.testing.chaos.lives import HOME, NAME, OUTPUT, PLAN, How, Life, Nursery, Outcome, Started
-from onceflow.testing.chaos.plans import Plan
-from onceflow.testing.simulation.story import draw
+from tests.tools.chaos import judging, kills, leaks, ledger, plans, random_plans, steps
+from tests.tools.chaos.kills import Bomb, Delay, Fuse, Target
+from tests.tools.chaos.ledger import Ledger
+from tests.tools.chaos.lives import HOME, NAME, OUTPUT, PLAN, How, Life, Nursery, Outcome, Started
+from tests.tools.chaos.plans import Plan
+from tests.tools.simulation.story import draw
 
 PATIENCE = 60.0
 """Seconds after which an engine hangs."""
@@ -202,7 +202,7 @@ class _Iteration:
             "The journal": list(self._journal()),
             "Printed": [printed],
             f"The folder is {self._folder}. To play it again": [
-                f"python -m onceflow.testing.chaos --iterations 1 --seed {self._seed}"
+                f"python -m tests.tools.chaos --iterations 1 --seed {self._seed}"
             ],
         }
         return "\n\n".join("\n".join([f"{title}:", *told]) for title, told in parts.items())

@@ -13,11 +13,11 @@ from onceflow.core.check import check
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node
 from onceflow.errors import InvalidGraph, UnsafeGraph
-from onceflow.testing.simulation.bulk import RULES, Rule, Settings, simulation_of
-from onceflow.testing.simulation.driver import OnFailure
-from onceflow.testing.simulation.notation import write
-from onceflow.testing.simulation.script import Recorder, play_script
-from onceflow.testing.simulation.world import Violation
+from tests.tools.simulation.bulk import RULES, Rule, Settings, simulation_of
+from tests.tools.simulation.driver import OnFailure
+from tests.tools.simulation.notation import write
+from tests.tools.simulation.script import Recorder, play_script
+from tests.tools.simulation.world import Violation
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from typing import Literal
 
 from onceflow.core.graph import Graph
 from onceflow.core.run import Run
-from onceflow.testing.simulation.driver import Driver
-from onceflow.testing.simulation.scenarios import random_graph
-from onceflow.testing.simulation.schedule import Outcome, Simulation
-from onceflow.testing.simulation.story import draw
-from onceflow.testing.simulation.world import Violation
-from onceflow.testing.simulation.wrong_rules import (
+from tests.tools.simulation.driver import Driver
+from tests.tools.simulation.scenarios import random_graph
+from tests.tools.simulation.schedule import Outcome, Simulation
+from tests.tools.simulation.story import draw
+from tests.tools.simulation.world import Violation
+from tests.tools.simulation.wrong_rules import (
     ConsumersRun,
     CutRun,
     ForgetfulRun,
@@ -222,7 +222,7 @@ def _tell(simulation: Simulation, seed: int | None, settings: Settings) -> str:
     lines = [draw(simulation.driver.graph), f"  on failure: {simulation.driver.on_failure}", ""]
     lines.append(simulation.driver.story.text())
     if seed is not None:
-        lines += ["", f"  replay: python -m onceflow.testing.simulation --seed {seed}{settings.flags}"]
+        lines += ["", f"  replay: python -m tests.tools.simulation --seed {seed}{settings.flags}"]
     return "\n".join(lines)
 
 

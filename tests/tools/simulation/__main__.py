@@ -1,4 +1,4 @@
-"""`python -m onceflow.testing.simulation`: plays schedules, and makes small what breaks the law."""
+"""`python -m tests.tools.simulation`: plays schedules, and makes small what breaks the law."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from onceflow.testing.simulation.bulk import RULES, Caught, Settings, Tally, hunt, play
-from onceflow.testing.simulation.shrinking import kind_of, record, shrink
+from tests.tools.simulation.bulk import RULES, Caught, Settings, Tally, hunt, play
+from tests.tools.simulation.shrinking import kind_of, record, shrink
 
 EVERY = 60.0
 """Seconds between two lines of progress where nobody watches a bar."""
@@ -22,7 +22,7 @@ EVERY = 60.0
 
 def main() -> int:
     """Exit code 0 if the law held, 1 if it was broken, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m onceflow.testing.simulation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.simulation", description=__doc__)
     parser.add_argument("--schedules", type=int, help="how many to play (10,000, or as many as there is time for)")
     parser.add_argument("--seconds", type=float, help="play for so long")
     parser.add_argument("--first", type=int, default=0, help="the first seed")

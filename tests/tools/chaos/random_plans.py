@@ -15,9 +15,9 @@ import msgspec
 from onceflow.backends.local.live_outputs import WORTH_IT
 from onceflow.core.graph import Graph, Node
 from onceflow.core.state import OnFailure
-from onceflow.testing.chaos.plans import FOREVER, Plan, Step
-from onceflow.testing.simulation.scenarios import random_graph
 from onceflow.values.packed_outputs import SMALL
+from tests.tools.chaos.plans import FOREVER, Plan, Step
+from tests.tools.simulation.scenarios import random_graph
 
 QUEUE = "chaos"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from onceflow import Engine
 from onceflow.engine import settings
 from onceflow.storage.home import BLOBS, ENGINES, SPILL, WORKERS, Home
-from onceflow.testing.chaos.lives import MARK
+from tests.tools.chaos.lives import MARK
 
 PATIENCE = 10.0
 """Seconds that processes without an engine have to end by themselves. They need some milliseconds."""

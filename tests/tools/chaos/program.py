@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from onceflow import Exclusive
-from onceflow.testing.chaos import lives, steps
-from onceflow.testing.chaos.plans import Step
+from tests.tools.chaos import lives, steps
+from tests.tools.chaos.plans import Step
 
 
 class OwnTrouble(Exception):

@@ -25,10 +25,10 @@ from onceflow import Engine, NoSuchRun, TaskFailed
 from onceflow.storage.fair_lock import Turns
 from onceflow.storage.journal import Durability
 from onceflow.storage.writer import Writer
-from onceflow.testing.chaos import kills, steps
-from onceflow.testing.chaos.kills import Delay, Fuse
-from onceflow.testing.chaos.ledger import Ledger
-from onceflow.testing.chaos.plans import Plan
+from tests.tools.chaos import kills, steps
+from tests.tools.chaos.kills import Delay, Fuse
+from tests.tools.chaos.ledger import Ledger
+from tests.tools.chaos.plans import Plan
 
 MARK = "ONCEFLOW_CHAOS"
 """The environment variable by which all processes of an iteration are known. Its value is the folder."""
@@ -176,6 +176,7 @@ class Nursery:
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from {__name__} import main; main()"],
+            env=_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -186,7 +187,7 @@ class Nursery:
             with (folder / OUTPUT).open("ab") as output:
                 script = subprocess.Popen(
                     [sys.executable, Path(__file__).with_name("program.py"), folder, msgspec.json.encode(life)],
-                    env={**os.environ, MARK: str(folder)},
+                    env={**_environment(), MARK: str(folder)},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -219,6 +220,11 @@ class Nursery:
     ) -> None:
         with self._process:
             pass
+
+
+def _environment() -> dict[str, str]:
+    """In which a process finds these modules: they are not installed, and it may lie elsewhere."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from onceflow.backends.local.forkserver import ACTOR, PORTER, REAPER, WORKER
-from onceflow.testing.chaos.ledger import Ledger
+from tests.tools.chaos.ledger import Ledger
 
 Target = Literal["worker", "actor", "porter", "server", "engine", "all"]
 """`server` is the fork server, with which its workers die."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from onceflow.core.refs import RefPart
-from onceflow.testing.simulation.attempts import Attempt
+from tests.tools.simulation.attempts import Attempt
 
 MOST_MADE = 2
 MOST = 6

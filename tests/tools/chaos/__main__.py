@@ -1,4 +1,4 @@
-"""`python -m onceflow.testing.chaos`: plays iterations until all are played or one goes wrong."""
+"""`python -m tests.tools.chaos`: plays iterations until all are played or one goes wrong."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from onceflow.testing.chaos.iteration import Caught, play
-from onceflow.testing.chaos.lives import Nursery
+from tests.tools.chaos.iteration import Caught, play
+from tests.tools.chaos.lives import Nursery
 
 
 def main() -> int:
     """Exit code 0 if all was well, 1 if something went wrong, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m onceflow.testing.chaos", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.chaos", description=__doc__)
     parser.add_argument("--iterations", type=int, default=60, help="how many to play")
     parser.add_argument("--seed", type=int, default=0, help="of the first; each further one has the next number")
     parser.add_argument("--first", type=int, default=0, help="how many to leave out")

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from onceflow.core.definitions import Facts, Members, Shape, each
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
-from onceflow.testing.simulation.attempts import Attempt, nothing
-from onceflow.testing.simulation.reading import Reading
-from onceflow.testing.simulation.structure import Structure, structure_of
+from tests.tools.simulation.attempts import Attempt, nothing
+from tests.tools.simulation.reading import Reading
+from tests.tools.simulation.structure import Structure, structure_of
 
 
 def facts_of(

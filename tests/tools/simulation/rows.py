@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from onceflow.core import commands
 from onceflow.core.refs import RefPart
-from onceflow.testing.simulation.attempts import Attempt, Value
+from tests.tools.simulation.attempts import Attempt, Value
 
 
 @dataclass(slots=True)

@@ -35,14 +35,14 @@ from onceflow.core import commands, events
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
-from onceflow.testing.simulation.attempts import Attempt
-from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import Driver, OnFailure
-from onceflow.testing.simulation.notation import refs as read_refs
-from onceflow.testing.simulation.notation import write_refs
-from onceflow.testing.simulation.rows import Saving, Waiting
-from onceflow.testing.simulation.story import Story
-from onceflow.testing.simulation.world import Violation
+from tests.tools.simulation.attempts import Attempt
+from tests.tools.simulation.checker import Checker
+from tests.tools.simulation.driver import Driver, OnFailure
+from tests.tools.simulation.notation import refs as read_refs
+from tests.tools.simulation.notation import write_refs
+from tests.tools.simulation.rows import Saving, Waiting
+from tests.tools.simulation.story import Story
+from tests.tools.simulation.world import Violation
 
 LONGEST = 3_000
 """Steps after the end of the script within which the run must be over."""

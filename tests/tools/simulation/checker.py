@@ -28,11 +28,11 @@ from onceflow.core.definitions import (
     why_not_start,
     worst_case,
 )
-from onceflow.testing.simulation.attempts import Attempt
-from onceflow.testing.simulation.world import Violation
+from tests.tools.simulation.attempts import Attempt
+from tests.tools.simulation.world import Violation
 
 if TYPE_CHECKING:
-    from onceflow.testing.simulation.driver import Driver
+    from tests.tools.simulation.driver import Driver
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onceflow.core.effects import Effect, Options
 from onceflow.core.graph import Edge, Graph, Node
-from onceflow.testing.simulation.scenarios import make_safe
+from tests.tools.simulation.scenarios import make_safe
 
 EFFECTS: tuple[Effect, ...] = ("none", "undoable", "irrevocable")
 

@@ -22,9 +22,9 @@ from onceflow.core.graph import Graph, Node
 from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
-from onceflow.testing.simulation.attempts import Attempt, Inputs, Kind, Value, Values, nothing
-from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.facts import (
+from tests.tools.simulation.attempts import Attempt, Inputs, Kind, Value, Values, nothing
+from tests.tools.simulation.checker import Checker
+from tests.tools.simulation.facts import (
     deduce_versions,
     facts_of,
     handled_of,
@@ -33,11 +33,11 @@ from onceflow.testing.simulation.facts import (
     members_of_recovery,
     what_a_crash_leaves,
 )
-from onceflow.testing.simulation.reading import Entry, Reading
-from onceflow.testing.simulation.rows import Row, Saving, Waiting
-from onceflow.testing.simulation.story import Story
-from onceflow.testing.simulation.structure import Structure, structure_of
-from onceflow.testing.simulation.world import Violation, World
+from tests.tools.simulation.reading import Entry, Reading
+from tests.tools.simulation.rows import Row, Saving, Waiting
+from tests.tools.simulation.story import Story
+from tests.tools.simulation.structure import Structure, structure_of
+from tests.tools.simulation.world import Violation, World
 
 OnFailure = Literal["keep", "undo"]
 

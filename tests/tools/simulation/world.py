@@ -7,7 +7,7 @@ attempt it takes back.
 
 from __future__ import annotations
 
-from onceflow.testing.simulation.attempts import Attempt, Inputs
+from tests.tools.simulation.attempts import Attempt, Inputs
 
 
 class Violation(Exception):

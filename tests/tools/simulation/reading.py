@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set
 from onceflow.core import records
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
-from onceflow.testing.simulation.attempts import Attempt
+from tests.tools.simulation.attempts import Attempt
 
 Entry = tuple[records.Record, Attempt | None]
 """A record, and the attempt it is about."""

@@ -19,14 +19,14 @@ from onceflow.core import commands, events
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.core.run import Run
-from onceflow.testing.simulation.attempts import Attempt
-from onceflow.testing.simulation.checker import Checker
-from onceflow.testing.simulation.driver import Driver, OnFailure
-from onceflow.testing.simulation.faults import Faults
-from onceflow.testing.simulation.referring import Referring
-from onceflow.testing.simulation.rows import Saving
-from onceflow.testing.simulation.story import Story
-from onceflow.testing.simulation.world import Violation
+from tests.tools.simulation.attempts import Attempt
+from tests.tools.simulation.checker import Checker
+from tests.tools.simulation.driver import Driver, OnFailure
+from tests.tools.simulation.faults import Faults
+from tests.tools.simulation.referring import Referring
+from tests.tools.simulation.rows import Saving
+from tests.tools.simulation.story import Story
+from tests.tools.simulation.world import Violation
 
 LONGEST = 50_000
 """Steps. No schedule with a budget of a few dozen faults comes near it, although graphs may be nested deeply."""

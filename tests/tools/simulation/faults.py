@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from onceflow.core import events
 from onceflow.core.definitions import each
-from onceflow.testing.simulation.attempts import Attempt
+from tests.tools.simulation.attempts import Attempt
 
 if TYPE_CHECKING:
-    from onceflow.testing.simulation.schedule import Simulation
+    from tests.tools.simulation.schedule import Simulation
 
 Step = Callable[[], None]
 STORM = 3

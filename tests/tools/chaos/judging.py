@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from onceflow.core.graph import Graph
-from onceflow.testing.chaos import plans, steps
-from onceflow.testing.chaos.ledger import Line
-from onceflow.testing.chaos.lives import Outcome
-from onceflow.testing.chaos.plans import Plan
-from onceflow.testing.simulation.structure import Structure
+from tests.tools.chaos import plans, steps
+from tests.tools.chaos.ledger import Line
+from tests.tools.chaos.lives import Outcome
+from tests.tools.chaos.plans import Plan
+from tests.tools.simulation.structure import Structure
 
 TROUBLE = ("Trouble", "OwnTrouble")
 
