@@ -923,6 +923,7 @@ class Driver:
         if self.structure.graphs:
             shape = self.structure.shape  # what a handler gave does not come again
             undone = shape.set_of(node for node, row in self.rows.items() if row.version is None) & ~shape.repeatable
+            undone &= ~members_of_recovery(self.structure, self.appended)  # those are dropped when R is undone
             lost = {node for node in nodes & (self.forgotten | self.closed()) if node in self.structure.graphs}
             undone |= shape.set_of(node for node in lost if self._may_change(node))
             self._contract(
