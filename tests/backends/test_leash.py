@@ -20,7 +20,7 @@ from onceflow.backends.local.messages import Born, Spawn
 from onceflow.backends.local.worker_deadline import Leash
 from onceflow.testing.chaos.kills import children
 from tests.backends.common import nothing, running_pool, wait_for_end
-from tests.engine.common import until
+from tests.helpers.waiting import until
 
 
 def test_a_leash_tells_what_is_left_of_it(tmp_path: Path) -> None:

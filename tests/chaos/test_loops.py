@@ -9,12 +9,14 @@ from random import Random
 import pytest
 
 from onceflow.testing.chaos import kills
-from tests.engine.common import started, traces, until
+from tests.helpers.scripts import started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 
 SCRIPT = """
 import os, sys
 from onceflow import Retry, current, for_each, reduce, run, task
-from tests.engine.common import note
+from tests.helpers.traces import note
 
 OUTER, MIDDLE, INNER = map(int, sys.argv[1:])
 AGAIN = Retry(4, delay=0.001)

@@ -22,7 +22,9 @@ from onceflow.storage.home import Home
 from onceflow.storage.journal import CreateRun, commit
 from onceflow.testing.chaos import kills
 from onceflow.testing.chaos.ledger import Ledger, create
-from tests.engine.common import Door, knock, note, started, traces
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import started
+from tests.helpers.traces import note, traces
 
 ROUNDS = 25
 ENGINES = 2

@@ -24,8 +24,8 @@ from onceflow.storage.schema import PLACES as EACH
 from onceflow.values import packed_outputs
 from onceflow.values.templates import Template
 from tests.cli.common import Command, well_behaved
-from tests.engine.common import run_script
 from tests.helpers.forging import vouch_for_all
+from tests.helpers.scripts import run_script
 
 SHOP = """
 from onceflow import Variable, fiber, task, wait_event

@@ -2,14 +2,7 @@
 (design 2.2, 2.5, 2.7, 2.9, 2.13)."""
 
 from onceflow.testing.simulation.script import play_script
-from tests.core.building import Drive, graph
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
-
+from tests.core.building import begun, graph
 
 # -- run again ---------------------------------------------------------------------------------------------------------
 

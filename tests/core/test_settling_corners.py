@@ -4,13 +4,7 @@ meanwhile. Every state is also compared with its definition."""
 import pytest
 
 from onceflow.testing.simulation.script import play_script
-from tests.core.building import Drive, graph
-
-
-def begun(text):
-    drive = Drive(graph(text))
-    drive.begin()
-    return drive
+from tests.core.building import begun, graph
 
 
 def test_two_that_need_each_other_are_settled_when_the_save_that_both_waited_for_is_there():

@@ -5,14 +5,7 @@ import pytest
 
 from onceflow.core import commands, events
 from onceflow.testing.simulation.script import play_script
-from tests.core.building import Drive, graph
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
+from tests.core.building import begun, graph
 
 
 def never_started(drive, node):
