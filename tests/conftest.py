@@ -15,6 +15,7 @@ import pytest
 
 from onceflow.testing.servers.postgres import PostgresServer
 from onceflow.testing.servers.s3 import S3Server
+from tests.helpers.doors import Door
 
 # Processes that tests start keep nothing that they have compiled: the modules that tests write and change have the same
 # size and the same second as before, which is all that Python looks at. pytest keeps what it has made of tests, and of
@@ -102,6 +103,14 @@ def ray_cluster() -> Iterator[str]:
 
     yield "ray"
     ray.shutdown()
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    """Holds tasks that knock at it."""
+    made = Door(tmp_path / "door")
+    yield made
+    made.close()
 
 
 @pytest.fixture

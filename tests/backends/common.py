@@ -18,6 +18,7 @@ from onceflow.data.objects import Object
 from onceflow.values import failures, snapshot
 from onceflow.values.functions import ship
 from onceflow.values.packed_outputs import unpack
+from tests.helpers.doors import Door, knock
 
 
 class Loop:
@@ -106,30 +107,16 @@ def running_pool(directory: Path, workers: int = 2, **options: Any) -> Iterator[
         loop.selector.close()
 
 
-class Gate:
-    """A named pipe. A job that passes it waits for the test, which thereby knows that the job runs."""
+class Gate(Door):
+    """A door for jobs: whoever waits for one drives the loop."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-        os.mkfifo(path)
-        os.mkfifo(self.path + ".here")
-        self._here = os.open(self.path + ".here", os.O_RDWR | os.O_NONBLOCK)
-        self._open = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
-
-    def wait(self, loop: Loop) -> int:
+    def wait(self, loop: Loop) -> int:  # type: ignore[override]
         """Drives the loop until a job is at the gate. Returns the process it is in."""
         arrived: list[bytes] = []
         loop.selector.register(self._here, selectors.EVENT_READ, lambda: arrived.append(os.read(self._here, 8)))
         loop.until(lambda: bool(arrived))
         loop.selector.unregister(self._here)
         return int(arrived[0])
-
-    def let_through(self, count: int = 1) -> None:
-        os.write(self._open, b"." * count)
-
-    def close(self) -> None:
-        os.close(self._here)
-        os.close(self._open)
 
 
 @contextlib.contextmanager
@@ -143,10 +130,7 @@ def gate(path: Path) -> Iterator[Gate]:
 
 def pass_gate(path: str) -> str:
     """A job: says that it is there, waits until it is let through."""
-    with open(path + ".here", "wb", buffering=0) as here:
-        here.write(b"%8d" % os.getpid())
-    with open(path, "rb", buffering=0) as opened:
-        opened.read(1)
+    knock(path)
     return "through"
 
 
@@ -172,3 +156,9 @@ def wait_for_end(pidfd: int) -> None:
     """Returns when the process is gone (or a zombie)."""
     select.select([pidfd], [], [])
     os.close(pidfd)
+
+
+def pass_and_write(path: str, trace: str, line: str) -> str:
+    if path:
+        pass_gate(path)
+    return write_line(trace, line) if trace else line

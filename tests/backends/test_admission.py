@@ -86,7 +86,7 @@ def test_jobs_that_need_too_much_together_run_one_after_the_other(
 
         assert loop.queued == 1
 
-        door.let_through()
+        door.open()
         assert loop.result(held) == "through"
         assert loop.result(waiting) is None
 
@@ -97,7 +97,7 @@ def test_jobs_that_fit_together_run_at_the_same_time(tmp_path: Path, door: Gate,
         tokens = [loop.start(pass_gate, door.path, **needs) for _ in range(2)]
         assert door.wait(loop) != door.wait(loop)
 
-        door.let_through(2)
+        door.open(2)
         assert [loop.result(token) for token in tokens] == ["through"] * 2
 
 
@@ -109,7 +109,7 @@ def test_ten_tenths_of_a_cpu_are_one(tmp_path: Path, door: Gate) -> None:
         loop.start(nothing, threads=True, cpus=0.1)
 
         assert loop.queued == 1
-        door.let_through(10)
+        door.open(10)
 
 
 def test_a_job_in_a_lane_that_says_nothing_counts_as_one_cpu(tmp_path: Path, door: Gate) -> None:
@@ -121,7 +121,7 @@ def test_a_job_in_a_lane_that_says_nothing_counts_as_one_cpu(tmp_path: Path, doo
         assert loop.queued == 1
         assert loop.call(nothing, cpus=1) is None
 
-        door.let_through()
+        door.open()
         assert loop.result(waiting) is None
 
 
@@ -131,7 +131,7 @@ def test_a_job_that_shares_and_says_nothing_counts_as_nothing(tmp_path: Path, do
         door.wait(loop)
 
         assert loop.call(nothing, cpus=2) is None
-        door.let_through()
+        door.open()
 
 
 def test_a_job_that_says_it_needs_no_cpu_runs_beside_one_that_needs_all(tmp_path: Path, door: Gate) -> None:
@@ -140,7 +140,7 @@ def test_a_job_that_says_it_needs_no_cpu_runs_beside_one_that_needs_all(tmp_path
         door.wait(loop)
 
         assert loop.call(nothing, cpus=0) is None
-        door.let_through()
+        door.open()
 
 
 def test_a_job_that_needs_no_memory_runs_beside_one_that_needs_all_of_it(tmp_path: Path, door: Gate) -> None:
@@ -149,12 +149,12 @@ def test_a_job_that_needs_no_memory_runs_beside_one_that_needs_all_of_it(tmp_pat
         door.wait(loop)
 
         assert loop.call(nothing) is None
-        door.let_through()
+        door.open()
 
 
 def test_a_lane_counts_as_much_as_the_largest_job_in_it(tmp_path: Path, door: Gate) -> None:
     with host(tmp_path, workers=1, cpus=2, memory=100) as loop:
-        door.let_through()
+        door.open()
         loop.learn_that_it_is_short(pass_gate, door.path)
         lane = [loop.start(pass_gate, door.path, cpus=cpus, memory=60 - cpus) for cpus in (1, 2, 2)]
         loop.start(pass_gate, door.path, threads=True, memory=42)
@@ -163,7 +163,7 @@ def test_a_lane_counts_as_much_as_the_largest_job_in_it(tmp_path: Path, door: Ga
         loop.pool.turn()
 
         assert set(loop.pool._dispatcher.holders) == {*lane, beside}
-        door.let_through(5)
+        door.open(5)
 
 
 @pytest.mark.parametrize("needs", [{"cpus": 3}, {"memory": 101}])
@@ -176,13 +176,13 @@ def test_a_job_that_needs_more_than_there_is_runs_alone(
         large = loop.start(pass_gate, other_door.path, **needs)
         assert loop.queued == 1
 
-        door.let_through()
+        door.open()
         other_door.wait(loop)
         assert small in loop.reports
         others = [loop.start(nothing), loop.start(nothing, threads=True, memory=1)]
         assert loop.queued == 2
 
-        other_door.let_through()
+        other_door.open()
         assert loop.result(large) == "through"
         assert [loop.result(token) for token in others] == [None, None]
 
@@ -212,7 +212,7 @@ def test_only_so_many_small_jobs_go_before_a_large_one(tmp_path: Path, door: Gat
         loop.until(lambda: small[passes - 1] in loop.reports)
         assert loop.queued == 1 + len(small) - passes
 
-        door.let_through()
+        door.open()
         loop.until(lambda: all(token in loop.reports for token in small))
         order = list(loop.reports)
         assert order.index(small[passes - 1]) < order.index(large) < order.index(small[passes])
@@ -228,7 +228,7 @@ def test_a_large_job_that_waits_does_not_hold_up_what_needs_something_else(tmp_p
         assert [loop.call(nothing) for _ in range(20)] == [None] * 20
         assert large not in loop.reports
 
-        door.let_through()
+        door.open()
         assert loop.result(large) is None
 
 
@@ -241,7 +241,7 @@ def test_many_jobs_that_wait_for_the_same_do_not_hide_one_that_fits(tmp_path: Pa
         assert loop.call(nothing) is None
         assert loop.queued == len(waiting)
 
-        door.let_through()
+        door.open()
         loop.until(lambda: all(token in loop.reports for token in waiting))
 
 
@@ -254,7 +254,7 @@ def test_large_jobs_in_lanes_and_large_jobs_that_share_are_served_in_the_order_i
         tokens = [loop.start(nothing, cpus=2 - number / 10, threads=number % 2 == 0) for number in range(6)]
         assert loop.queued == 6
 
-        door.let_through()
+        door.open()
         loop.until(lambda: all(token in loop.reports for token in tokens))
         assert [token for token in loop.reports if token in tokens] == tokens
 
@@ -271,7 +271,7 @@ def test_when_a_large_job_that_waits_is_stopped_the_others_go_on(tmp_path: Path,
 
         assert isinstance(loop.report(large), Ended)
         loop.until(lambda: all(token in loop.reports for token in small))
-        door.let_through()
+        door.open()
 
 
 def test_what_a_dead_worker_ran_needs_nothing_any_more(tmp_path: Path, door: Gate) -> None:
@@ -297,7 +297,7 @@ def test_jobs_that_were_given_back_still_say_what_they_need(tmp_path: Path, door
         loop.until(lambda: loop.pool.statistics().queued == 3)
         assert loop.queued == 3
 
-        door.let_through()
+        door.open()
         assert loop.result(held) == "through"
         assert [loop.result(token) for token in behind] == ["short"] * 3
 
@@ -314,7 +314,7 @@ def test_a_pool_may_have_fewer_cpus_than_workers(tmp_path: Path, door: Gate) -> 
 
         assert loop.queued == 1
 
-        door.let_through()
+        door.open()
         assert loop.result(held) == "through"
         assert loop.result(waiting) is None
 

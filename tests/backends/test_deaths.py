@@ -14,7 +14,16 @@ import pytest
 from onceflow.backends.local import locks
 from onceflow.backends.local.reports import Died, Finished
 from onceflow.errors import WorkersUnavailable
-from tests.backends.common import Gate, Loop, kill, nothing, pass_gate, running_pool, wait_for_end, write_line
+from tests.backends.common import (
+    Gate,
+    Loop,
+    kill,
+    nothing,
+    pass_and_write,
+    pass_gate,
+    running_pool,
+    wait_for_end,
+)
 
 
 def test_a_worker_that_is_killed_is_reported_with_what_it_ran(loop: Loop, door: Gate) -> None:
@@ -47,7 +56,7 @@ def test_jobs_that_run_alone_share_no_worker_at_the_same_time(tmp_path: Path, do
 
         assert loop.report(first) == Died((first,), pid, -9, "certain")
         door.wait(loop)
-        door.let_through()
+        door.open()
         assert loop.result(second) == "through"
 
 
@@ -85,9 +94,9 @@ def test_a_worker_that_exits_is_reported_with_its_status(loop: Loop) -> None:
 def test_what_a_dead_worker_had_not_started_runs_elsewhere_once_each(tmp_path: Path, door: Gate) -> None:
     trace = str(tmp_path / "trace")
     with running_pool(tmp_path, workers=1) as loop:
-        loop.learn_that_it_is_short(_step, "", "", "")
-        held = loop.start(_step, door.path, trace, "held")
-        others = [loop.start(_step, "", trace, str(number)) for number in range(30)]
+        loop.learn_that_it_is_short(pass_and_write, "", "", "")
+        held = loop.start(pass_and_write, door.path, trace, "held")
+        others = [loop.start(pass_and_write, "", trace, str(number)) for number in range(30)]
         loop.pool.turn()  # everything is in the worker now
         assert loop.pool.statistics().queued == 0
 
@@ -96,12 +105,6 @@ def test_what_a_dead_worker_had_not_started_runs_elsewhere_once_each(tmp_path: P
         assert isinstance(loop.report(held), Died)
         assert [loop.result(token) for token in others] == [str(number) for number in range(30)]
     assert sorted(map(int, Path(trace).read_text().split())) == list(range(30))
-
-
-def _step(path: str, trace: str, line: str) -> str:
-    if path:
-        pass_gate(path)
-    return write_line(trace, line) if trace else line
 
 
 def test_a_worker_whose_sockets_user_code_closed_is_ended(loop: Loop) -> None:

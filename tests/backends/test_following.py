@@ -149,7 +149,7 @@ def test_what_no_worker_has_can_be_wanted_elsewhere_without_its_followers(tmp_pa
         others = [loop.start(double, 2), loop.start(double, 3)]
         assert loop.pool.surrender(2) == [leader, others[0]]
         assert loop.report(follower) == Ended(follower, started=False)
-        door.let_through()
+        door.open()
         assert [loop.result(running), loop.result(others[1])] == [5, 6]
         assert loop.pool.surrender(2) == []
         assert not {leader, others[0]} & loop.reports.keys()
@@ -163,7 +163,7 @@ def test_followers_of_a_job_that_takes_longer_than_expected_are_given_back(tmp_p
         (follower,) = follow(loop, leader, double)
         door.wait(loop)
         assert loop.report(follower) == Ended(follower, started=False)
-        door.let_through()
+        door.open()
         assert loop.result(leader) == 5
 
 

@@ -19,7 +19,7 @@ from onceflow.backends.local.forkserver_client import Server
 from onceflow.backends.local.messages import Born, Spawn
 from onceflow.backends.local.worker_deadline import Leash
 from tests.backends.common import nothing, running_pool, wait_for_end
-from tests.engine.common import until
+from tests.helpers.waiting import until
 from tests.tools.chaos.kills import children
 
 

@@ -176,7 +176,7 @@ def test_a_job_goes_elsewhere_if_its_home_is_busy(loop: Loop, door: Gate):
     assert home == object.maker
     assert other != home
     assert object.place is not None
-    door.let_through(2)
+    door.open(2)
     assert loop.result(first) == loop.result(second)
 
 
@@ -196,7 +196,7 @@ def made_at_both(loop: Loop, door: Gate, *sizes: int) -> list[Object]:
     tokens = [loop.start(make_behind_gate, size, door.path) for size in sizes]
     for _ in tokens:
         door.wait(loop)
-    door.let_through(len(tokens))
+    door.open(len(tokens))
     reports = [loop.report(token) for token in tokens]
     return [part for report in reports if isinstance(report, Finished) for part in report.parts]
 
@@ -257,7 +257,7 @@ def test_a_job_that_waits_too_long_at_home_is_published_and_runs_elsewhere(loop:
     report = loop.report(reader)
     assert isinstance(report, Finished)
     assert report.worker != home
-    door.let_through()
+    door.open()
     assert loop.result(before) == "through"
 
 

@@ -26,6 +26,7 @@ from onceflow.backends.local.output_sender import CHUNK
 from onceflow.backends.local.reports import Died, Ended, Finished, Printed, Report
 from onceflow.data.packets import pair
 from tests.backends.common import Gate, Loop, gate, kill, nothing, pass_gate, running_pool
+from tests.helpers.processes import state_of
 
 
 class Listening:
@@ -119,7 +120,7 @@ def test_a_complete_line_is_there_at_once_and_the_rest_of_it_at_the_end(
     alone.until(lambda: bool(heard.seen))
 
     assert [event.text for event in heard.seen if isinstance(event, Printed)] == ["a line\n"]
-    door.let_through()
+    door.open()
     alone.result(token)
     assert heard.text(token) == "a line\nand a half"
 
@@ -209,7 +210,7 @@ def test_what_nobody_in_particular_wrote_belongs_to_no_job(alone: Loop, heard: L
     token = alone.start(_leave_thread, door.path)
     alone.result(token)
     door.wait(alone)
-    door.let_through()
+    door.open()
 
     alone.until(lambda: any(isinstance(event, Printed) for event in heard.seen))
 
@@ -309,15 +310,11 @@ def test_whoever_prints_faster_than_the_pool_reads_has_to_wait(alone: Loop, tmp_
         token = alone.start(_print_and_count, str(tmp_path / "count"), ahead.path)
         ahead.wait(alone)
         pid = next(iter(alone.pool._workers))
-        while "sock_alloc_send" not in Path(f"/proc/{pid}/wchan").read_text() and _state(pid) != "S":
+        while "sock_alloc_send" not in Path(f"/proc/{pid}/wchan").read_text() and state_of(pid) != "S":
             os.sched_yield()  # the pool does not read meanwhile
 
         assert int((tmp_path / "count").read_text() or "0") < 10_000_000
         alone.result(token)
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _print_and_count(count: str, path: str) -> None:

@@ -273,12 +273,12 @@ def test_a_job_does_not_wait_behind_a_long_one_while_another_worker_is_free(loop
 
     assert [loop.call(add, number, 1) for number in range(20)] == list(range(1, 21))
 
-    door.let_through()
+    door.open()
     assert loop.result(held) == "through"
 
 
 def _opened(door: Gate) -> str:
-    door.let_through()
+    door.open()
     return door.path
 
 
@@ -292,7 +292,7 @@ def test_jobs_behind_one_that_is_unexpectedly_long_are_given_back_and_run_elsewh
 
     assert tokens[3] not in loop.reports
     assert loop.pool.statistics().returned > 0
-    door.let_through()
+    door.open()
     assert loop.result(tokens[3]) == "through"
 
 
@@ -329,7 +329,7 @@ def test_async_jobs_and_threads_do_not_wait_for_the_main_thread(tmp_path: Path, 
         assert loop.call(_meet, 1, is_async=True) == "met"
         assert loop.call(threading.get_ident, threads=True) != threading.get_ident()
 
-        door.let_through()
+        door.open()
         assert loop.result(held) == "through"
 
 
@@ -339,5 +339,5 @@ def test_jobs_in_threads_share_a_process(tmp_path: Path, door: Gate) -> None:
         pids = {door.wait(loop) for _ in range(3)}
 
         assert len(pids) == 1
-        door.let_through(3)
+        door.open(3)
         assert [loop.result(token) for token in tokens] == ["through"] * 3

@@ -68,7 +68,7 @@ def test_a_step_that_came_too_soon_is_told_although_nothing_follows(
     alone.until(lambda: len(told) == 2)
 
     assert told == [Progressed(token, 1, None, ""), Progressed(token, 2, None, "")]
-    door.let_through()
+    door.open()
     alone.result(token)
 
 

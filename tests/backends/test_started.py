@@ -25,7 +25,7 @@ def test_a_job_that_runs_has_a_time_at_which_it_began(tmp_path: Path, options: d
         assert before <= began <= time.time()
         assert loop.pool.running() == [token]
 
-        door.let_through()
+        door.open()
         loop.result(token)
         assert loop.pool.started(token) is None
         assert loop.pool.running() == []
@@ -39,7 +39,7 @@ def test_a_job_behind_another_has_not_begun(tmp_path: Path) -> None:
         assert loop.pool.running() == [first]
         assert loop.pool.started(second) is None
         assert not loop.pool.lacks_room(second)
-        door.let_through()
+        door.open()
         loop.result(second)
 
 
@@ -54,7 +54,7 @@ def test_a_job_for_which_there_is_no_room_is_told_from_one_for_which_there_is_no
         second = loop.start(pass_gate, door.path)
         door.wait(loop)
         assert not loop.pool.lacks_room(large)  # both workers are busy: that is what it waits for first
-        door.let_through(2)
+        door.open(2)
         for token in (first, second, large):
             loop.result(token)
         assert not loop.pool.lacks_room(large)

@@ -276,7 +276,7 @@ def test_a_thread_that_is_stopped_leaves_the_others_of_its_worker_alone(
         alone.pool.stop(thread)
 
         assert alone.report(thread) == Ended(thread, started=True)
-        other_door.let_through()
+        other_door.open()
         report = alone.report(other)
         assert isinstance(report, Finished)
         assert report.worker == pid

@@ -14,7 +14,7 @@ import pytest
 from onceflow.backends.local.messages import HALTED
 from onceflow.backends.local.reports import Died, Ended, Finished
 from onceflow.errors import Stopped
-from tests.backends.common import Gate, Loop, gate, nothing, pass_gate, running_pool, write_line
+from tests.backends.common import Gate, Loop, gate, nothing, pass_and_write, pass_gate, running_pool, write_line
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_queued_job_never_starts(alone: Loop, door: Gate, tmp_path: Path) -> N
     alone.pool.stop(queued)
 
     assert alone.report(queued) == Ended(queued, started=False)
-    door.let_through()
+    door.open()
     assert alone.result(held) == "through"
     assert not (tmp_path / "trace").exists()
 
@@ -40,9 +40,9 @@ def test_a_queued_job_never_starts(alone: Loop, door: Gate, tmp_path: Path) -> N
 def test_what_no_worker_has_started_is_withdrawn_and_what_runs_goes_on(alone: Loop, door: Gate, tmp_path: Path) -> None:
     """Given a job that runs, some behind it in the worker, and one that no worker has."""
     trace = str(tmp_path / "trace")
-    alone.learn_that_it_is_short(_step, "", "", "")
-    held = alone.start(_step, door.path, trace, "held")
-    given = [alone.start(_step, "", trace, str(number)) for number in range(4)]
+    alone.learn_that_it_is_short(pass_and_write, "", "", "")
+    held = alone.start(pass_and_write, door.path, trace, "held")
+    given = [alone.start(pass_and_write, "", trace, str(number)) for number in range(4)]
     door.wait(alone)
     queued = alone.start(write_line, trace, "queued")
 
@@ -50,7 +50,7 @@ def test_what_no_worker_has_started_is_withdrawn_and_what_runs_goes_on(alone: Lo
         alone.pool.withdraw(token)
     for token in (given[1], given[2], queued):
         assert alone.report(token) == Ended(token, started=False)
-    door.let_through()
+    door.open()
 
     assert alone.result(held) == "held"
     assert {alone.result(given[0]), alone.result(given[3])} == {"0", "3"}
@@ -62,14 +62,14 @@ def test_a_halted_pool_starts_neither_what_is_queued_nor_what_a_worker_was_given
 ) -> None:
     # given a job that runs, some behind it in the worker, and some that no worker has
     trace = str(tmp_path / "trace")
-    alone.learn_that_it_is_short(_step, "", "", "")
-    held = alone.start(_step, door.path, trace, "held")
-    given = [alone.start(_step, "", trace, str(number)) for number in range(30)]
+    alone.learn_that_it_is_short(pass_and_write, "", "", "")
+    held = alone.start(pass_and_write, door.path, trace, "held")
+    given = [alone.start(pass_and_write, "", trace, str(number)) for number in range(30)]
     door.wait(alone)
     queued = [alone.start(write_line, trace, "queued") for _ in range(3)]
 
     alone.pool.halt()
-    door.let_through()
+    door.open()
 
     assert alone.result(held) == "held"
     alone.pool.turn()
@@ -113,9 +113,9 @@ def test_a_running_job_is_ended_with_its_worker_and_another_worker_takes_its_pla
 
 def test_the_jobs_behind_a_stopped_one_run_once_each(alone: Loop, door: Gate, tmp_path: Path) -> None:
     trace = str(tmp_path / "trace")
-    alone.learn_that_it_is_short(_step, "", "", "")
-    held = alone.start(_step, door.path, trace, "held")
-    others = [alone.start(_step, "", trace, str(number)) for number in range(30)]
+    alone.learn_that_it_is_short(pass_and_write, "", "", "")
+    held = alone.start(pass_and_write, door.path, trace, "held")
+    others = [alone.start(pass_and_write, "", trace, str(number)) for number in range(30)]
     door.wait(alone)
 
     alone.pool.stop(held)
@@ -129,15 +129,15 @@ def test_a_job_behind_a_running_one_is_stopped_without_harm_to_that_one(
     alone: Loop, door: Gate, tmp_path: Path
 ) -> None:
     trace = str(tmp_path / "trace")
-    alone.learn_that_it_is_short(_step, "", "", "")
-    held = alone.start(_step, door.path, trace, "held")
-    behind = alone.start(_step, "", trace, "behind")
+    alone.learn_that_it_is_short(pass_and_write, "", "", "")
+    held = alone.start(pass_and_write, door.path, trace, "held")
+    behind = alone.start(pass_and_write, "", trace, "behind")
     door.wait(alone)
 
     alone.pool.stop(behind)
 
     assert alone.report(behind) == Ended(behind, started=False)
-    door.let_through()
+    door.open()
     assert alone.result(held) == "held"
     assert Path(trace).read_text() == "held\n"
 
@@ -182,7 +182,7 @@ def test_an_async_job_is_cancelled_and_others_of_the_worker_go_on(alone: Loop, t
     alone.pool.stop(waiting)
 
     assert alone.report(waiting) == Ended(waiting, started=True)
-    door.let_through()
+    door.open()
     report = alone.report(other)
     assert isinstance(report, Finished)
     assert report.worker == pid
@@ -233,12 +233,6 @@ def test_stopping_a_thread_by_force_ends_its_worker_and_tells_what_else_ran_ther
 
         assert alone.report(thread) == Ended(thread, started=True)
         assert alone.report(other) == Died((other,), pid, -9)
-
-
-def _step(path: str, trace: str, line: str) -> str:
-    if path:
-        pass_gate(path)
-    return write_line(trace, line) if trace else line
 
 
 def _announce(path: str) -> None:

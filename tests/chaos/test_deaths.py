@@ -13,7 +13,8 @@ import pytest
 
 from onceflow import Engine, TaskFailed, WorkerDied, task
 from onceflow.engine.settings import WORKER_DEATHS
-from tests.engine.common import Door, knock, note, traces
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note, traces
 
 
 @task

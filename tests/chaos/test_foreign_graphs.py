@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, FunctionNotLoaded
-from tests.engine.common import run_script
+from tests.helpers.scripts import run_script
 
 SCRIPT = """
 from onceflow import run, task

@@ -8,14 +8,16 @@ from random import Random
 
 import pytest
 
-from tests.engine.common import run_script, started, traces, until
+from tests.helpers.scripts import run_script, started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 from tests.tools.chaos import kills
 
 STEPS = 100
 
 SCRIPT = f"""
 from onceflow import run, task
-from tests.engine.common import note
+from tests.helpers.traces import note
 
 @task
 def step(number, before):

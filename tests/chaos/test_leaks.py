@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from onceflow.backends.local.forkserver import PORTER, WORKER
-from tests.engine.common import run_script
+from tests.helpers.scripts import run_script
 
 WARM_UP, MEASURED = 400, 400
 """Runs before the first measurement (until the database has filled its cache), and between the first and the second."""

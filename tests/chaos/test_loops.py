@@ -8,13 +8,15 @@ from random import Random
 
 import pytest
 
-from tests.engine.common import started, traces, until
+from tests.helpers.scripts import started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 from tests.tools.chaos import kills
 
 SCRIPT = """
 import os, sys
 from onceflow import Retry, current, for_each, reduce, run, task
-from tests.engine.common import note
+from tests.helpers.traces import note
 
 OUTER, MIDDLE, INNER = map(int, sys.argv[1:])
 AGAIN = Retry(4, delay=0.001)

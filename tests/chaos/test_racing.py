@@ -20,7 +20,9 @@ from onceflow import Engine, task
 from onceflow.engine.submission import new_id, prepare
 from onceflow.storage.home import Home
 from onceflow.storage.journal import CreateRun, commit
-from tests.engine.common import Door, knock, note, started, traces
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import started
+from tests.helpers.traces import note, traces
 from tests.tools.chaos import kills
 from tests.tools.chaos.ledger import Ledger, create
 

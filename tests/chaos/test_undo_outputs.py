@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, TaskFailed, task
-from tests.engine.common import note, traces
+from tests.helpers.traces import note, traces
 
 
 def take_back(path: str, name: str, output: str | None) -> None:

@@ -7,8 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ ENVIRONMENT = {
     "PYTHONIOENCODING": "utf-8",
 }
 FLOWS = "tests.cli.flows"
-LONG = 60.0
 PROGRESS = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
 CODES = {0, 1, 2, 3, 4, 5, 130}
 
@@ -79,11 +76,3 @@ def well_behaved(result: Result) -> None:
         assert lines, result.output
         assert lines[-1].startswith("onceflow: ")
         assert lines[-1].isprintable()
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + LONG
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
-    return found

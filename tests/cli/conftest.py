@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from onceflow.engine.peers import client
-from tests.cli.common import LONG, Command
+from tests.cli.common import Command
+from tests.helpers.waiting import LONG
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine
-from tests.cli.common import FLOWS, LONG, until
+from tests.cli.common import FLOWS
 from tests.cli.flows import held
+from tests.helpers.waiting import LONG, until
 
 
 def fail(onceflow, name, path):

@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from onceflow.cli.main import VERBS, main
-from tests.cli.common import ENVIRONMENT, LONG
+from tests.cli.common import ENVIRONMENT
+from tests.helpers.waiting import LONG
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.common import ENVIRONMENT, FLOWS, LONG, Command, until
+from tests.cli.common import ENVIRONMENT, FLOWS, Command
+from tests.helpers.waiting import LONG, until
 
 CLEARED = "\x1b[2K"
 """What a terminal is told to empty a line."""

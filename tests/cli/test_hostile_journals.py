@@ -20,12 +20,12 @@ from click.testing import CliRunner
 from onceflow.authoring.fiber_tasks.continuations import Continuation
 from onceflow.cli import completion
 from onceflow.cli.main import main
-from onceflow.storage import schema
 from onceflow.storage.schema import PLACES as EACH
 from onceflow.values import packed_outputs
 from onceflow.values.templates import Template
 from tests.cli.common import Command, well_behaved
-from tests.engine.common import run_script
+from tests.helpers.forging import vouch_for_all
+from tests.helpers.scripts import run_script
 
 SHOP = """
 from onceflow import Variable, fiber, task, wait_event
@@ -217,7 +217,7 @@ def test_looking_runs_nothing_that_is_stored(
     with sqlite3.connect(tmp_path / "home" / "journal.db") as journal:
         for place in PLACES:
             plant(journal, tmp_path / "home", place, attack(f"touch {canary}"))
-        schema.vouch_for_all(journal)  # whoever plants them can compute checksums as well
+        vouch_for_all(journal)  # whoever plants them can compute checksums as well
     journal.close()
     assert not canary.exists()
 

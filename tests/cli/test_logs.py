@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from onceflow.storage import logs
-from tests.cli.common import ENVIRONMENT, FLOWS, LONG, until
+from tests.cli.common import ENVIRONMENT, FLOWS
+from tests.helpers.waiting import LONG, until
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.common import ENVIRONMENT, FLOWS, LONG, until
+from tests.cli.common import ENVIRONMENT, FLOWS
+from tests.helpers.waiting import LONG, until
 
 
 def test_a_workflow_is_run_and_its_result_printed(onceflow):

@@ -9,7 +9,8 @@ from datetime import datetime
 import pytest
 
 from onceflow import Engine
-from tests.cli.common import FLOWS, Command, until
+from tests.cli.common import FLOWS, Command
+from tests.helpers.waiting import until
 
 
 def add(onceflow: Command, id: str, *options: str, flow: str = "nothing", code: int = 0) -> str:

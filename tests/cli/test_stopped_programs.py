@@ -21,7 +21,8 @@ from click.testing import CliRunner, Result
 from onceflow import Engine
 from onceflow.cli.main import main
 from onceflow.storage import lock_waits
-from tests.cli.common import FLOWS, LONG, Command, well_behaved
+from tests.cli.common import FLOWS, Command, well_behaved
+from tests.helpers.waiting import LONG
 from tests.storage.common import Child
 
 FEW = 25

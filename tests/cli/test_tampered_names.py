@@ -10,8 +10,8 @@ import pytest
 from onceflow import Engine
 from onceflow.backends.local import locks
 from onceflow.errors import StorageDamaged
-from onceflow.storage import schema
 from tests.cli.common import Command
+from tests.helpers.forging import vouch_for_all
 
 UP = "../../../outside"
 """From the log of a run to a folder beside the home directory."""
@@ -31,7 +31,7 @@ def tamper(home: Path, statement: str, *values: object) -> None:
     journal = sqlite3.connect(home / "journal.db")
     with journal:
         assert journal.execute(statement, values).rowcount
-        schema.vouch_for_all(journal)  # who changes it by hand can compute checksums as well
+        vouch_for_all(journal)  # who changes it by hand can compute checksums as well
     journal.close()
 
 

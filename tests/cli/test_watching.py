@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.cli.common import FLOWS, LONG, until
+from tests.cli.common import FLOWS
+from tests.helpers.waiting import LONG, until
 
 
 def test_a_run_that_has_ended_is_told_at_once(onceflow, tmp_path):

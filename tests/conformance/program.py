@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from onceflow import Exclusive, Ref, Variable, actor, const, create, current, fiber, put, task
-from tests.engine.common import knock, note
+from tests.helpers.doors import knock
+from tests.helpers.traces import note
 
 LARGE = 300_000
 """Bytes of a value that does not travel in messages."""

@@ -12,7 +12,10 @@ from onceflow import Engine, TaskFailed, TaskTimedOut, for_each, ref
 from onceflow.errors import SharedActor
 from tests.conformance import program
 from tests.conformance.program import LARGE
-from tests.engine.common import Door, traces, until
+from tests.helpers.doors import Door
+from tests.helpers.processes import is_running
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 
 CLIENT = "ONCEFLOW_TEST_RAY_CLIENT"
 """Set to the address of a cluster's server for clients, if the same is to be tried through that. It takes a process of
@@ -37,13 +40,6 @@ def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def engine(settings: dict[str, object]) -> Iterator[Engine]:
     made = Engine(**settings)  # type: ignore[arg-type]
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    made = Door(tmp_path / "door")
     yield made
     made.close()
 
@@ -146,7 +142,7 @@ def test_cancelling_stops_a_task_and_what_it_started(engine: Engine, door: Door,
     process = door.wait()
     door.open()
     assert engine.cancel(handle.id) == "cancelled"
-    assert not any(_runs(pid) for pid in (process, int(file.read_text())))
+    assert not any(is_running(pid) for pid in (process, int(file.read_text())))
 
 
 def test_a_task_that_takes_too_long_is_stopped(engine: Engine) -> None:
@@ -184,11 +180,3 @@ def test_another_engine_goes_on_from_what_is_saved(settings: dict[str, object], 
     with Engine(**settings) as second:  # type: ignore[arg-type]
         assert second.resume(handle.id) == ("ann", 1)
     assert len(set(traces(ledger))) == 1
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process is there, and is not only waiting for its parent to notice its end."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

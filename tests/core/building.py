@@ -12,7 +12,7 @@ from onceflow.core.run import Run
 from onceflow.core.sharing import bits
 from tests.tools.simulation.notation import graph, refs
 
-__all__ = ["Drive", "graph", "refs", "tell"]
+__all__ = ["Drive", "begun", "graph", "refs", "tell"]
 
 
 def tell(command: commands.Command) -> str:
@@ -287,3 +287,11 @@ class Drive:
         if not self.stopped[node]:
             del self.stopped[node]
         return attempt
+
+
+def begun(text: str, *completed: str, **settings) -> Drive:
+    """A run of the graph in this text, in which these nodes are complete."""
+    drive = Drive(graph(text), **settings)
+    drive.begin()
+    drive.complete(*completed)
+    return drive

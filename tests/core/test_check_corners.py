@@ -8,7 +8,7 @@ from onceflow.core import events
 from onceflow.core.check import check
 from onceflow.core.graph import Graph
 from onceflow.errors import InvalidGraph, UnsafeGraph
-from tests.core.building import Drive, graph
+from tests.core.building import begun, graph
 
 CROSSED = "a {0}; b {0}; v {0} takes:a b; w {0} takes:b a; z {0} v w"
 """Each of two takers reads what the other one takes."""
@@ -18,12 +18,6 @@ def blocked(text):
     with pytest.raises(UnsafeGraph) as caught:
         check(graph(text))
     return caught.value.blocked
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
 
 
 # -- before the run ----------------------------------------------------------------------------------------------------

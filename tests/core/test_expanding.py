@@ -4,16 +4,9 @@ import pytest
 
 from onceflow.core import events, records
 from onceflow.errors import InvalidGraph, NotDeterministic, UnsafeGraph
-from tests.core.building import Drive, graph
+from tests.core.building import Drive, begun, graph
 
 PAIR = graph("x pure; y pure x")
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
 
 
 def refusal(drive, node, nested):

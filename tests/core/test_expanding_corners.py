@@ -3,16 +3,9 @@
 import pytest
 
 from onceflow.core.expanding import id_inside, row_around
-from tests.core.building import Drive, graph
+from tests.core.building import begun, graph
 
 PAIR = graph("x pure; y pure x")
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
 
 
 # -- scopes ----------------------------------------------------------------------------------------------------------

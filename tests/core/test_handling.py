@@ -3,13 +3,7 @@
 import pytest
 
 from onceflow.core import events
-from tests.core.building import Drive, graph
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
+from tests.core.building import begun, graph
 
 
 def test_a_handled_task_is_done_and_saved_whatever_it_declares():

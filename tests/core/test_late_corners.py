@@ -4,14 +4,8 @@ import pytest
 
 from onceflow.core import events
 from onceflow.errors import IllegalEvent
-from tests.core.building import Drive, graph
+from tests.core.building import begun, graph
 from tests.core.test_illegal import snapshot
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
 
 
 def assert_late(drive, event):

@@ -5,16 +5,9 @@ import pytest
 from onceflow.core import events, records, undoing
 from onceflow.core.run import Run
 from onceflow.errors import BrokenPromise
-from tests.core.building import Drive, graph
+from tests.core.building import Drive, begun, graph
 
 DEEP = "a loose; u undoable; s kept a; v undoable s u; w undoable v; k kept; l pure k; z kept a w l"
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
 
 
 # -- what the first answer is ----------------------------------------------------------------------------------------

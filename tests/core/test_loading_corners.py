@@ -1,14 +1,7 @@
 """Corners of loading (design 2.5, 2.8): what each record means to the next engine, in the order in which they stand."""
 
 from onceflow.core.run import Run
-from tests.core.building import Drive, graph
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
+from tests.core.building import begun, graph
 
 
 def test_a_loaded_run_is_validated_if_that_is_asked_for():

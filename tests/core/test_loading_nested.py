@@ -3,16 +3,9 @@
 import pytest
 
 from onceflow.core import events
-from tests.core.building import Drive, graph
+from tests.core.building import Drive, begun, graph
 
 PAIR = graph("x pure; y pure x")
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
 
 
 def test_before_its_expander_is_saved_a_nested_graph_is_forgotten_and_another_may_take_its_place():

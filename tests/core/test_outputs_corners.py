@@ -1,15 +1,8 @@
 """Outputs in corners: what is made again, taken back, expanded again or saved in parts, and what others see of that
 (design 2.2, 2.5, 2.7, 2.9, 2.13)."""
 
-from tests.core.building import Drive, graph
+from tests.core.building import begun, graph
 from tests.tools.simulation.script import play_script
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
-
 
 # -- run again ---------------------------------------------------------------------------------------------------------
 

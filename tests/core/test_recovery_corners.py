@@ -1,13 +1,6 @@
 """What is taken back (design 2.5): outcomes that handlers gave, what never began, what turns up late."""
 
-from tests.core.building import Drive, graph
-
-
-def begun(text, *completed):
-    drive = Drive(graph(text))
-    drive.begin()
-    drive.complete(*completed)
-    return drive
+from tests.core.building import begun, graph
 
 
 def test_a_given_outcome_that_is_lost_before_it_is_saved_is_dropped_in_the_journal():

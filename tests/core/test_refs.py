@@ -4,14 +4,7 @@ and shared by all that pass them on."""
 import pytest
 
 from onceflow.core import events, records
-from tests.core.building import Drive, graph, refs
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
-
+from tests.core.building import Drive, begun, graph, refs
 
 # -- one more part ---------------------------------------------------------------------------------------------------
 

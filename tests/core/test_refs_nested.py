@@ -3,13 +3,7 @@
 import pytest
 
 from onceflow.core import records
-from tests.core.building import Drive, graph, refs
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
+from tests.core.building import begun, graph, refs
 
 
 def reloaded(drive, records=None):

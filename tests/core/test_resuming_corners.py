@@ -2,16 +2,9 @@
 
 import pytest
 
-from tests.core.building import Drive, graph
+from tests.core.building import begun, graph
 
 FORK = graph("x kept; c kept,aside x; s kept", sink="s")
-
-
-def begun(text, *completed):
-    drive = Drive(graph(text))
-    drive.begin()
-    drive.complete(*completed)
-    return drive
 
 
 def droppable(drive, *nodes):

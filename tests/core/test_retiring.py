@@ -3,15 +3,7 @@
 from collections import Counter
 
 from onceflow.core import commands, events
-from tests.core.building import Drive, graph
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
-
+from tests.core.building import Drive, begun, graph
 
 # -- releasing -------------------------------------------------------------------------------------------------------
 

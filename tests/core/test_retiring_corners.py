@@ -2,14 +2,7 @@
 
 import pytest
 
-from tests.core.building import Drive, graph
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
+from tests.core.building import Drive, begun, graph
 
 
 def forgotten(drive, *nodes):

@@ -5,14 +5,7 @@ import random
 import pytest
 
 from onceflow.core import events
-from tests.core.building import Drive, graph
-
-
-def begun(text):
-    drive = Drive(graph(text))
-    drive.begin()
-    return drive
-
+from tests.core.building import Drive, begun, graph
 
 # -- settled ---------------------------------------------------------------------------------------------------------
 

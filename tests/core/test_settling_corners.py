@@ -3,14 +3,8 @@ meanwhile. Every state is also compared with its definition."""
 
 import pytest
 
-from tests.core.building import Drive, graph
+from tests.core.building import begun, graph
 from tests.tools.simulation.script import play_script
-
-
-def begun(text):
-    drive = Drive(graph(text))
-    drive.begin()
-    return drive
 
 
 def test_two_that_need_each_other_are_settled_when_the_save_that_both_waited_for_is_there():

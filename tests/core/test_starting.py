@@ -3,14 +3,7 @@
 import pytest
 
 from onceflow.core import commands, records
-from tests.core.building import Drive, graph
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
-
+from tests.core.building import Drive, begun, graph
 
 # -- effect none -----------------------------------------------------------------------------------------------------
 

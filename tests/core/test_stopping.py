@@ -3,15 +3,7 @@
 import pytest
 
 from onceflow.core import events
-from tests.core.building import Drive, graph
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
-
+from tests.core.building import begun
 
 # -- retries ---------------------------------------------------------------------------------------------------------
 

@@ -1,14 +1,7 @@
 """How a run is stopped and ends (design 2.8): what is kept, named and taken back when several things happen at once."""
 
-from tests.core.building import Drive, graph
+from tests.core.building import Drive, begun, graph
 from tests.core.test_ending import inside
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
 
 
 def test_a_failed_run_names_the_effects_that_a_transaction_could_not_take_back():

@@ -1,13 +1,7 @@
 """A run of which nothing can go on fails, and says what it waited for (design 2.8)."""
 
 from onceflow.core.run import Run
-from tests.core.building import Drive, graph
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
+from tests.core.building import begun, graph
 
 
 def test_it_fails_in_the_same_step():

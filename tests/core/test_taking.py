@@ -10,15 +10,8 @@ from onceflow.core.check import check
 from onceflow.core.graph import Graph
 from onceflow.core.refs import RefPart
 from onceflow.errors import IllegalEvent, InvalidGraph, UnsafeGraph
-from tests.core.building import Drive, graph
+from tests.core.building import begun, graph
 from tests.core.random_graphs import random_graph, shape_of
-
-
-def begun(text, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    return drive
-
 
 # -- when a taker starts ---------------------------------------------------------------------------------------------
 

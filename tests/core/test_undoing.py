@@ -4,15 +4,7 @@ import pytest
 
 from onceflow.core import commands, events, undoing
 from onceflow.core.run import Run
-from tests.core.building import Drive, graph
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
-
+from tests.core.building import Drive, begun, graph
 
 # -- what they see ---------------------------------------------------------------------------------------------------
 

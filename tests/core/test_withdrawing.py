@@ -4,15 +4,8 @@ their graph, comes to its end, and then nothing stands on what they read."""
 import pytest
 
 from onceflow.core import commands, events
-from tests.core.building import Drive, graph
+from tests.core.building import begun, graph
 from tests.tools.simulation.script import play_script
-
-
-def begun(text, *completed, **settings):
-    drive = Drive(graph(text), **settings)
-    drive.begin()
-    drive.complete(*completed)
-    return drive
 
 
 def never_started(drive, node):

@@ -220,3 +220,9 @@ def take_back(*, output: Any, key: str) -> None: ...
 
 @task(rollback=take_back, retry=Retry(1, delay=3, jitter=0))
 def undoable(*values: Any) -> Any: ...
+
+
+def commit(drive: Drive) -> None:
+    drive.host.flush()
+    while drive.host.committed < len(drive.host.batches):
+        drive.commit()

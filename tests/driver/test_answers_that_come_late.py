@@ -6,19 +6,13 @@ from onceflow import transaction
 from onceflow.authoring.graph_builder import build_graph
 from onceflow.values import packed_outputs
 from onceflow.values.handler_answers import Answer
-from tests.driver.common import Drive, effect, loose, pure
+from tests.driver.common import Drive, commit, effect, loose, pure
 
 FIRST, SECOND = packed_outputs.dump("first"), packed_outputs.dump("second")
 
 
 @transaction
 def trip() -> str: ...
-
-
-def commit(drive: Drive) -> None:
-    drive.host.flush()
-    while drive.host.committed < len(drive.host.batches):
-        drive.commit()
 
 
 def test_a_graph_ends_with_what_was_said_about_the_current_attempt() -> None:

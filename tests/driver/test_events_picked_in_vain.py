@@ -9,19 +9,13 @@ from onceflow.authoring.graph_builder import build_graph
 from onceflow.storage.journal import MailboxEvent
 from onceflow.values import packed_outputs
 from onceflow.values.handler_answers import Answer
-from tests.driver.common import Drive, effect, loose
+from tests.driver.common import Drive, commit, effect, loose
 
 EVENT = MailboxEvent(1, "r", "order", packed_outputs.dump("large" * 100_000))
 
 
 @transaction
 def trip() -> str: ...
-
-
-def commit(drive: Drive) -> None:
-    drive.host.flush()
-    while drive.host.committed < len(drive.host.batches):
-        drive.commit()
 
 
 def saves(drive: Drive) -> list[str]:

@@ -7,13 +7,7 @@ import pytest
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver.actors import Instance, Version
 from onceflow.values import packed_outputs
-from tests.driver.common import Drive, large, loose, pure, undoable
-
-
-def commit(drive: Drive) -> None:
-    drive.host.flush()
-    while drive.host.committed < len(drive.host.batches):
-        drive.commit()
+from tests.driver.common import Drive, commit, large, loose, pure, undoable
 
 
 def finish_with_actor(drive: Drive, node: str, snapshot: Object | None, actor: Instance | None = None) -> None:

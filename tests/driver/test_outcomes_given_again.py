@@ -10,7 +10,7 @@ from onceflow.authoring.graph_builder import build_graph
 from onceflow.core import events
 from onceflow.values import packed_outputs
 from onceflow.values.handler_answers import Answer
-from tests.driver.common import Drive, loose, take_back
+from tests.driver.common import Drive, commit, loose, take_back
 
 NOTHING, ERROR = packed_outputs.dump(None), packed_outputs.dump("late" * 100_000)
 
@@ -30,12 +30,6 @@ def trip() -> str: ...
 def returns(drive: Drive, node: str, graph: Any) -> None:
     drive.driver.finished(drive.host.running(node), [packed_outputs.dump(build_graph(graph))], True)
     commit(drive)
-
-
-def commit(drive: Drive) -> None:
-    drive.host.flush()
-    while drive.host.committed < len(drive.host.batches):
-        drive.commit()
 
 
 def test_it_is_the_same_when_a_transaction_around_is_tried_again() -> None:

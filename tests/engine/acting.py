@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from onceflow import Exclusive, actor, const, create, later, task
-from tests.engine.common import knock, note, traces
+from tests.helpers.doors import knock
+from tests.helpers.traces import note, traces
 
 
 @actor

@@ -1,4 +1,4 @@
-"""One engine for each module of tests, and a door for each test that asks for one."""
+"""One engine for each module of tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from onceflow import Engine
 from onceflow.engine.peers import client
-from tests.engine.common import LONG, Door
+from tests.helpers.waiting import LONG
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +28,3 @@ def engine(home: Path) -> Iterator[Engine]:
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, an engine answers in the end."""
     monkeypatch.setattr(client, "PATIENCE", LONG)
-
-
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    made = Door(tmp_path / "door")
-    yield made
-    made.close()

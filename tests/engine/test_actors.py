@@ -47,7 +47,10 @@ from tests.engine.acting import (
     where,
     write,
 )
-from tests.engine.common import Door, kill, run_script, started, traces, until
+from tests.helpers.doors import Door
+from tests.helpers.scripts import kill, run_script, started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 
 
 def cause_of(engine: Engine, node: object) -> BaseException:

@@ -10,16 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from onceflow import Engine, fiber, wait_event
+from onceflow import Engine
 from onceflow.engine.run_commands.cancel import CANCEL, Cancelling
 from onceflow.storage.journal import RunRow, SendCommand, commit
-from tests.engine.common import LONG, until
-
-
-@fiber
-async def waiting() -> int:
-    number: int = await wait_event("number", int)
-    return number
+from tests.engine.runs import waiting
+from tests.helpers.waiting import LONG, until
 
 
 @pytest.fixture

@@ -11,14 +11,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceflow import Engine, Event, Progress, TaskInfo, current, task
+from onceflow import Engine, Event, Progress, TaskInfo, task
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.inspect.overview import Overview
 from onceflow.engine.peers import client, messages, server
 from onceflow.engine.peers.server import MOST_CONNECTIONS
 from onceflow.storage import sockets
 from onceflow.storage.home import ENGINES
-from tests.engine.common import Door, add, keep, kill, knock, pass_door, started, until
+from tests.engine.common import add, keep, pass_door, walk
+from tests.helpers.doors import Door
+from tests.helpers.scripts import kill, started
+from tests.helpers.waiting import until
 
 SCRIPT = """
 import sys
@@ -27,13 +30,6 @@ from tests.engine.common import keep
 from onceflow import run
 run(keep.bind(walk.bind(sys.argv[1])), name="walk")
 """
-
-
-@task
-def walk(path: str) -> str:
-    current().progress(1, 4, "miles")
-    knock(path)
-    return "there"
 
 
 @task

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, RunCancelled, TaskFailed, TaskTimedOut, task
-from tests.engine.common import Door, kill, knock, started, traces, until
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import kill, started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 
 WINDOW = 1
 """Attempts for each worker that may have begun beyond what it runs, if they are long."""

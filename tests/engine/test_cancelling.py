@@ -13,7 +13,11 @@ import pytest
 from onceflow import Engine, Retry, RunCancelled, RunInterrupted, RunPaused, TaskFailed, TaskNotFound, task
 from onceflow.engine.run_commands.cancel import Cancelling, cancel
 from onceflow.storage.home import Home
-from tests.engine.common import LONG, Door, keep, knock, note, pass_door, start_script, trace, traces, until
+from tests.engine.common import keep, pass_door, trace
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import start_script
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import LONG, until
 
 
 @task.pure

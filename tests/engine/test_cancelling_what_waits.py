@@ -8,8 +8,8 @@ import pytest
 
 from onceflow import Engine
 from onceflow.driver import fiber_cancellation
-from tests.engine.common import until
 from tests.fibers.tidying import tidying
+from tests.helpers.waiting import until
 
 
 def test_a_fiber_that_sleeps_while_it_cleans_up_has_no_more_time_than_others(

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, EngineClosed, OnceflowError, RunInterrupted, StorageError, TaskFailed, task
-from tests.engine.common import LONG, Door, add, keep, kill, knock, note, pass_door, run_script, started, traces, until
+from tests.engine.common import add, keep, pass_door
+from tests.helpers.doors import Door, knock
+from tests.helpers.processes import is_running
+from tests.helpers.scripts import kill, run_script, started
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import LONG, until
 
 
 @task
@@ -55,13 +60,6 @@ def descriptors() -> dict[str, str]:
 
 def left_in(home: Path) -> list[str]:
     return [str(path.relative_to(home)) for name in ("engines", "workers") for path in (home / name).glob("**/*")]
-
-
-def _is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -291,7 +289,7 @@ def test_a_process_that_a_task_left_behind_does_not_keep_its_run_from_going_on(t
         assert engine.resume("x") == "through"
     # then
     (child,) = traces(tmp_path / "trace")
-    until(lambda: _is_gone(int(child)))
+    until(lambda: not is_running(int(child)))
     door.close()
 
 
@@ -430,7 +428,7 @@ def test_a_terminated_script_leaves_no_workers(tmp_path: Path, door: Door) -> No
         worker = door.wait()
         process.terminate()
         process.wait(LONG)
-    until(lambda: _is_gone(worker))
+    until(lambda: not is_running(worker))
 
 
 def test_a_program_that_ends_with_runs_going_on_warns_and_ends(tmp_path: Path, door: Door) -> None:

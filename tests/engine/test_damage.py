@@ -18,7 +18,8 @@ from onceflow import Engine, StorageDamaged, TaskFailed, task
 from onceflow.storage.high_water_marks import path_of
 from onceflow.storage.home import Home
 from onceflow.storage.inspection import Damage
-from tests.engine.common import keep, run_script
+from tests.engine.common import keep
+from tests.helpers.scripts import run_script
 
 FLIPS = 40
 """In `make test`; `make soak` makes more of them."""

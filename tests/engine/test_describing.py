@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, Retry, TaskFailed, task
-from tests.engine.common import LONG, Door, add, fail_while, pass_door, until
+from tests.engine.common import add, fail_while, pass_door
+from tests.helpers.doors import Door
+from tests.helpers.waiting import LONG, until
 
 
 @task

@@ -13,8 +13,11 @@ from onceflow.engine.display import refresh
 from onceflow.engine.display.progress_view import View
 from onceflow.engine.display.refresh import Displaying, Lines
 from onceflow.engine.inspect.overview import Overview
-from tests.engine.common import LONG, Door, keep, pass_door, run_script, started, until
+from tests.engine.common import keep, pass_door
 from tests.engine.test_views import CHARGE, LOAD, SHAKY, info, overview
+from tests.helpers.doors import Door
+from tests.helpers.scripts import run_script, started
+from tests.helpers.waiting import LONG, until
 
 
 class Stderr:

@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, fiber, wait_event
-from tests.engine.common import LONG, keep, until
-
-
-@fiber
-async def waiting() -> int:
-    number: int = await wait_event("number", int)
-    return number
+from onceflow import Engine, wait_event
+from tests.engine.common import keep
+from tests.engine.runs import waiting
+from tests.helpers.waiting import LONG, until
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ from onceflow import (
     run_async,
     task,
 )
-from tests.engine.common import add, fail_while, keep, note, trace, traces
+from tests.engine.common import add, fail_while, keep, trace
+from tests.helpers.traces import note, traces
 
 
 class Declined(Exception):

@@ -13,7 +13,8 @@ import pytest
 from onceflow import Engine, Retry, RunCancelled, RunInterrupted, TaskFailed, WorkerDied, current, task
 from onceflow.backends.local import pool
 from onceflow.values.functions import ship
-from tests.engine.common import Door, knock, note, traces
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note, traces
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from onceflow import (
     terminate,
     workflow,
 )
-from tests.engine.common import note, traces
+from tests.helpers.traces import note, traces
 
 
 class Flaky(ConnectionError):

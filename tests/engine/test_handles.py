@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, NameTaken, TaskFailed, UnsafeGraph, task
-from tests.engine.common import Door, add, double, fail_while, keep, pass_door, trace, traces
+from tests.engine.common import add, double, fail_while, keep, pass_door, trace
+from tests.helpers.doors import Door
+from tests.helpers.traces import traces
 
 
 @task

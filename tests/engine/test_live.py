@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from onceflow import Engine, task
-from tests.engine.common import Door, knock, note, until
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note
+from tests.helpers.waiting import until
 
 MB = 1_000_000
 

@@ -19,7 +19,10 @@ import pytest
 from onceflow import Engine, InvalidOption, LogLine, NoSuchRun, Retry, TaskFailed, current, task
 from onceflow.engine.logs import terminal_lines
 from onceflow.storage import logs
-from tests.engine.common import Door, fail_while, keep, knock, run_script, started, until
+from tests.engine.common import fail_while, keep
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import run_script, started
+from tests.helpers.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -299,7 +302,7 @@ def test_following_gives_lines_as_they_come_and_ends_with_the_run(engine: Engine
 SPEAKING = """
 import sys
 from onceflow import run, task
-from tests.engine.common import knock
+from tests.helpers.doors import knock
 
 @task
 def speak(path):

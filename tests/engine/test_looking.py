@@ -9,7 +9,10 @@ import pytest
 
 import onceflow
 from onceflow import AmbiguousRun, Engine, NoOutput, NoSuchRun, TaskFailed, task, transaction, workflow
-from tests.engine.common import Door, add, double, fail_while, keep, pass_door, run_script, until
+from tests.engine.common import add, double, fail_while, keep, pass_door
+from tests.helpers.doors import Door
+from tests.helpers.scripts import run_script
+from tests.helpers.waiting import until
 
 
 @task(can_rollback=True, num_returns=2)

@@ -32,7 +32,8 @@ from onceflow import (
 from onceflow.authoring.loops import chunk_sizes
 from onceflow.engine.inspect.overview import Loop
 from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
-from tests.engine.common import Door, knock, note, traces
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note, traces
 
 broken: set[int] = set()
 """Items that fail."""

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from onceflow import Engine, task
 from onceflow.data.objects import Object
-from tests.engine.common import Door, knock, note, traces, until
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import until
 
 
 @task.pure

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, InvalidOption, TaskFailed, current, task
-from tests.engine.common import Door, add, fail_while, keep, pass_door, run_script
+from tests.engine.common import add, fail_while, keep, pass_door
+from tests.helpers.doors import Door
+from tests.helpers.scripts import run_script
 
 
 @task

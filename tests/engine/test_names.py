@@ -10,20 +10,10 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, InvalidOption, NameTaken, NoSuchRun, RunActive, TaskFailed, task, workflow
-from tests.engine.common import (
-    Door,
-    add,
-    double,
-    fail_while,
-    keep,
-    kill,
-    knock,
-    note,
-    pass_door,
-    started,
-    trace,
-    traces,
-)
+from tests.engine.common import add, double, fail_while, keep, pass_door, trace
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import kill, started
+from tests.helpers.traces import note, traces
 
 
 @task

@@ -15,8 +15,9 @@ from onceflow.errors import InvalidOption, StorageDamaged, StorageError
 from onceflow.storage.home import Home
 from onceflow.testing.servers.failing import FailingProxy, Fault, Request
 from onceflow.testing.servers.s3 import S3Server
-from tests.engine.common import note, run_script, traces
 from tests.engine.test_keeping import porters
+from tests.helpers.scripts import run_script
+from tests.helpers.traces import note, traces
 
 MB = 1_000_000
 LARGE = 30 * MB

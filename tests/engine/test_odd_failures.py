@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, Retry, TaskFailed, task
-from tests.engine.common import note, traces, until
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import until
 
 NOT_UTF8 = "cannot read caf\udce9.txt"
 """As a message about the name of a file that is not UTF-8."""

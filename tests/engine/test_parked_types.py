@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, EventRefused
-from tests.engine.common import LONG, until
 from tests.fibers import asking
 from tests.fibers.asking import Answer
+from tests.helpers.waiting import LONG, until
 
 
 @pytest.fixture(scope="module")

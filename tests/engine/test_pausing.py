@@ -10,7 +10,11 @@ import pytest
 from onceflow import Engine, RunPaused, task
 from onceflow.engine.run_commands.pause import PAUSE
 from onceflow.engine.run_commands.reach import tell
-from tests.engine.common import LONG, Door, keep, kill, knock, pass_door, started, trace, traces, until
+from tests.engine.common import keep, pass_door, trace
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import kill, started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import LONG, until
 
 
 @task.pure

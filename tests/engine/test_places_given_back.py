@@ -11,7 +11,8 @@ from onceflow import Engine, Retry, RunPaused, break_, handler, task
 from onceflow.backends.local.send_ahead import Estimates
 from onceflow.engine.runtime.host import Hub
 from onceflow.engine.runtime.pool_executor import Workers
-from tests.engine.common import Door, knock, until
+from tests.helpers.doors import Door, knock
+from tests.helpers.waiting import until
 
 
 @handler(ValueError)

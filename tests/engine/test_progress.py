@@ -6,16 +6,11 @@ import asyncio
 import math
 import time
 
-from onceflow import Engine, Event, Progress, TaskInfo, current, task, track
+from onceflow import Engine, Event, Progress, TaskInfo, task, track
 from onceflow.engine.handles import MOST_EVENTS, Feed
-from tests.engine.common import Door, keep, knock, pass_door, until
-
-
-@task
-def walk(path: str) -> str:
-    current().progress(1, 4, "miles")
-    knock(path)
-    return "there"
+from tests.engine.common import keep, pass_door, walk
+from tests.helpers.doors import Door
+from tests.helpers.waiting import until
 
 
 @task

@@ -11,7 +11,9 @@ from onceflow import Engine, Retry, task
 from onceflow.engine.inspect import task_info
 from onceflow.engine.runtime.live_info import Insight, Look
 from tests.core.building import Drive, graph
-from tests.engine.common import Door, pass_door, until
+from tests.engine.common import pass_door
+from tests.helpers.doors import Door
+from tests.helpers.waiting import until
 
 
 class Known(Insight):

@@ -13,7 +13,9 @@ from onceflow import Engine, TaskFailed, task
 from onceflow.engine.logs import engine_log
 from onceflow.engine.logs.engine_log import MOST_ENGINES, EngineEvent, Recording
 from onceflow.storage import logs
-from tests.engine.common import LONG, Door, add, double, keep, pass_door, until
+from tests.engine.common import add, double, keep, pass_door
+from tests.helpers.doors import Door
+from tests.helpers.waiting import LONG, until
 
 
 def events(home: Path) -> list[EngineEvent]:

@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, NoOutput, NoSuchRun, Retry, RunInterrupted, TaskFailed, current, task
-from tests.engine.common import Door, add, keep, kill, knock, note, pass_door, run_script, started, trace, traces, until
+from tests.engine.common import add, keep, pass_door, trace
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import kill, run_script, started
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import until
 
 
 @task

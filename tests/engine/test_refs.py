@@ -14,7 +14,8 @@ import numpy
 import pytest
 
 import onceflow
-from onceflow import Engine, InvalidRef, Ref, RefLost, TaskFailed, WorkerDied, put, ref, task, workflow
+from onceflow import Engine, InvalidRef, Ref, TaskFailed, WorkerDied, put, ref, task, workflow
+from tests.helpers.file_refs import FileRef
 
 LARGE = 300_000
 """Numbers: more than travels in messages."""
@@ -224,32 +225,6 @@ def test_an_undo_sees_the_refs_that_the_attempt_saw(engine: Engine, tmp_path: Pa
     with pytest.raises(TaskFailed):
         engine.run(fail.bind(book.bind(make.bind(10))), on_failure="undo")
     assert log.read_text() == "undo 45 42\n"
-
-
-class FileRef(Ref[str]):
-    """A file that is not saved unless somebody asks for it."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    @property
-    def _id(self) -> str:
-        return self.path
-
-    def get(self) -> str:
-        try:
-            return Path(self.path).read_text()
-        except FileNotFoundError:
-            raise RefLost(self, "the file was removed") from None
-
-    def _checkpoint(self) -> Any:
-        return self.path, self.get()
-
-    @classmethod
-    def _restore(cls, checkpoint: Any) -> FileRef:
-        path, content = checkpoint
-        Path(path).write_text(content)
-        return cls(path)
 
 
 @task(can_rollback=True)

@@ -21,7 +21,7 @@ from onceflow import (
     task,
     workflow,
 )
-from tests.engine.common import note, traces
+from tests.helpers.traces import note, traces
 
 
 @task

@@ -12,7 +12,9 @@ import numpy
 import pytest
 
 from onceflow import Engine, UnsafeGraph, task, workflow
-from tests.engine.common import Door, add, double, keep, note, pass_door, trace, traces
+from tests.engine.common import add, double, keep, pass_door, trace
+from tests.helpers.doors import Door
+from tests.helpers.traces import note, traces
 
 LARGE = 300_000
 """More bytes than stand in the journal itself."""

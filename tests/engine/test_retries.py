@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, Retry, TaskFailed, UnpicklableOutput, WrongParts, current, task
-from tests.engine.common import Door, keep, knock, note, traces
+from tests.engine.common import keep
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note, traces
 
 QUICK = Retry(2, delay=0.001)
 

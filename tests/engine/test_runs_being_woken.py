@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, RunInterrupted, fiber, wait_event
+from onceflow import Engine, RunInterrupted
 from onceflow.engine.handles import Completion
 from onceflow.engine.runtime import parking as parking_module
 from onceflow.engine.runtime.parking import Parking, Waking
 from onceflow.errors import StorageError
-from tests.engine.common import LONG, until
-
-
-@fiber
-async def waiting() -> int:
-    number: int = await wait_event("number", int)
-    return number
+from tests.engine.runs import waiting
+from tests.helpers.waiting import LONG, until
 
 
 @pytest.fixture

@@ -10,15 +10,10 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, fiber, wait_event
+from onceflow import Engine
 from onceflow.engine.handles import Completion
-from tests.engine.common import LONG, until
-
-
-@fiber
-async def waiting() -> int:
-    number: int = await wait_event("number", int)
-    return number
+from tests.engine.runs import waiting
+from tests.helpers.waiting import LONG, until
 
 
 @pytest.fixture

@@ -9,14 +9,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, fiber, wait_event
-from tests.engine.common import LONG, until
-
-
-@fiber
-async def waiting() -> int:
-    number: int = await wait_event("number", int)
-    return number
+from onceflow import Engine
+from tests.engine.runs import waiting
+from tests.helpers.waiting import LONG, until
 
 
 @pytest.fixture

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engine.common import Door, kill, run_script, started, traces
+from tests.helpers.doors import Door
+from tests.helpers.scripts import kill, run_script, started
+from tests.helpers.traces import traces
 
 TRIP = """
 import dataclasses, enum, os, sys
 import onceflow
 from onceflow import current, run, task, workflow
-from tests.engine.common import knock, note
+from tests.helpers.doors import knock
+from tests.helpers.traces import note
 
 note("executed", os.getpid())
 WAITING = len(sys.argv) > 1
@@ -201,7 +204,7 @@ except onceflow.TaskFailed as failure:
 
 MENDED = """
 from onceflow import run, task
-from tests.engine.common import note
+from tests.helpers.traces import note
 
 @task
 def first():
@@ -453,7 +456,7 @@ def test_a_fixed_function_mends_a_run_that_failed_inside_a_returned_graph(tmp_pa
     # given
     script = """
 from onceflow import run, task
-from tests.engine.common import note
+from tests.helpers.traces import note
 
 @task
 def plan():

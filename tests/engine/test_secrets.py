@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, NameTaken, Secret, SecretUnavailable, TaskFailed, current, task, workflow
-from tests.engine.common import fail_while, keep, kill, note, run_script, started, traces, until
+from tests.engine.common import fail_while, keep
+from tests.helpers.scripts import kill, run_script, started
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import until
 
 CLEAR = "correct-horse-battery"
 
@@ -157,7 +160,7 @@ SCRIPT = """
     import os, sys
     import onceflow
     from onceflow import Secret, current, task
-    from tests.engine.common import note
+    from tests.helpers.traces import note
 
     TOKEN = Secret(os.environ.pop("CLEAR"))
 

@@ -13,7 +13,9 @@ import onceflow
 from onceflow import Engine, OnceflowError, RunActive, StorageNotTrusted
 from onceflow.engine import settings
 from tests.conftest import NOBODY
-from tests.engine.common import Door, add, keep, pass_door, run_script
+from tests.engine.common import add, keep, pass_door
+from tests.helpers.doors import Door
+from tests.helpers.scripts import run_script
 
 Give = Callable[[Path], None]
 

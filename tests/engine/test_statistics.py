@@ -8,7 +8,9 @@ import pytest
 
 from onceflow import Engine, Retry, TaskFailed, current, task
 from onceflow.planning.estimates import Estimate
-from tests.engine.common import Door, add, double, fail_while, keep, knock, pass_door, until
+from tests.engine.common import add, double, fail_while, keep, pass_door
+from tests.helpers.doors import Door, knock
+from tests.helpers.waiting import until
 
 
 @task(rollback=lambda: None, retry=Retry(1, delay=0))

@@ -9,14 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, fiber, wait_event
-from tests.engine.common import LONG, until
-
-
-@fiber
-async def waiting() -> int:
-    number: int = await wait_event("number", int)
-    return number
+from onceflow import Engine
+from tests.engine.runs import waiting
+from tests.helpers.waiting import LONG, until
 
 
 def test_one_ctrl_c_is_enough_to_stop_waiting_for_a_parked_run(tmp_path: Path) -> None:

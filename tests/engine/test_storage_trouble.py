@@ -27,7 +27,11 @@ from onceflow import (
 from onceflow.backends.local import send_ahead
 from onceflow.storage import schema
 from onceflow.storage.sqlite import SqliteJournal
-from tests.engine.common import LONG, Door, add, keep, knock, note, run_script, trace, traces
+from tests.engine.common import add, keep, trace
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import run_script
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import LONG
 
 FULL = """
     import os, resource, signal, sys

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, NoSuchTask, ResultRefused, TaskFailed, task
-from tests.engine.common import LONG, trace, traces
+from onceflow import Engine, NoSuchTask, ResultRefused, task
+from tests.engine.common import trace
+from tests.engine.runs import failed
+from tests.helpers.traces import traces
+from tests.helpers.waiting import LONG
 
 
 def leave(file: str, line: str) -> None:
@@ -50,13 +53,6 @@ def join(file: str, *values: object) -> str:
 @task
 def around(file: str) -> object:
     return join.bind(file, charge.bind(file, 3))
-
-
-def failed(engine: Engine, node: object) -> str:
-    handle = engine.run_async(node)
-    with pytest.raises(TaskFailed):
-        handle.result(LONG)
-    return handle.id
 
 
 def test_the_task_is_done_with_that_and_does_not_run(engine: Engine, tmp_path: Path) -> None:

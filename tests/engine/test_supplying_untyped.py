@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from onceflow import Engine, ResultRefused, TaskFailed, fiber, sleep, task
-from tests.engine.common import LONG
+from onceflow import Engine, ResultRefused, fiber, sleep, task
+from tests.engine.runs import failed
 
 
 class Receipt(Protocol):
@@ -33,13 +33,6 @@ def receipt() -> Receipt:
 async def order() -> str:
     await sleep(0.01)
     raise ConnectionError("nobody knows")
-
-
-def failed(engine: Engine, node: object) -> str:
-    handle = engine.run_async(node)
-    with pytest.raises(TaskFailed):
-        handle.result(LONG)
-    return handle.id
 
 
 @pytest.mark.parametrize(

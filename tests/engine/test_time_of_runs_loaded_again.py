@@ -9,7 +9,7 @@ import pytest
 
 from onceflow import Engine, RunTimedOut, TaskFailed, fiber, task, wait_event
 from onceflow.testing import MemoryEngine
-from tests.engine.common import LONG, until
+from tests.helpers.waiting import LONG, until
 
 
 @task

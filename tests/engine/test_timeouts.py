@@ -9,7 +9,9 @@ import pytest
 
 from onceflow import Engine, InvalidOption, Retry, RunTimedOut, TaskFailed, TaskTimedOut, task
 from onceflow.testing import MemoryEngine
-from tests.engine.common import Door, add, keep, knock, note, traces
+from tests.engine.common import add, keep
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note, traces
 
 
 @task

@@ -18,7 +18,9 @@ from onceflow import Engine
 from onceflow.driver.actors import Version
 from onceflow.driver.driver import Driver
 from tests.engine.acting import through_door
-from tests.engine.common import Door, kill, run_script, started, until
+from tests.helpers.doors import Door
+from tests.helpers.scripts import kill, run_script, started
+from tests.helpers.waiting import until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.py"
 EPOCHS, IMAGES, GATE = 8, 120, 7

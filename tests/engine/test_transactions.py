@@ -21,7 +21,7 @@ from onceflow import (
     transaction,
     workflow,
 )
-from tests.engine.common import note, traces
+from tests.helpers.traces import note, traces
 
 
 class Sold(Exception):

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, Retry, RunPaused, TaskFailed, current, task
-from tests.engine.common import add, keep, note, traces
+from tests.engine.common import add, keep
+from tests.helpers.traces import note, traces
 
 NEVER = Retry(0, delay=0.01)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, InvalidVariable, Retry, RunPaused, Variable, task
-from tests.engine.common import Door, pass_door
+from tests.engine.common import pass_door
+from tests.helpers.doors import Door
 
 done = Variable("done", 0)
 flag = Variable("exit flag", False)

@@ -11,7 +11,9 @@ from onceflow import Engine
 from onceflow.engine.submission import Settings
 from onceflow.values.versions import code_version
 from onceflow.version import VERSION
-from tests.engine.common import Door, add, double, keep, pass_door, run_script
+from tests.engine.common import add, double, keep, pass_door
+from tests.helpers.doors import Door
+from tests.helpers.scripts import run_script
 
 MODULE = """
 import os

@@ -22,7 +22,10 @@ from onceflow import (
 from onceflow.driver.driver import Driver
 from onceflow.engine.runtime.local_host import LocalHub
 from onceflow.storage.journal import Request
-from tests.engine.common import LONG, Door, kill, pass_door, run_script, started, until
+from tests.engine.common import pass_door
+from tests.helpers.doors import Door
+from tests.helpers.scripts import kill, run_script, started
+from tests.helpers.waiting import LONG, until
 
 
 @task(can_rollback=True)

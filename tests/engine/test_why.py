@@ -10,7 +10,8 @@ from onceflow import Engine, NoSuchTask, TaskFailed, Why, task
 from onceflow.engine.inspect.run_info import RunInfo
 from onceflow.engine.inspect.task_info import TaskInfo
 from onceflow.engine.inspect.why import explain
-from tests.engine.common import Door, pass_door
+from tests.engine.common import pass_door
+from tests.helpers.doors import Door
 
 
 def info(id: str, state: str, *waits_for: str, **others: object) -> TaskInfo:

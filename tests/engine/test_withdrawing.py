@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, RunCancelled, task
-from tests.engine.common import Door, knock, note, traces, until
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import until
 
 TRIPS = 20
 

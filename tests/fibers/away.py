@@ -10,7 +10,8 @@ from typing import Any
 
 from onceflow import Variable, call, create, current, fiber, put, sleep, task, wait_event
 from tests.engine.acting import Counter
-from tests.engine.common import knock, note
+from tests.helpers.doors import knock
+from tests.helpers.traces import note
 
 seen: Variable[int] = Variable("seen", 7)
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from onceflow import call, current, fiber, gather, task, wait_event
-from tests.engine.common import note
+from tests.helpers.traces import note
 from tests.testing.crashing import die_if_told
 
 

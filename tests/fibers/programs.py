@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from onceflow import current, task
-from tests.engine.common import note, traces
+from tests.helpers.traces import note, traces
 
 LARGEST = 5
 """Statements of a block."""

@@ -18,8 +18,11 @@ from onceflow.driver import fiber_cancellation
 from onceflow.engine.runtime import delegation
 from onceflow.engine.runtime.local_host import LocalHub
 from onceflow.storage.journal import Claim, commit
-from tests.engine.common import LONG, Door, run_script, started, traces, until
 from tests.fibers import away
+from tests.helpers.doors import Door
+from tests.helpers.scripts import run_script, started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import LONG, until
 from tests.tools.chaos.kills import assassinate
 
 DRIVING = """
@@ -50,13 +53,6 @@ def engine(shared: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(delegation, "FIRST", 0)
     monkeypatch.setattr(delegation, "PATIENCE", LONG)
     return shared
-
-
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    made = Door(tmp_path / "door")
-    yield made
-    made.close()
 
 
 def hub_of(engine: Engine) -> LocalHub:

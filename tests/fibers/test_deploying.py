@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.common import LONG, run_script
+from tests.helpers.scripts import run_script
+from tests.helpers.waiting import LONG
 
 SHOP = """
 from dataclasses import dataclass

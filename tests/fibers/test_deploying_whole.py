@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine, InvalidOption
-from tests.engine.common import LONG, run_script
+from tests.helpers.scripts import run_script
+from tests.helpers.waiting import LONG
 
 SHOP = """
 from onceflow import call, fiber, task, wait_event

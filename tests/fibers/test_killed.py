@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from onceflow import Engine
-from tests.engine.common import LONG, kill, run_script, start_script, started, traces, until
 from tests.fibers.killed import patient
+from tests.helpers.scripts import kill, run_script, start_script, started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import LONG, until
 
 LOTTERY = """
     import os, sys

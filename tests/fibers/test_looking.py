@@ -14,8 +14,9 @@ from onceflow import Engine, Secret
 from onceflow.authoring.fiber_tasks import live_continuations
 from onceflow.testing import MemoryEngine
 from onceflow.values import secret_masks
-from tests.engine.common import LONG, kill, started, until
 from tests.fibers import looked
+from tests.helpers.scripts import kill, started
+from tests.helpers.waiting import LONG, until
 
 TOKEN = "hunter2-and-more"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engine.common import run_script
+from tests.helpers.scripts import run_script
 
 SHOP = """
 from onceflow import fiber, task

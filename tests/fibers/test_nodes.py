@@ -9,10 +9,10 @@ import pytest
 
 from onceflow import Engine, RunCancelled, TaskFailed, for_each
 from onceflow.testing import MemoryEngine, crash_everywhere
-from tests.engine.common import LONG, until
 from tests.fibers import common
 from tests.fibers.common import world
 from tests.fibers.test_segments import ends
+from tests.helpers.waiting import LONG, until
 
 
 @pytest.fixture(scope="module")

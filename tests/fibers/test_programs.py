@@ -13,8 +13,8 @@ from random import Random
 import pytest
 
 from onceflow.testing import MemoryEngine
-from tests.engine.common import start_script, started
 from tests.fibers import programs
+from tests.helpers.scripts import start_script, started
 
 FEW, MANY = 20, 1_000
 CRASHES = 4

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from onceflow import Engine, task
-from tests.engine.common import knock, note
+from tests.helpers.doors import knock
+from tests.helpers.traces import note
 
 LEASE = 5.0
 """Seconds. On a busy machine an engine may well be kept from renewing it for one or two."""

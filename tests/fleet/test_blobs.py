@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy
-import pytest
 
 from onceflow import task
 from onceflow.storage.blobs import Author
 from onceflow.storage.home import Home
 from onceflow.testing.servers.s3 import S3Server
-from tests.engine.common import Door, knock, note, traces, until
 from tests.fleet.common import host
+from tests.helpers.doors import Door, knock
+from tests.helpers.traces import note, traces
+from tests.helpers.waiting import until
 from tests.storage.common import PROJECT
 
 SIZE = 20_000_000
@@ -44,13 +44,6 @@ engine = host(Path(home), journal, blobs=blobs)
 engine.run_async(total_at.bind(door, readings.bind(path)), name="sum")
 sys.stdin.read()
 """
-
-
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    made = Door(tmp_path / "door")
-    yield made
-    made.close()
 
 
 def test_what_a_killed_engine_has_saved_is_read_on_another_host(

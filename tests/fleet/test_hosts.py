@@ -14,17 +14,13 @@ import psycopg
 import pytest
 
 from onceflow import Engine, RunActive, RunInterrupted, StorageError, StorageMoved
-from tests.engine.common import Door, traces, until
 from tests.fleet.common import LEASE, host, leave_trace, wait_at, wait_with_the_interpreter_lock
+from tests.helpers.doors import Door
+from tests.helpers.processes import is_running
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 from tests.storage.common import PROJECT
 from tests.tools.chaos.kills import children
-
-
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    made = Door(tmp_path / "door")
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -178,14 +174,6 @@ def test_workers_end_before_the_lease_although_their_engine_and_fork_server_are_
         finally:
             os.kill(reaper, signal.SIGCONT)
             process.kill()
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is not a zombie: its reaper was stopped."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except FileNotFoundError:
-        return False
 
 
 def test_an_engine_that_loses_its_lease_stops_and_says_so(

@@ -7,10 +7,11 @@ from pathlib import Path
 from onceflow import Engine
 from onceflow.engine.schedules import rules
 from onceflow.engine.schedules.rules import Every
-from tests.engine.common import traces, until
 from tests.engine.schedules import flows
 from tests.fleet.common import host
 from tests.fleet.test_serving import Place, Served, place  # noqa: F401  # a fixture
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 
 
 def test_an_engine_that_serves_fires_schedules(place: Place, tmp_path: Path) -> None:  # noqa: F811

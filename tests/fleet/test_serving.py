@@ -15,8 +15,10 @@ import pytest
 
 from onceflow import Engine, NameTaken
 from onceflow.testing.servers.postgres import PostgresServer
-from tests.engine.common import LONG, Door, traces, until
 from tests.fleet.common import LEASE, host, leave_trace, wait_at
+from tests.helpers.doors import Door
+from tests.helpers.traces import traces
+from tests.helpers.waiting import LONG, until
 from tests.storage.common import PROJECT
 
 Place = dict[str, Any]
@@ -28,13 +30,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "sqlite":
         return {"home": tmp_path / "home"}
     return {"home": tmp_path / "home", "journal": request.getfixturevalue("postgres_url"), "lease": LEASE}
-
-
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    made = Door(tmp_path / "door")
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from onceflow.storage.journal import (
     Claim,
     DeleteDamagedRun,
     DeleteRun,
-    Entry,
     Failed,
     Journal,
     SendCommand,
@@ -31,7 +30,7 @@ from onceflow.storage.journal import (
 )
 from onceflow.storage.lock_waits import connect_to_read
 from onceflow.storage.sqlite import SqliteJournal, check_last_run
-from tests.storage.common import Child, Opening, append, bodies, commit, create, quick
+from tests.storage.common import Child, Opening, append, bodies, commit, create
 
 Change = Callable[[str], None]
 """Carries out a statement behind the journal's back."""
@@ -392,30 +391,6 @@ def test_marks_that_are_damaged_say_nothing(tmp_path: Path) -> None:
     assert (marks.last.number, marks.entries(5)) == (0, 0)
     assert marks.are_ready
     marks.close()
-
-
-def test_rows_of_an_older_version_are_given_checksums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:-1])
-        connection = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
-        schema.bring_up_to_date(connection, tmp_path / "journal.db")
-        connection.execute(
-            f"INSERT INTO run (number, {schema.COLUMNS}) VALUES (3, 'r', 'n', 'w', 's', 1, NULL, 'd', 1, 2.5, NULL, 4)"
-        )
-        connection.execute("INSERT INTO definition VALUES (3, x'01', x'02')")
-        key = 3 * schema.PLACES
-        connection.execute(f"INSERT INTO entry VALUES ({key}, 'saved', 'node', x'31', x'32', NULL)")
-        connection.execute("INSERT INTO event (run, key, id, payload) VALUES (3, 'k', 'i', x'33')")
-        connection.execute("INSERT INTO command (run, kind, body) VALUES (3, 'cancel', x'34')")
-        connection.execute("INSERT INTO queue VALUES ('q', 2, 3.5, x'35', x'36')")
-        connection.close()
-    store = quick(tmp_path)
-    with store.load("r") as loaded:
-        assert list(loaded.entries) == [Entry("saved", "node", b"1", b"2")]
-    assert [event.payload for event in store.mailbox("r", "k")] == [b"3"]
-    assert store.get_standing("queue", "q") is not None
-    assert damage(store) == []
-    store.close()
 
 
 def test_damage_of_one_run_is_no_failure_of_the_journal(lasting: Opening, change: Change) -> None:

@@ -11,7 +11,6 @@ import psycopg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onceflow.storage import schema
 from onceflow.storage.journal import (
     AppendEntries,
     Claim,
@@ -36,6 +35,7 @@ from onceflow.storage.journal import (
 )
 from onceflow.storage.memory import MemoryJournal
 from onceflow.storage.postgres.journal import PostgresJournal
+from onceflow.storage.statements import STANDING
 from tests.storage.common import append, bodies, commit_all, create, quick
 
 IDS = st.sampled_from(["a", "b", "c"])
@@ -174,7 +174,7 @@ def content(store: Journal) -> Runs:
             "state": row.state,
             "definition": row.definition,
         }
-        for table in schema.STANDING
+        for table in STANDING
         for row in store.list_standing(table)
     }
     return standing | {

@@ -10,7 +10,6 @@ import pytest
 
 from onceflow.errors import StorageTooNew
 from onceflow.storage import schema
-from onceflow.storage.journal import SendCommand
 from tests.storage.common import append, bodies, commit, create, quick
 
 TODAY = len(schema.MIGRATIONS)
@@ -47,18 +46,6 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_runs(
     assert connection.execute("SELECT colour FROM run").fetchall() == [("grey",)]
     connection.close()
     assert version_of(tmp_path / "journal.db") == TODAY + 1
-
-
-def test_a_file_of_the_first_version_can_take_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
-        connection = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
-        schema.bring_up_to_date(connection, tmp_path / "journal.db")
-        connection.close()
-
-    store = quick(tmp_path)
-    assert commit(store, create("r"), SendCommand("r", "cancel")).ok
-    store.close()
 
 
 def test_several_that_open_an_older_file_at_once_migrate_it_once(

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from onceflow import task, workflow
-from tests.engine.common import note
+from tests.helpers.traces import note
 
 
 def die_if_told(folder: str, task: str) -> None:

@@ -25,7 +25,7 @@ from tests.engine.acting import (
     make_saved,
     pass_on,
 )
-from tests.engine.common import traces
+from tests.helpers.traces import traces
 
 
 @pytest.fixture

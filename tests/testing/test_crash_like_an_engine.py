@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from onceflow.testing import MemoryEngine
-from tests.engine.common import LONG, run_script, start_script, traces
+from tests.helpers.scripts import run_script, start_script
+from tests.helpers.traces import traces
+from tests.helpers.waiting import LONG
 from tests.testing.crashing import trip
 
 SCRIPT = """

@@ -3,34 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from onceflow import Ref, RefLost, current, handler, retry, task, transaction
+from onceflow import current, handler, retry, task, transaction
 from onceflow.testing import MemoryEngine
-
-
-class FileRef(Ref[str]):
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    @property
-    def _id(self) -> str:
-        return self.path
-
-    def get(self) -> str:
-        try:
-            return Path(self.path).read_text()
-        except FileNotFoundError:
-            raise RefLost(self, "the file was removed") from None
-
-    def _checkpoint(self) -> Any:
-        return self.path, self.get()
-
-    @classmethod
-    def _restore(cls, checkpoint: Any) -> FileRef:
-        path, content = checkpoint
-        Path(path).write_text(content)
-        return cls(path)
+from tests.helpers.file_refs import FileRef
 
 
 class Busy(Exception):

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from onceflow.values import packed_outputs
-from onceflow.values.inert import DEEPEST, LONGEST, MORE, MOST_ELEMENTS, Made, Reader, name_of, shown
+from onceflow.values.inert import Made, Reader, name_of
+from onceflow.values.previews import DEEPEST, LONGEST, MORE, MOST_ELEMENTS, shown
 
 
 class Loud:

@@ -20,6 +20,7 @@
 - `refs`: `onceflow.ref`, and refs in arguments
 - `retries`: retry policies
 - `signatures`: whether a call fits a function
+- `stored_tasks`: the tasks of a stored graph, and where their code is now
 - `targets`: what can be run when its arguments are given
 - `tasks`: `@task`
 - `transactions`: `@transaction`

@@ -1,10 +1,8 @@
 """Storing: a graph as the bytes that the journal keeps, and the graph that comes back after a restart.
 
 Two things are stored differently. The *arguments* are stored as they were: a run goes on with what it was given. The
-*code* is stored as a name wherever it can be imported, so a run goes on with the code that exists now, and a fixed
-function mends a failed run. What cannot be imported (lambdas, local functions, tasks of a script) is stored by value;
-but if the present process runs the same script and that has the task under its name, the script's is taken. `Stored`
-tells of which nodes the code is no longer what it was.
+*code* is stored as a name wherever it can be imported (`stored_tasks`), so a run goes on with the code that exists now,
+and a fixed function mends a failed run. `Stored` tells of which nodes the code is no longer what it was.
 
 What a graph's digest is made of (names, options that core knows, parts, fingerprints) comes back as it was, whatever
 the decorators say now. What core does not know (the rollback function, the delays of retries, cpus) comes from the code
@@ -14,25 +12,24 @@ that exists now, unless it was given by `.options(...)`.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import operator
-import os
 import pickle
 import reprlib
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from onceflow.authoring import stored_tasks
 from onceflow.authoring.calls import Call
 from onceflow.authoring.graph_builder import WorkflowGraph
 from onceflow.authoring.options import MOST_RETURNS
+from onceflow.authoring.stored_tasks import Home
 from onceflow.authoring.tasks import AnyTask, _with_options
 from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node, pack, unpack
-from onceflow.errors import InvalidGraph, TaskNotFound, UnpicklableTask
+from onceflow.errors import InvalidGraph, TaskNotFound
 from onceflow.values import imports, versions
 from onceflow.values.snapshot import LARGE, PROTOCOL
 from onceflow.values.templates import Slot, Template
@@ -84,18 +81,6 @@ class Shown(str):
         return str(self)
 
 
-class _Home(msgspec.Struct, array_like=True, gc=False):
-    """Where a task is defined. The tasks that `.options(...)` made of it are at home in the same place."""
-
-    name: str
-    module: str
-    qualname: str
-    payload: bytes
-    """The task by value; empty if it can be imported."""
-    version: str
-    """Of the code of its function."""
-
-
 class _Task(msgspec.Struct, array_like=True, gc=False):
     home: int
     name: str
@@ -135,7 +120,7 @@ class _Definition(msgspec.Struct, array_like=True, gc=False):
     main: str
     """The script of the process that stored it; empty if there was none, or nothing of it is stored."""
     workflow: _Workflow | None
-    homes: list[_Home]
+    homes: list[Home]
     tasks: list[_Task]
     nodes: list[_Node]
     sink: int
@@ -167,7 +152,7 @@ def encode(graph: WorkflowGraph, buffers: Sequence[str]) -> bytes:
     """
     homes: dict[AnyTask[..., Any], int] = {}
     tasks: dict[AnyTask[..., Any], int] = {}
-    home_records: list[_Home] = []
+    home_records: list[Home] = []
     task_records: list[_Task] = []
     nodes: list[_Node] = []
     places = {id(buffer): place for place, buffer in enumerate(graph.buffers)}
@@ -178,7 +163,7 @@ def encode(graph: WorkflowGraph, buffers: Sequence[str]) -> bytes:
             home = homes.get(task._base)
             if home is None:
                 home = homes[task._base] = len(homes)
-                home_records.append(_home_of(task._base, task.name))
+                home_records.append(stored_tasks.home_of(task._base, task.name))
             number = tasks[task] = len(tasks)
             task_records.append(_record_of(task, home))
         nodes.append(
@@ -199,7 +184,7 @@ def encode(graph: WorkflowGraph, buffers: Sequence[str]) -> bytes:
         )
     definition = _Definition(
         versions.TAG,
-        _script() if any(home.module == "__main__" for home in home_records) else "",
+        stored_tasks.script() if any(home.module == "__main__" for home in home_records) else "",
         None if graph.workflow is None else _describe(graph.workflow),
         home_records,
         task_records,
@@ -220,12 +205,6 @@ def with_references(stored: bytes, buffers: Sequence[str]) -> bytes:
     return _encoder.encode((VERSION, msgspec.structs.replace(_open(stored), buffers=buffers)))
 
 
-def _home_of(base: AnyTask[..., Any], name: str) -> _Home:
-    module, qualname = getattr(base, "__module__", None) or "", getattr(base, "__qualname__", "")
-    payload = b"" if base._found_by_name() else _by_value(base, name)
-    return _Home(base.name, module, qualname, payload, versions.code_version(base.function))
-
-
 def _record_of(task: AnyTask[..., Any], home: int) -> _Task:
     before = task._base._given
     given = [
@@ -241,22 +220,7 @@ def _record_of(task: AnyTask[..., Any], home: int) -> _Task:
 def _pickle_option(value: Any, task: str) -> bytes:
     if value is None or type(value) in (bool, int, float, str):
         return pickle.dumps(value, PROTOCOL)
-    return _by_value(value, task)
-
-
-def _by_value(value: Any, task: str) -> bytes:
-    from onceflow.values import by_value  # slow to import, not needed for tasks of modules
-
-    try:
-        return by_value.dump(value).payload
-    except Exception as error:
-        raise UnpicklableTask(task, f"{type(error).__name__}: {error}") from error
-
-
-def _script() -> str:
-    """The file that this process runs as its `__main__`; empty if there is none (a notebook, a prompt)."""
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    return os.path.abspath(file) if isinstance(file, str) else ""
+    return stored_tasks.by_value(value, task)
 
 
 class _TooLarge(Exception):
@@ -306,7 +270,11 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
     """
     known = _known.get(stored)
     definition = _open(stored) if known is None else known.definition
-    homes = [_find(home, definition) for home in definition.homes] if present is None else _taken(definition, present)
+    homes = (
+        [stored_tasks.find(home, definition) for home in definition.homes]
+        if present is None
+        else _taken(definition, present)
+    )
     if known is not None and all(map(operator.is_, homes, known.homes)):
         return known.stored
     found = Stored(*_decode(definition, homes, read))
@@ -363,7 +331,7 @@ def renew(stored: bytes, graphs: Iterable[Graph]) -> None:
         for node in graph.nodes:
             old = node.call.task
             module, qualname = getattr(old, "__module__", ""), getattr(old, "__qualname__", "")
-            present = _in_script(module, qualname, definition)
+            present = stored_tasks.in_script(module, qualname, definition)
             if isinstance(present, AnyTask) and present._base.name == old._base.name:
                 new = _with_options(present._base, old._given)
                 if new.core_options == old.core_options and new.settings.num_returns == old.settings.num_returns:
@@ -400,21 +368,6 @@ def _restore(workflow: _Workflow) -> BoundWorkflow:
     return BoundWorkflow(workflow.name, arguments)
 
 
-def _find(home: _Home, definition: _Definition) -> AnyTask[..., Any]:
-    if not home.payload:
-        return _import(home)
-    present = _task_of_script(home, definition)
-    if present is not None:
-        return present
-    found: AnyTask[..., Any] = _load(home.payload, "its code", home.name, home.module, definition)
-    return found
-
-
-def _task_of_script(home: _Home, definition: _Definition) -> AnyTask[..., Any] | None:
-    present = _in_script(home.module, home.qualname, definition)
-    return present._base if isinstance(present, AnyTask) and present._base.name == home.name else None
-
-
 def decode_structure(stored: bytes) -> Graph:
     """The graph of these bytes without code and arguments: for those who only look at a run, perhaps long after its
     code is gone."""
@@ -426,49 +379,27 @@ def decode_structure(stored: bytes) -> Graph:
     return Graph([_node(node, definition, calls[node.task]) for node in definition.nodes], definition.sink)
 
 
-ProblemIn = Callable[[bytes], str]
-"""Says why a task that is stored by value could not be loaded, without loading it; empty if it could."""
-
-
-def present_versions(stored: bytes, problem_in: ProblemIn) -> dict[str, str | None]:
+def present_versions(stored: bytes, problem_in: stored_tasks.ProblemIn) -> dict[str, str | None]:
     """For each task in these bytes the version that its code has now; None if the code is not there any more. Imports
     the modules of the tasks. What is stored by value is what it was."""
     definition = _open(stored)
-    homes = [_present_version(home, definition, problem_in) for home in definition.homes]
+    homes = [stored_tasks.present_version(home, definition, problem_in) for home in definition.homes]
     return {node.id: homes[definition.tasks[node.task].home] for node in definition.nodes}
 
 
-def missing_tasks(stored: bytes, concerned: Callable[[str], bool], problem_in: ProblemIn) -> list[TaskNotFound]:
+def missing_tasks(
+    stored: bytes, concerned: Callable[[str], bool], problem_in: stored_tasks.ProblemIn
+) -> list[TaskNotFound]:
     """Tasks in these bytes that are not there any more, of modules that are concerned; these are imported."""
     definition = _open(stored)
     missing: list[TaskNotFound] = []
     for home in definition.homes:
         if concerned(home.module):
             try:
-                _look_up(home, definition, problem_in)
+                stored_tasks.look_up(home, definition, problem_in)
             except TaskNotFound as error:
                 missing.append(error)
     return missing
-
-
-def _present_version(home: _Home, definition: _Definition, problem_in: ProblemIn) -> str | None:
-    try:
-        found = _look_up(home, definition, problem_in)
-    except TaskNotFound:
-        return None
-    return home.version if found is None else versions.code_version(found.function)
-
-
-def _look_up(home: _Home, definition: _Definition, problem_in: ProblemIn) -> AnyTask[..., Any] | None:
-    """As `_find`, but None for a task that is stored by value and would have to be unpickled."""
-    if not home.payload:
-        return _import(home)
-    present = _task_of_script(home, definition)
-    if present is None:
-        _refuse_foreign(home.payload, "its code", home.name, home.module, definition)
-        if problem := problem_in(home.payload):
-            raise _cannot_be_loaded("its code", home.name, home.module, f"would fail: {problem}")
-    return present
 
 
 def _node(node: _Node, definition: _Definition, call: Call | Outline) -> Node:
@@ -492,73 +423,6 @@ def _taken(definition: _Definition, present: WorkflowGraph) -> list[AnyTask[...,
         for node, now in zip(definition.nodes, present.nodes, strict=True)
     }
     return [bases[number] for number in range(len(definition.homes))]
-
-
-def _import(home: _Home) -> AnyTask[..., Any]:
-    found: Any = _module(home.name, home.module)
-    for step in home.qualname.split("."):
-        found = getattr(found, step, None)
-    if isinstance(found, AnyTask):
-        return found._base
-    problem = f"there is no {home.qualname!r} in that module" if found is None else f"{home.qualname!r} is not a task"
-    raise TaskNotFound(home.name, home.module, problem, "Bring the task back under that name, then resume.")
-
-
-def _module(task: str, module: str) -> Any:
-    """The module of a task."""
-    if module not in sys.modules:
-        importlib.invalidate_caches()  # its file may be younger than what this process knows of the folder
-    try:
-        return imports.import_module(module)
-    except Exception as error:
-        is_gone = isinstance(error, ModuleNotFoundError)
-        how = " (install it, set PYTHONPATH, or start where the run was started)" if is_gone else ""
-        raise TaskNotFound(
-            task,
-            module,
-            f"that module cannot be imported, {type(error).__name__}: {error}",
-            f"A run goes on with the code that exists now: make the module importable again{how}, then resume.",
-        ) from error
-
-
-def _load(payload: bytes, what: str, task: str, module: str, definition: _Definition) -> Any:
-    """What was pickled by value."""
-    _refuse_foreign(payload, what, task, module, definition)
-    try:
-        return imports.loads(payload)
-    except TaskNotFound:
-        raise
-    except Exception as error:
-        if module != "__main__":
-            _module(task, module)  # which may be what has failed: that of a fiber, say
-        raise _cannot_be_loaded(what, task, module, f"raised {type(error).__name__}: {error}") from error
-
-
-def _cannot_be_loaded(what: str, task: str, module: str, how: str) -> TaskNotFound:
-    reason = f"loading {what}, which was stored by value, {how}"
-    return TaskNotFound(task, module, reason, "Make what it refers to importable again, then resume.")
-
-
-def _refuse_foreign(payload: bytes, what: str, task: str, module: str, definition: _Definition) -> None:
-    """Raises `TaskNotFound` for what another interpreter has stored by value."""
-    if definition.interpreter != versions.TAG and b"CodeType" in payload:  # foreign instructions: undefined behaviour
-        raise TaskNotFound(
-            task,
-            module,
-            f"{what} was stored by value for {definition.interpreter}, and this interpreter is {versions.TAG}",
-            "Resume with the interpreter that started the run"
-            + (f", or by running {definition.main} again." if definition.main else "."),
-        )
-
-
-def _in_script(module: str, qualname: str, definition: _Definition) -> Any:
-    """What the script of this process has under a name, if it is the script that stored the graph; else None."""
-    if module != "__main__" or not definition.main or definition.main != _script():
-        return None
-    found: Any = sys.modules["__main__"]
-    for step in qualname.split("."):
-        found = getattr(found, step, None)
-    return found
 
 
 def _as_stored(record: _Task, base: AnyTask[..., Any], definition: _Definition) -> AnyTask[..., Any]:
@@ -606,8 +470,10 @@ def _variant(task: AnyTask[..., Any], given: dict[str, Any]) -> AnyTask[..., Any
 
 
 def _load_option(option: str, payload: bytes, record: _Task, module: str, definition: _Definition) -> Any:
-    value = _load(payload, f"its option {option}", record.name, module, definition)
+    value = stored_tasks.load(payload, f"its option {option}", record.name, module, definition)
     if option == "rollback" and callable(value):
-        present = _in_script(getattr(value, "__module__", ""), getattr(value, "__qualname__", ""), definition)
+        present = stored_tasks.in_script(
+            getattr(value, "__module__", ""), getattr(value, "__qualname__", ""), definition
+        )
         return present if callable(present) else value
     return value

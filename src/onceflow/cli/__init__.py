@@ -30,6 +30,7 @@
 - `set_result`: `onceflow set-result`
 - `delete`: `onceflow delete`
 - `prune`: `onceflow prune`
+- `common_verbs`: the verbs that queues and schedules have in common
 - `queues`: `onceflow queue`
 - `schedules`: `onceflow schedule`
 - `serve`: `onceflow serve`

@@ -47,11 +47,13 @@ def completion(session: Session, shell: str) -> None:
 def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
     """Names and ids that begin so, the newest first, each with what is said about it."""
     import sqlite3
+    from functools import partial
     from urllib.parse import quote
 
     from onceflow.errors import OnceflowError
     from onceflow.storage import checksums, schema
     from onceflow.storage.home import JOURNAL
+    from onceflow.storage.statements import after_prefix
 
     try:
         settings = Session(context.params.get("home"), False, True).find_settings()
@@ -62,16 +64,17 @@ def runs(context: click.Context, incomplete: str) -> list[tuple[str, str]]:
             wanted = {
                 "prefix": incomplete,
                 "name": incomplete,
-                "end": schema.after_prefix(incomplete),
+                "end": after_prefix(incomplete),
                 "workflow": None,
                 "metadata": None,
                 "before": None,
                 "limit": MOST,
             }
-            named = [checksums.check_run(str(path), row) for row in opened.execute(schema.LIST_RUNS, wanted)]
+            check = partial(checksums.check_run, str(path))
+            named = [check(row) for row in opened.execute(schema.LIST_RUNS, wanted)]
             by_id = named
             if incomplete:
-                by_id = [checksums.check_run(str(path), row) for row in opened.execute(schema.FIND_PREFIX, wanted)]
+                by_id = [check(row) for row in opened.execute(schema.STATEMENTS.find_prefix, wanted)]
     except (OnceflowError, OSError, sqlite3.Error, ValueError):
         return []
     return _told(named, by_id, incomplete)

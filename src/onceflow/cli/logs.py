@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from onceflow.cli import completion, exits, run_selection, targets
+from onceflow.cli import exits, run_selection, targets
 from onceflow.cli.session import Session, as_json, as_time, common
 from onceflow.cli.types import AGE, TEXT
 from onceflow.values.texts import one_line
@@ -28,13 +27,7 @@ SHORT = 8
 
 @click.command
 @run_selection.runs_argument()
-@click.argument(
-    "task",
-    type=TEXT,
-    required=False,
-    metavar="[TASK]",
-    shell_complete=lambda context, _, incomplete: list(map(CompletionItem, completion.tasks(context, incomplete))),
-)
+@run_selection.task_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until the run ends.")
 @click.option("--tail", type=click.IntRange(0, 2**31), metavar="N", help="Of what is there, only the last N lines.")
 @click.option("--since", type=AGE, metavar="AGE", help="Nothing older than that: 90s, 30m, 12h.")

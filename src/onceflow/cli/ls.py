@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from onceflow.cli import run_selection
 from onceflow.cli.session import Session, as_time, common, run_as_json
 from onceflow.cli.types import STATUS, TEXT
+
+if TYPE_CHECKING:
+    from onceflow.engine.inspect.run_info import RunInfo
 
 
 @click.command
@@ -40,16 +44,12 @@ def ls(
             infos = engine.list_runs(
                 status=wanted, name=name, workflow=workflow, metadata=dict(meta), before=last, limit=limit
             )
-    if session.json:
-        session.say_json([run_as_json(info) for info in infos])
-    elif session.quiet:
-        for info in infos:
-            click.echo(info.id)
-    elif infos:
-        session.table(
-            ["id", "name", "workflow", "status", "created", "updated"],
-            [
-                [info.id, info.name or "", info.workflow, info.status, as_time(info.created), as_time(info.updated)]
-                for info in infos
-            ],
-        )
+    columns: dict[str, Callable[[RunInfo], str]] = {
+        "id": lambda info: info.id,
+        "name": lambda info: info.name or "",
+        "workflow": lambda info: info.workflow,
+        "status": lambda info: info.status,
+        "created": lambda info: as_time(info.created),
+        "updated": lambda info: as_time(info.updated),
+    }
+    session.say_list(infos, run_as_json, "id", columns)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from onceflow.cli import exits, run_selection, targets
-from onceflow.cli.run import print_result, wait
+from onceflow.cli.run import print_result, wait_shown
 from onceflow.cli.session import Session, common, only_results_on_stdout, output_option
 from onceflow.cli.types import TEXT
 
@@ -51,7 +51,6 @@ def rerun(
         node = None if target is None else targets.bind(target, given, input)
         with session.engine_of([run], output) as engine:
             handle = engine.rerun_async(engine.find(run).id, from_task=from_tasks, node=node, name=name)
-            with session.shown(engine, [handle.id]):
-                result = wait(session, handle)
+            result = wait_shown(session, engine, handle)
     print_result(session, handle, result)
     return exits.FINE

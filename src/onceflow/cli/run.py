@@ -10,6 +10,7 @@ from onceflow.cli import exits, targets
 from onceflow.cli.session import Session, as_text, common, only_results_on_stdout, output_option
 
 if TYPE_CHECKING:
+    from onceflow.engine.engine import Engine
     from onceflow.engine.handles import RunHandle
 
 
@@ -23,13 +24,8 @@ def run(
     target: str,
     given: tuple[str, ...],
     input: str | None,
-    name: str | None,
-    on_failure: Any,
-    timeout: float | None,
-    queue: str | None,
-    priority: int,
-    meta: tuple[tuple[str, Any], ...],
     output: Any,
+    **options: Any,
 ) -> int:
     """Run a workflow or a task, and print its result.
 
@@ -40,19 +36,16 @@ def run(
     with only_results_on_stdout():
         node = targets.bind(target, given, input)
         with session.engine(output) as engine:
-            handle = engine.run_async(
-                node,
-                name=name,
-                on_failure=on_failure,
-                timeout=timeout,
-                metadata=dict(meta),
-                queue=queue,
-                priority=priority,
-            )
-            with session.shown(engine, [handle.id]):
-                result = wait(session, handle)
+            handle = engine.run_async(node, **options)
+            result = wait_shown(session, engine, handle)
     print_result(session, handle, result)
     return exits.FINE
+
+
+def wait_shown(session: Session, engine: Engine, handle: RunHandle[Any]) -> Any:
+    """The result. Shows meanwhile how the run gets on."""
+    with session.shown(engine, [handle.id]):
+        return wait(session, handle)
 
 
 def wait(session: Session, handle: RunHandle[Any]) -> Any:

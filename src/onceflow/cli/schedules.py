@@ -6,20 +6,19 @@ serve`. Only `trigger` and `backfill` run something themselves, and wait for it.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onceflow.cli import exits, targets
-from onceflow.cli.run import print_result, wait
+from onceflow.cli.common_verbs import Kind, add_verbs
+from onceflow.cli.run import print_result, wait_shown
 from onceflow.cli.session import Session, as_time, common, only_results_on_stdout, output_option, run_as_json
 from onceflow.cli.types import AGE, PAIR, TEXT
+from onceflow.errors import NoSuchSchedule
 from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
-    from onceflow.engine.engine import Engine
     from onceflow.engine.schedules.definitions import ScheduleInfo
 
 
@@ -32,23 +31,74 @@ def schedule() -> None:
     """
 
 
-def _id_argument() -> Callable[[Any], Any]:
-    return click.argument("id", type=TEXT, metavar="ID")
+def _say(session: Session, info: ScheduleInfo) -> None:
+    session.say(f"{one_line(info.id)}: {one_line(info.workflow)}({one_line(info.arguments)})")
+    session.say(f"  when      {one_line(info.rule)}")
+    for name, time in (("start", info.start), ("end", info.end)):
+        if time is not None:
+            session.say(f"  {name:9} {as_time(time)}")
+    session.say(f"  catch up  {info.catch_up}, overlap {info.overlap}, limit {info.limit}")
+    session.say(f"  next      {_next(info)}")
+    session.say(f"  fired     {info.fired}" + (f", last for {_time(info.last)}" if info.last is not None else ""))
+    if info.skipped or info.waiting:
+        session.say(f"  skipped   {info.skipped}, waiting {info.waiting}")
+    if info.problem is not None:
+        session.say(f"  problem   {one_line(info.problem)}")
 
 
-@contextlib.contextmanager
-def _engine_of(session: Session, id: str, output: Any = None) -> Iterator[Engine]:
-    """To do something with a schedule must not make a home directory."""
-    from onceflow.errors import NoSuchSchedule
+def _next(info: ScheduleInfo) -> str:
+    return "paused" if info.paused else _time(info.next) or "never"
 
-    with session.engine_if_any(output) as engine:
-        if engine is None:
-            raise NoSuchSchedule(id)
-        yield engine
+
+def _time(time: float | None) -> str:
+    return "" if time is None else as_time(time)
+
+
+def _as_json(info: ScheduleInfo) -> dict[str, Any]:
+    import msgspec
+
+    return msgspec.structs.asdict(info)
+
+
+SCHEDULES = Kind(
+    word="schedule",
+    key="id",
+    missing=NoSuchSchedule,
+    list=lambda engine: engine.list_schedules(),
+    get=lambda engine, id: engine.get_schedule(id),
+    delete=lambda engine, id: engine.delete_schedule(id),
+    changes={
+        "pause": lambda engine, id: engine.pause_schedule(id),
+        "resume": lambda engine, id: engine.resume_schedule(id),
+    },
+    making=frozenset(),
+    columns={
+        "id": lambda info: info.id,
+        "workflow": lambda info: info.workflow,
+        "when": lambda info: info.rule,
+        "next": _next,
+        "last": lambda info: _time(info.last),
+        "fired": lambda info: str(info.fired),
+    },
+    as_json=_as_json,
+    say=_say,
+)
+
+add_verbs(
+    schedule,
+    SCHEDULES,
+    {
+        "list": "List schedules. With --quiet only their ids.",
+        "pause": "Let a schedule rest. Runs that go on are not touched.",
+        "resume": "End the rest of a schedule. What would have been due meanwhile is not made up for (`backfill` does "
+        "that).",
+        "delete": "Forget a schedule. Its runs stay.",
+    },
+)
 
 
 @schedule.command
-@_id_argument()
+@SCHEDULES.argument
 @targets.arguments
 @click.option("--cron", type=TEXT, metavar="EXPR", help="'30 2 * * *', with seconds '0 30 2 * * *', or '@daily'.")
 @click.option("--every", type=AGE, metavar="AGE", help="So often: 30s, 15m, 1d. Counted from --start, or from 1970.")
@@ -80,7 +130,7 @@ def _engine_of(session: Session, id: str, output: Any = None) -> Iterator[Engine
 @common
 def add(
     session: Session,
-    id: str,
+    name: str,
     target: str,
     given: tuple[str, ...],
     input: str | None,
@@ -96,40 +146,22 @@ def add(
         found = targets.find(target)
         values = targets.read_values(found, given, input)
         with session.engine() as engine:
-            info = engine.schedule(id, found, kwargs=values, metadata=dict(meta), **options)
-    _print(session, info)
-
-
-@schedule.command("list")
-@common
-def list_(session: Session) -> None:
-    """List schedules. With --quiet only their ids."""
-    with session.engine_if_any() as engine:
-        infos = [] if engine is None else engine.list_schedules()
-    if session.json:
-        session.say_json([_as_json(info) for info in infos])
-    elif session.quiet:
-        for info in infos:
-            click.echo(info.id)
-    elif infos:
-        session.table(
-            ["id", "workflow", "when", "next", "last", "fired"],
-            [[info.id, info.workflow, info.rule, _next(info), _time(info.last), str(info.fired)] for info in infos],
-        )
+            info = engine.schedule(name, found, kwargs=values, metadata=dict(meta), **options)
+    SCHEDULES.print(session, info)
 
 
 @schedule.command
-@_id_argument()
+@SCHEDULES.argument
 @common
-def show(session: Session, id: str) -> None:
+def show(session: Session, name: str) -> None:
     """Show a schedule, and its last runs."""
-    with _engine_of(session, id) as engine:
-        info = engine.get_schedule(id)
-        runs = engine.list_runs(metadata={"schedule": id}, limit=10)
+    with SCHEDULES.engine(session, name) as engine:
+        info = engine.get_schedule(name)
+        runs = engine.list_runs(metadata={"schedule": name}, limit=10)
     if session.json:
         session.say_json({**_as_json(info), "runs": [run_as_json(run) for run in runs]})
         return
-    _print(session, info)
+    SCHEDULES.print(session, info)
     if runs:
         session.say("")
         session.table(
@@ -139,58 +171,21 @@ def show(session: Session, id: str) -> None:
 
 
 @schedule.command
-@_id_argument()
-@common
-def pause(session: Session, id: str) -> None:
-    """Let a schedule rest. Runs that go on are not touched."""
-    with _engine_of(session, id) as engine:
-        info = engine.pause_schedule(id)
-    _print(session, info)
-
-
-@schedule.command
-@_id_argument()
-@common
-def resume(session: Session, id: str) -> None:
-    """End the rest of a schedule. What would have been due meanwhile is not made up for (`backfill` does that)."""
-    with _engine_of(session, id) as engine:
-        info = engine.resume_schedule(id)
-    _print(session, info)
-
-
-@schedule.command
-@_id_argument()
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@common
-def delete(session: Session, id: str, yes: bool) -> None:
-    """Forget a schedule. Its runs stay."""
-    with _engine_of(session, id) as engine:
-        engine.get_schedule(id)
-        session.confirm(f"Delete schedule {one_line(id)}?", yes)
-        engine.delete_schedule(id)
-    if session.json:
-        session.say_json({"id": id, "deleted": True})
-    else:
-        session.say(f"{one_line(id)}: deleted")
-
-
-@schedule.command
-@_id_argument()
+@SCHEDULES.argument
 @output_option()
 @common
-def trigger(session: Session, id: str, output: Any) -> int:
+def trigger(session: Session, name: str, output: Any) -> int:
     """Run what a schedule runs, now, and print its result. Neither a rest nor a run that goes on keeps it from that."""
     targets.look_in_current_folder()
-    with only_results_on_stdout(), _engine_of(session, id, output) as engine:
-        handle = engine.trigger_schedule(id)
-        with session.shown(engine, [handle.id]):
-            result = wait(session, handle)
+    with only_results_on_stdout(), SCHEDULES.engine(session, name, output) as engine:
+        handle = engine.trigger_schedule(name)
+        result = wait_shown(session, engine, handle)
     print_result(session, handle, result)
     return exits.FINE
 
 
 @schedule.command
-@_id_argument()
+@SCHEDULES.argument
 @click.argument("start", type=TEXT, metavar="START")
 @click.argument("end", type=TEXT, metavar="END")
 @click.option(
@@ -198,13 +193,13 @@ def trigger(session: Session, id: str, output: Any) -> int:
 )
 @output_option()
 @common
-def backfill(session: Session, id: str, start: str, end: str, at_once: int | None, output: Any) -> int:
+def backfill(session: Session, name: str, start: str, end: str, at_once: int | None, output: Any) -> int:
     """Run what is missing from START on and before END, in the past: what was never fired, and what has failed or was
     cancelled or interrupted. What has succeeded is left alone. The exit code is 1 if a run does not succeed.
     """
     targets.look_in_current_folder()
-    with only_results_on_stdout(), _engine_of(session, id, output) as engine:
-        infos = engine.backfill(id, start, end, at_once=at_once)
+    with only_results_on_stdout(), SCHEDULES.engine(session, name, output) as engine:
+        infos = engine.backfill(name, start, end, at_once=at_once)
     if session.json:
         session.say_json([run_as_json(info) for info in infos])
     else:
@@ -219,47 +214,15 @@ def backfill(session: Session, id: str, start: str, end: str, at_once: int | Non
 
 
 @schedule.command("next")
-@_id_argument()
+@SCHEDULES.argument
 @click.option("-n", "--count", type=int, default=5, show_default=True, help="So many.")
 @common
-def next_(session: Session, id: str, count: int) -> None:
+def next_(session: Session, name: str, count: int) -> None:
     """Print the times for which a schedule fires next, in its time zone."""
-    with _engine_of(session, id) as engine:
-        times = [time.isoformat() for time in engine.next_times(id, count)]
+    with SCHEDULES.engine(session, name) as engine:
+        times = [time.isoformat() for time in engine.next_times(name, count)]
     if session.json:
         session.say_json(times)
     else:
         for time in times:
             click.echo(time)
-
-
-def _print(session: Session, info: ScheduleInfo) -> None:
-    if session.json:
-        session.say_json(_as_json(info))
-        return
-    session.say(f"{one_line(info.id)}: {one_line(info.workflow)}({one_line(info.arguments)})")
-    session.say(f"  when      {one_line(info.rule)}")
-    for name, time in (("start", info.start), ("end", info.end)):
-        if time is not None:
-            session.say(f"  {name:9} {as_time(time)}")
-    session.say(f"  catch up  {info.catch_up}, overlap {info.overlap}, limit {info.limit}")
-    session.say(f"  next      {_next(info)}")
-    session.say(f"  fired     {info.fired}" + (f", last for {_time(info.last)}" if info.last is not None else ""))
-    if info.skipped or info.waiting:
-        session.say(f"  skipped   {info.skipped}, waiting {info.waiting}")
-    if info.problem is not None:
-        session.say(f"  problem   {one_line(info.problem)}")
-
-
-def _next(info: ScheduleInfo) -> str:
-    return "paused" if info.paused else _time(info.next) or "never"
-
-
-def _time(time: float | None) -> str:
-    return "" if time is None else as_time(time)
-
-
-def _as_json(info: ScheduleInfo) -> dict[str, Any]:
-    import msgspec
-
-    return msgspec.structs.asdict(info)

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -150,6 +150,22 @@ class Session(NamedTuple):
             Console().print(rich_table(columns, rows))
         else:
             click.echo(plain_table(columns, rows))
+
+    def say_list(
+        self,
+        found: Sequence[Any],
+        as_json: Callable[[Any], object],
+        key: str,
+        columns: Mapping[str, Callable[[Any], str]],
+    ) -> None:
+        """With `--quiet` only this field of each; else a table. `columns` are headings, and what stands below them."""
+        if self.json:
+            self.say_json([as_json(one) for one in found])
+        elif self.quiet:
+            for one in found:
+                click.echo(getattr(one, key))
+        elif found:
+            self.table(list(columns), [[column(one) for column in columns.values()] for one in found])
 
     def confirm(self, question: str, yes: bool) -> None:
         """Raises unless the answer is yes."""

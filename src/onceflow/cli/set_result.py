@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from onceflow.cli import exits, run_selection, targets
-from onceflow.cli.run import print_result, wait
+from onceflow.cli.run import print_result, wait_shown
 from onceflow.cli.session import Session, common, only_results_on_stdout, output_option
 from onceflow.cli.types import TEXT, as_value
 
@@ -34,8 +34,7 @@ def set_result(session: Session, run: str, task: str, value: str, resume: bool, 
             raise exits.Refused(str(error)) from error
         handle = engine.resume_async(info.id) if resume else None
         if handle is not None:
-            with session.shown(engine, [info.id]):
-                wait(session, handle)
+            wait_shown(session, engine, handle)
     if handle is not None:
         print_result(session, handle, handle.result())
     elif session.json:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -15,9 +16,10 @@ from onceflow.values.texts import one_line
 
 if TYPE_CHECKING:
     from onceflow.engine.engine import Engine
-    from onceflow.engine.inspect.fibers import FiberInfo
     from onceflow.engine.inspect.run_info import RunInfo
     from onceflow.engine.inspect.task_info import TaskInfo
+
+T = TypeVar("T")
 
 UNHEARD = "the engine that drives it does not answer: this is what the journal has, and what runs there is not known"
 
@@ -39,7 +41,7 @@ def show(session: Session, run: str, code: bool, every: bool) -> None:
         past = run_past.of_run(engine, info, run_past.changed_code(session, engine, info) if code else None)
         variables = engine.shown_variables(info.id)
         left = engine.left_behind(info.id)
-        fibers, obstacle = _fibers_of(engine, info)
+        fibers, obstacle = _or_reason(engine.list_fibers, info)  # what is stored of them may be damaged
         problem = problem or obstacle
         if is_unheard(engine, info, tasks):
             session.note(UNHEARD)
@@ -85,22 +87,14 @@ def show(session: Session, run: str, code: bool, every: bool) -> None:
 
 def tasks_of(engine: Engine, info: RunInfo) -> tuple[list[TaskInfo], str | None]:
     """The tasks of a run, or why they cannot be told: their code may not be there."""
+    return _or_reason(engine.list_tasks, info)
+
+
+def _or_reason(look: Callable[[str], list[T]], info: RunInfo) -> tuple[list[T], str | None]:
     from onceflow.errors import NoSuchRun, OnceflowError, StorageError
 
     try:
-        return engine.list_tasks(info.id), None
-    except (NoSuchRun, StorageError):
-        raise
-    except OnceflowError as error:
-        return [], str(error)
-
-
-def _fibers_of(engine: Engine, info: RunInfo) -> tuple[list[FiberInfo], str | None]:
-    """The fibers of a run, or why they cannot be told: what is stored of them may be damaged."""
-    from onceflow.errors import NoSuchRun, OnceflowError, StorageError
-
-    try:
-        return engine.list_fibers(info.id), None
+        return look(info.id), None
     except (NoSuchRun, StorageError):
         raise
     except OnceflowError as error:

@@ -21,13 +21,8 @@ def submit(
     target: str,
     given: tuple[str, ...],
     input: str | None,
-    name: str | None,
-    on_failure: Any,
-    timeout: float | None,
-    queue: str | None,
-    priority: int,
-    meta: tuple[tuple[str, Any], ...],
     waits: bool,
+    **options: Any,
 ) -> int:
     """Leave a workflow or a task to an engine that serves (`onceflow serve`), on whatever host, and print the run's id.
     Until one takes it, the run is pending.
@@ -37,15 +32,7 @@ def submit(
     with only_results_on_stdout():
         node = targets.bind(target, given, input)
         with session.engine() as engine:
-            handle = engine.submit(
-                node,
-                name=name,
-                on_failure=on_failure,
-                timeout=timeout,
-                metadata=dict(meta),
-                queue=queue,
-                priority=priority,
-            )
+            handle = engine.submit(node, **options)
             result = handle.result() if waits else None
     if waits:
         print_result(session, handle, result)

@@ -51,13 +51,15 @@ name_option = click.option(
 
 
 def run_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """What can be said of a new run: `name`, `on_failure`, `timeout`, `meta`."""
+    """What can be said of a new run: options of `Engine.submit`."""
     for option in (
         click.option(
             "--meta",
+            "metadata",
             type=PAIR,
             multiple=True,
             metavar="NAME=VALUE",
+            callback=lambda context, option, pairs: dict(pairs),
             help="Something to find it by later. JSON, or else a text.",
         ),
         click.option("--priority", type=int, default=0, metavar="N", help="Higher ones go first: -100 to 100."),

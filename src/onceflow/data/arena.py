@@ -203,14 +203,9 @@ class Arena:
         return Place(slab.number, offset, size)
 
     def _make_slab(self) -> _Segment:
-        descriptor = memory.anonymous_file("onceflow-slab")
-        try:
+        with memory.sealed_file("onceflow-slab") as descriptor:
             os.ftruncate(descriptor, SLAB)
             mapped = Writable(descriptor, SLAB)
-            memory.seal(descriptor)
-        except BaseException:
-            os.close(descriptor)
-            raise
         slab = _Segment(next(self._numbers), mapped, 0)
         self._slabs[slab.number] = slab
         self._new[slab.number] = descriptor
@@ -245,15 +240,10 @@ class Arena:
 
     def _make_own(self, views: list[memoryview], size: int) -> _Segment:
         room = whole_pages(size + size // 8)  # for one that is a little larger; what is not written takes no memory
-        descriptor = memory.anonymous_file("onceflow-object")
-        try:
+        with memory.sealed_file("onceflow-object") as descriptor:
             os.ftruncate(descriptor, room)
             write_all(descriptor, views)
             mapped = Writable(descriptor, room)
-            memory.seal(descriptor)
-        except BaseException:
-            os.close(descriptor)
-            raise
         segment = _Segment(next(self._numbers), mapped, whole_pages(size))
         with self._lock:
             self._own[segment.number] = segment

@@ -18,7 +18,7 @@ import os
 import pickle
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from onceflow.data.places import whole_pages
 
@@ -89,10 +89,21 @@ class Writable:
         unmap(self._address, self.size)
 
 
-def filled(name: str, size: int, fill: Callable[[memoryview], None]) -> int:
-    """A descriptor of a sealed segment of this size, which `fill` has written. Raises if there is no memory left."""
+@contextlib.contextmanager
+def sealed_file(name: str) -> Iterator[int]:
+    """A descriptor of a new segment, which is sealed when it has been written. Closed if writing it raises."""
     descriptor = anonymous_file(name)
     try:
+        yield descriptor
+        seal(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def filled(name: str, size: int, fill: Callable[[memoryview], None]) -> int:
+    """A descriptor of a sealed segment of this size, which `fill` has written. Raises if there is no memory left."""
+    with sealed_file(name) as descriptor:
         os.ftruncate(descriptor, size)
         if size:
             writable = Writable(descriptor, whole_pages(size))
@@ -101,10 +112,6 @@ def filled(name: str, size: int, fill: Callable[[memoryview], None]) -> int:
                 fill(writable.view[:size])
             finally:
                 writable.close()
-        seal(descriptor)
-    except BaseException:
-        os.close(descriptor)
-        raise
     return descriptor
 
 

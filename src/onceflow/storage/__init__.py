@@ -3,6 +3,8 @@
 - `journal`: the interface of a journal, its requests and results
 - `rules`: what a request does, whatever the database
 - `group_commit`: batches of several callers in one transaction
+- `sql_journal`: what the journals in SQLite and PostgreSQL share
+- `statements`: the statements that both send
 - `sqlite`: the journal in a SQLite file
 - `schema`: its tables, statements and migrations
 - `writer`: the thread that commits to it

@@ -167,9 +167,11 @@ def check_standing(where: str, table: Table, columns: Sequence[Any]) -> Standing
     return row
 
 
-def check_identity(where: str, columns: Sequence[Any]) -> str:
-    """Of columns (identity, checksum)."""
-    id, found = columns
+def check_identity(where: str, rows: Sequence[Sequence[Any]]) -> str:
+    """Of the one row (identity, checksum)."""
+    if not rows:
+        raise StorageDamaged(where, "the identity of the journal is missing")
+    id, found = rows[0]
     if not _matches(found, lambda: of_identity(id)):
         raise StorageDamaged(where, "the identity of the journal is not what was written")
     return str(id)

@@ -5,7 +5,7 @@ lock outlives its owner, and the owner's death proves nothing. `exec` closes our
 a child that only forks, as `multiprocessing` may do, must close them itself. Closing is enough: the lock stays with the
 parent, which still has the file open. (Unlocking in the child would release the parent's lock.)
 
-A connection to SQLite must not be touched in the child at all, not even to close it.
+A connection to a database must not be touched in the child at all, not even to close it.
 
 Only forks made by Python are seen. C code that forks without `exec` keeps the locks until its child ends.
 """
@@ -29,6 +29,14 @@ _inherited: weakref.WeakSet[Inherited] = weakref.WeakSet()
 def watch(thing: Inherited) -> None:
     """From now on, children leave this to their parent."""
     _inherited.add(thing)
+
+
+def leave_open(*things: object) -> None:
+    """In a child: these must not be closed, not even when nothing else refers to them."""
+    _left_open.extend(things)
+
+
+_left_open: list[object] = []
 
 
 def _in_child() -> None:

@@ -13,11 +13,12 @@ import itertools
 import logging
 import queue
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from onceflow.errors import OnceflowError, StorageClosed, StorageDamaged, StorageError
-from onceflow.storage.journal import Answer, Failed, OnFailure, Outcome, Request, Statistics
+from onceflow.storage.journal import Answer, Entry, Failed, OnFailure, Outcome, Request, Statistics
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,15 @@ class GroupWriter(ABC):
     def leave_to_parent(self) -> None:
         self._closed = "it was opened by the process that this one was forked from"
 
+    def withdraw(self, answer: Answer) -> StorageError | None:
+        """See `Journal`. Nothing waits for locks of other programs here."""
+        return None
+
+    @abstractmethod
+    def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
+        """Commits in the caller's thread, if nobody else writes or waits. None if that cannot be; nothing has happened
+        then."""
+
     def statistics(self) -> Statistics:
         return Statistics(
             commits=self._commits,
@@ -107,6 +117,14 @@ class GroupWriter(ABC):
             commit_seconds=self._commit_seconds,
             turn_seconds=0.0,
         )
+
+    def _count(self, batches: int, entries: int, size: int, started: float) -> None:
+        """A transaction is durable."""
+        self._commit_seconds += time.perf_counter() - started
+        self._commits += 1
+        self._batches += batches
+        self._entries += entries
+        self._bytes += size
 
     def _may_commit_at_once(self) -> bool:
         """Whether nobody waits. To be asked by whoever holds `_writing`."""
@@ -170,6 +188,10 @@ class GroupWriter(ABC):
 
     def _failed(self, requests: Sequence[Request], error: StorageError) -> Outcome:
         return Outcome((Failed(error),) * len(requests), ok=False)
+
+
+def size_of(entry: Entry) -> int:
+    return len(entry.body) + (0 if entry.value is None else len(entry.value))
 
 
 def _ignore(error: OnceflowError) -> None:

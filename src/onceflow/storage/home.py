@@ -25,7 +25,6 @@ import socket
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -175,9 +174,7 @@ class Home:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -19,8 +19,7 @@ import msgspec
 from onceflow.errors import StorageDamaged, StorageError, StorageNotTrusted
 from onceflow.storage import checksums
 from onceflow.storage.journal import Entry, RunRow, Table
-
-STANDING: tuple[Table, ...] = ("schedule", "queue")
+from onceflow.storage.statements import STANDING
 
 MOST_REFUSALS = 3
 """Values in a row that an object store does not give. Each takes its patience; it is not asked for more."""

@@ -46,8 +46,3 @@ class Holding(msgspec.Struct):
         """From then on nothing may run."""
         assert self.asked is not None
         return self.asked + self.seconds * (1 - RESERVE)
-
-
-def has_expired(now: float, expires: float) -> bool:
-    """Whether others may take the holder for dead. Both by the database's clock."""
-    return expires <= now

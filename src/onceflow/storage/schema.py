@@ -10,6 +10,7 @@ Statements are named here and nowhere else. Each is prepared once a connection, 
 from __future__ import annotations
 
 import functools
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TypeVar
 from onceflow.errors import StorageDamaged, StorageTooNew
 from onceflow.storage import checksums
 from onceflow.storage.checksums import TAKEN
-from onceflow.storage.journal import Entry, Table
+from onceflow.storage.statements import CHECKED_ENTRY, CHECKED_RUN, COLUMNS, OF_RUNS, STANDING, Statements
 
 Migration = Callable[[sqlite3.Connection], None]
 Row = TypeVar("Row")
@@ -41,11 +42,22 @@ TABLES = (
         owner TEXT,
         digest TEXT NOT NULL,
         created REAL NOT NULL,
-        updated REAL NOT NULL
+        updated REAL NOT NULL,
+        metadata TEXT,
+        due REAL,
+        entries INTEGER NOT NULL,
+        checksum INTEGER NOT NULL
     )
     """,
     "CREATE INDEX run_status ON run (status)",
-    "CREATE TABLE definition (number INTEGER PRIMARY KEY, graph BLOB NOT NULL, settings BLOB NOT NULL)",
+    """
+    CREATE TABLE definition (
+        number INTEGER PRIMARY KEY,
+        graph BLOB NOT NULL,
+        settings BLOB NOT NULL,
+        checksum INTEGER NOT NULL
+    )
+    """,
     """
     CREATE TABLE entry (
         key INTEGER PRIMARY KEY,
@@ -53,16 +65,19 @@ TABLES = (
         node TEXT NOT NULL,
         body BLOB NOT NULL,
         value BLOB,
-        blob TEXT
+        blob TEXT,
+        checksum INTEGER NOT NULL
     )
     """,
-)
-
-COMMANDS = (
-    "CREATE TABLE command (number INTEGER PRIMARY KEY, run INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL)"
-)
-
-EVENTS = (
+    """
+    CREATE TABLE command (
+        number INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        body BLOB NOT NULL,
+        checksum INTEGER NOT NULL
+    )
+    """,
     """
     CREATE TABLE event (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -71,48 +86,28 @@ EVENTS = (
         id TEXT NOT NULL,
         payload BLOB NOT NULL,
         taken INTEGER NOT NULL DEFAULT 0,
+        checksum INTEGER NOT NULL,
         UNIQUE (run, id)
     )
     """,
     "CREATE INDEX event_free ON event (run) WHERE NOT taken",
-    "ALTER TABLE run ADD COLUMN due REAL",
-)
-
-METADATA = "ALTER TABLE run ADD COLUMN metadata TEXT"
-
-SCHEDULES = """
-    CREATE TABLE schedule (
+    *[
+        f"""
+    CREATE TABLE {table} (
         id TEXT PRIMARY KEY,
         version INTEGER NOT NULL,
         due REAL,
         definition BLOB NOT NULL,
-        state BLOB NOT NULL
+        state BLOB NOT NULL,
+        definition_checksum INTEGER NOT NULL,
+        state_checksum INTEGER NOT NULL
     )
-"""
-
-IDENTITY = (
-    "CREATE TABLE identity (id TEXT NOT NULL)",
-    "INSERT INTO identity VALUES (lower(hex(randomblob(8))))",
-)
-
-CHECKSUMS = (
-    "ALTER TABLE run ADD COLUMN entries INTEGER NOT NULL DEFAULT 0",
-    *[
-        f"ALTER TABLE {table} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0"
-        for table in ("run", "definition", "entry", "command", "event", "identity")
+    """
+        for table in STANDING
     ],
-    *[
-        f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0"
-        for table in ("schedule", "queue")
-        for column in ("definition_checksum", "state_checksum")
-    ],
+    "CREATE TABLE identity (id TEXT NOT NULL, checksum INTEGER NOT NULL)",
 )
 """`run.entries` is how many entries there were when the row was written last: at least so many there are."""
-
-COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata, due"
-CHECKED_RUN = "run.checksum, run.number, run.entries, " + COLUMNS
-CHECKED_ENTRY = "entry.checksum, kind, node, body, entry.value, blob"
-"""As `checksums` takes them."""
 
 GET_VERSION = "PRAGMA user_version"
 SET_VERSION = "PRAGMA user_version"
@@ -171,10 +166,6 @@ MARK_EVENTS = f"""
     WHERE number IN (SELECT value FROM json_each(:numbers))
 """
 DELETE_EVENTS = "DELETE FROM event WHERE run = ?"
-MAILBOX = """
-    SELECT event.number, run.id, key, payload, event.id, event.checksum FROM run JOIN event ON event.run = run.number
-    WHERE run.id = ? AND key = ? AND NOT taken ORDER BY event.number
-"""
 RUNS_WITH_MAIL = """
     SELECT run.id, max(event.number) FROM event JOIN run ON run.number = event.run
     WHERE event.number > ? AND NOT taken AND owner = ? GROUP BY run.id
@@ -183,17 +174,18 @@ DELETE_ENTRIES = "DELETE FROM entry WHERE key >= ? AND key < ?"
 DELETE_DEFINITION = "DELETE FROM definition WHERE number = ?"
 DELETE_RUN = "DELETE FROM run WHERE number = ?"
 
-GET_IDENTITY = "SELECT id, checksum FROM identity"
-GET_RUN = f"SELECT {CHECKED_RUN} FROM run WHERE id = ?"
 GET_RUN_BY_NUMBER = f"SELECT {CHECKED_RUN} FROM run WHERE number = ?"
 REBUILD_INDEXES = "REINDEX run"
-FIND_NAME = f"SELECT {CHECKED_RUN} FROM run WHERE name = ?"
-FIND_RUNS = f"""
-    SELECT id, {CHECKED_RUN} FROM run WHERE id IN (SELECT value FROM json_each(:runs))
-    UNION ALL
-    SELECT name, {CHECKED_RUN} FROM run WHERE name IN (SELECT value FROM json_each(:runs))
-"""
-FIND_PREFIX = f"SELECT {CHECKED_RUN} FROM run WHERE id >= :prefix AND id < :end ORDER BY number DESC LIMIT :limit"
+STATEMENTS = Statements(
+    named=":{}",
+    among="IN (SELECT value FROM json_each(:{}))",
+    same="IS",
+    newest="number DESC",
+    oldest="number",
+    of_run=f"key >= run.number * {PLACES} AND key < (run.number + 1) * {PLACES}",
+    unaided=" NOT INDEXED",
+)
+
 FITS = """
     (:name IS NULL OR (name >= :name AND name < :end))
     AND (:workflow IS NULL OR workflow = :workflow)
@@ -216,57 +208,18 @@ LIST_RUNS_BY_STATUS = f"""
     WHERE status IN (SELECT value FROM json_each(:statuses)) AND {FITS}
     ORDER BY number DESC LIMIT :limit
 """
-LAST_RUNS = f"""
-    SELECT {CHECKED_RUN} FROM run
-    WHERE number > (SELECT max(number) FROM run) - :among
-        AND status IN (SELECT value FROM json_each(:statuses)) AND (:workflow IS NULL OR workflow = :workflow)
-    ORDER BY number DESC LIMIT :limit
-"""
-OWNERS = """
-    SELECT owner, count(*) FROM run WHERE status IN (SELECT value FROM json_each(:statuses)) GROUP BY owner
-"""
-OWNED = f"""
-    SELECT {CHECKED_RUN} FROM run WHERE status IN (SELECT value FROM json_each(:statuses)) AND owner IS :owner
-        AND (due IS NOT NULL) = :parked
-    ORDER BY number LIMIT :limit
-"""
-LOAD_RUN = f"""
-    SELECT number, graph, settings, definition.checksum, {CHECKED_RUN} FROM run JOIN definition USING (number)
-    WHERE id = ?
-"""
+LOAD_RUN = f"{OF_RUNS} WHERE id = ?"
 LOAD_ENTRIES = f"SELECT key % {PLACES}, {CHECKED_ENTRY} FROM entry WHERE key >= ? AND key < ? ORDER BY key"
-LOAD_RUNS = f"""
-    SELECT number, graph, settings, definition.checksum, {CHECKED_RUN} FROM run JOIN definition USING (number)
-    WHERE id IN (SELECT value FROM json_each(?))
-"""
 FIRST_ENTRIES = f"""
     SELECT entry.key / {PLACES}, entry.key % {PLACES}, {CHECKED_ENTRY} FROM json_each(:numbers) AS wanted
     JOIN entry ON entry.key >= wanted.value * {PLACES} AND entry.key < wanted.value * {PLACES} + :most
     ORDER BY entry.key
-"""
-FREE_EVENTS = """
-    SELECT event.number, run.id, key, payload, event.id, event.checksum FROM event JOIN run ON run.number = event.run
-    WHERE event.run IN (SELECT value FROM json_each(?)) AND NOT taken ORDER BY event.number
 """
 LAST_KEY = "SELECT max(key) FROM entry WHERE key >= ? AND key < ?"
 LAST_ENTRIES = f"""
     SELECT key % {PLACES}, {CHECKED_ENTRY} FROM entry
     WHERE key >= ? AND key <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY key
 """
-LIST_COMMANDS = """
-    SELECT command.number, run.id, command.kind, command.body, command.checksum
-    FROM command JOIN run ON run.number = command.run
-    WHERE run.owner = ? ORDER BY command.number
-"""
-SIZE_OF_RUN = f"""
-    SELECT coalesce(sum(bytes), 0) FROM (
-        SELECT length(graph) + length(settings) AS bytes FROM run JOIN definition USING (number) WHERE id = :id
-        UNION ALL
-        SELECT sum(length(body) + coalesce(length(value), 0)) AS bytes FROM run, entry
-        WHERE id = :id AND key >= number * {PLACES} AND key < (number + 1) * {PLACES}
-    )
-"""
-STANDING: tuple[Table, ...] = ("schedule", "queue")
 VERSION_OF_STANDING = {table: f"SELECT version FROM {table} WHERE id = ?" for table in STANDING}
 WRITE_STANDING = {
     table: f"""
@@ -289,20 +242,8 @@ ADVANCE_STANDING = {
     for table in STANDING
 }
 DELETE_STANDING = {table: f"DELETE FROM {table} WHERE id = ?" for table in STANDING}
-CHECKED_STANDING = "id, version, due, definition, state, definition_checksum, state_checksum"
-GET_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} WHERE id = ?" for table in STANDING}
-LIST_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} ORDER BY id" for table in STANDING}
-NUMBER_OF_RUN = f"SELECT {CHECKED_RUN} FROM run WHERE id = ?"
 NUMBER_OF_LAST_RUN = "SELECT max(number) FROM run"
 
-# For whoever reads everything (`inspection`). Nothing is looked up in an index, which may be damaged itself.
-ALL_RUNS = f"SELECT {CHECKED_RUN} FROM run NOT INDEXED ORDER BY number"
-DEFINITION = "SELECT number, graph, settings, checksum FROM definition WHERE number = ?"
-ALL_EVENTS = """
-    SELECT number, run, key, payload, id, checksum, taken FROM event NOT INDEXED ORDER BY number
-"""
-ALL_COMMANDS = "SELECT number, run, kind, body, checksum FROM command NOT INDEXED ORDER BY number"
-ALL_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} NOT INDEXED" for table in STANDING}
 STRAY_ENTRIES = f"""
     SELECT key / {PLACES}, count(*) FROM entry WHERE key / {PLACES} NOT IN (SELECT number FROM run NOT INDEXED)
     GROUP BY key / {PLACES}
@@ -337,94 +278,15 @@ def keys_of(number: int) -> tuple[int, int]:
     return number * PLACES, (number + 1) * PLACES
 
 
-def after_prefix(prefix: str) -> str:
-    """Above every text that starts so."""
-    return prefix + "\U0010ffff"
-
-
 def create_tables(connection: sqlite3.Connection) -> None:
     for statement in TABLES:
         connection.execute(statement)
+    id = os.urandom(8).hex()
+    connection.execute("INSERT INTO identity VALUES (?, ?)", (id, checksums.of_identity(id)))
 
 
-def add_commands(connection: sqlite3.Connection) -> None:
-    connection.execute(COMMANDS)
-
-
-def add_metadata(connection: sqlite3.Connection) -> None:
-    connection.execute(METADATA)
-
-
-def add_schedules(connection: sqlite3.Connection) -> None:
-    connection.execute(SCHEDULES)
-
-
-def add_identity(connection: sqlite3.Connection) -> None:
-    for statement in IDENTITY:
-        connection.execute(statement)
-
-
-def add_events(connection: sqlite3.Connection) -> None:
-    for statement in EVENTS:
-        connection.execute(statement)
-
-
-def add_queues(connection: sqlite3.Connection) -> None:
-    connection.execute(SCHEDULES.replace("TABLE schedule", "TABLE queue"))
-
-
-def add_checksums(connection: sqlite3.Connection) -> None:
-    for statement in CHECKSUMS:
-        connection.execute(statement)
-    vouch_for_all(connection)
-
-
-def vouch_for_all(connection: sqlite3.Connection) -> None:
-    """Writes the checksums of all rows as they are now."""
-    functions: dict[str, Callable[..., int]] = {
-        "of_run": lambda number, entries, *columns: checksums.of_run(number, entries, columns),
-        "of_definition": checksums.of_definition,
-        "of_entry": lambda run, place, *columns: checksums.of_entry(run, place, Entry(*columns)),
-        "of_event": checksums.of_event,
-        "of_command": checksums.of_command,
-        "of_identity": checksums.of_identity,
-        "of_standing_definition": checksums.of_standing_definition,
-        "of_standing_state": checksums.of_standing_state,
-    }
-    for name, function in functions.items():
-        connection.create_function(name, -1, function, deterministic=True)
-    run = "(SELECT id FROM run WHERE run.number = {})"
-    of_entry = f"of_entry({run.format(f'key / {PLACES}')}, key % {PLACES}, kind, node, body, value, blob)"
-    connection.execute(f"UPDATE run SET checksum = of_run(number, entries, {COLUMNS})")
-    definition = run.format("definition.number")
-    connection.execute(f"UPDATE definition SET checksum = of_definition({definition}, number, graph, settings)")
-    connection.execute(f"UPDATE entry SET checksum = {of_entry}")
-    of_event = f"of_event({run.format('event.run')}, key, id, payload)"
-    connection.execute(f"UPDATE event SET checksum = {of_event} + taken * {TAKEN}")
-    connection.execute(f"UPDATE command SET checksum = of_command({run.format('command.run')}, kind, body)")
-    connection.execute("UPDATE identity SET checksum = of_identity(id)")
-    for table in STANDING:
-        connection.execute(
-            f"UPDATE {table} SET definition_checksum = of_standing_definition('{table}', id, definition), "
-            f"state_checksum = of_standing_state('{table}', id, version, due, state)"
-        )
-
-
-MIGRATIONS: tuple[Migration, ...] = (
-    create_tables,
-    add_commands,
-    add_metadata,
-    add_schedules,
-    add_identity,
-    add_events,
-    add_queues,
-    add_checksums,
-)
+MIGRATIONS: tuple[Migration, ...] = (create_tables,)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
-
-
-VERSION_OF_PROOF = MIGRATIONS.index(add_checksums) + 1
-"""The first version that has one."""
 
 
 def proof_of(version: int) -> int:
@@ -449,8 +311,7 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
         for migrate in MIGRATIONS[found:]:
             migrate(connection)
         connection.execute(f"{SET_VERSION} = {len(MIGRATIONS)}")
-        if len(MIGRATIONS) >= VERSION_OF_PROOF:
-            connection.execute(f"{SET_PROOF} = {proof_of(len(MIGRATIONS))}")
+        connection.execute(f"{SET_PROOF} = {proof_of(len(MIGRATIONS))}")
         connection.execute(COMMIT if found < len(MIGRATIONS) else ROLLBACK)
     except BaseException:
         if connection.in_transaction:
@@ -468,7 +329,7 @@ def is_current(connection: sqlite3.Connection, path: Path) -> bool:
 
 def _known_version(connection: sqlite3.Connection, path: Path) -> int:
     found = version(connection)
-    if found >= VERSION_OF_PROOF or connection.execute(GET_PROOF).fetchone() != (0,):
+    if found or connection.execute(GET_PROOF).fetchone() != (0,):
         check_version(connection, path)
     if found > len(MIGRATIONS):
         raise StorageTooNew(str(path), found, len(MIGRATIONS))

@@ -22,42 +22,22 @@ import errno
 import json
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from onceflow.errors import NoSuchRun, OnceflowError, StorageClosed, StorageDamaged, StorageError
+from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums, failures, forks, private_files, schema
-from onceflow.storage.checksums import skipped
 from onceflow.storage.fair_lock import PAUSE, Turns
 from onceflow.storage.file_identity import FileIdentity
 from onceflow.storage.high_water_marks import Marks, path_of
-from onceflow.storage.journal import (
-    Answer,
-    Command,
-    DamagedRun,
-    Durability,
-    Entry,
-    Loaded,
-    MailboxEvent,
-    OnFailure,
-    Outcome,
-    Request,
-    RunRow,
-    Short,
-    StandingRow,
-    Statistics,
-    Table,
-)
-from onceflow.storage.load_many import found_runs, short_runs
+from onceflow.storage.journal import Durability, Entry, Loaded, RunRow, Short
+from onceflow.storage.load_many import short_runs
 from onceflow.storage.lock_waits import LOCK_TIMEOUT, LockWait, connect_to_read
+from onceflow.storage.schema import STATEMENTS
+from onceflow.storage.sql_journal import CHUNK, Rows, SqlJournal, SqlRows
 from onceflow.storage.writer import Writer
-
-CHUNK = 256
-"""Entries that are read at once."""
 
 _ADAPTERS: dict[type, Callable[[Any], Any]] = {bytes: bytes, type(None): {None: None}.get}
 """Each gives back what it is given. Python looks for an adapter of each parameter that is bytes or None. Where there is
@@ -72,13 +52,10 @@ LOG_BYTES = 1280 * 1024
 STEPS = 1_000_000
 """Of SQLite's machine, between two looks for signals while everything is read."""
 
-MOST_IDLE = 4
-"""Connections for reading that are kept for the next reader."""
 
-
-class SqliteJournal:
-    """A `Journal`. Opening it creates the file, or brings an older one up to date. `lock` is the file that proves that
-    its engine lives: if that is gone, nothing more is written (`file_identity`)."""
+class SqliteJournal(SqlJournal):
+    """Opening it creates the file, or brings an older one up to date. `lock` is the file that proves that its engine
+    lives: if that is gone, nothing more is written (`file_identity`)."""
 
     def __init__(
         self,
@@ -89,12 +66,8 @@ class SqliteJournal:
         clock: Callable[[], float] = time.time,
         lock: Path | None = None,
     ) -> None:
+        super().__init__(str(path), STATEMENTS)
         self._path = path
-        self._where = str(path)
-        """What errors call it."""
-        self._idle: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
-        self._closed: str | None = None
         self.lock_timeout = lock_timeout
         connection = None
         with failures.told(path), contextlib.ExitStack() as opened:
@@ -112,7 +85,7 @@ class SqliteJournal:
             check_last_run(self._last, path, self._marks)  # from now on it has its lock
             self._identity = FileIdentity(path.parent, path, *([] if lock is None else [lock]))
             opened.pop_all()
-        self._writer = Writer(
+        self._writer: Writer = Writer(
             lambda: open_to_write(path, durability, self._marks),
             turns,
             path,
@@ -125,101 +98,18 @@ class SqliteJournal:
         )
         forks.watch(self)
 
-    def identity(self) -> str:
-        with self._reading() as connection, failures.told(self._path):
-            return identity_of(connection, self._where)
-
-    def submit(self, requests: Sequence[Request], answer: Answer) -> None:
-        self._writer.submit(requests, answer)
-
-    def withdraw(self, answer: Answer) -> StorageError | None:
-        return self._writer.withdraw(answer)
-
-    def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
-        return self._writer.commit_at_once(requests)
-
-    def when_failed(self, then: OnFailure) -> None:
-        self._writer.when_failed(then)
-
-    def statistics(self) -> Statistics:
-        return self._writer.statistics()
-
-    def close(self) -> None:
-        """Not while somebody reads."""
-        if self._closed is None:
-            self._closed = "it was closed"
-            self._writer.close()
-            with self._lock:
-                while self._idle:
-                    self._idle.pop().close()
-            self._last.close()
-
     def leave_to_parent(self) -> None:
-        self._closed = "it was opened by the process that this one was forked from"
-        _left_to_parent.extend([*self._idle, self._last])
-        self._idle = []
-        self._writer.leave_to_parent()
-
-    def get_run(self, run: str) -> RunRow | None:
-        row = self._one(schema.GET_RUN, (run,))
-        if row is not None and row.id != run:
-            raise self._wrong_index(run)
-        return row
-
-    def find_name(self, name: str) -> RunRow | None:
-        row = self._one(schema.FIND_NAME, (name,))
-        if row is not None and row.name != name:
-            raise self._wrong_index(name)
-        return row
+        super().leave_to_parent()
+        forks.leave_open(self._last)
 
     def check_absence(self, run: str) -> None:
-        with self._reading() as connection, failures.told(self._path):
-            connection.execute(schema.BEGIN_READING)
-            if not connection.execute(schema.FIND_RUNS, {"runs": json.dumps([run])}).fetchall():  # else: created since
-                for columns in connection.execute(schema.ALL_RUNS):
-                    row = checksums.check_run(self._where, columns)
+        with self._snapshot() as connection:
+            wanted = {"runs": self._array([run])}
+            if not connection.execute(STATEMENTS.find_runs, wanted).fetchall():  # else: created since
+                for columns in connection.execute(STATEMENTS.all_runs):
+                    row = checksums.check_run(self.place, columns)
                     if run in (row.id, row.name):
                         raise self._wrong_index(run)
-            connection.execute(schema.COMMIT)
-
-    def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
-        with self._reading() as connection, failures.told(self._path):
-            rows = connection.execute(schema.FIND_RUNS, {"runs": json.dumps(list(runs))}).fetchall()
-        return found_runs(rows, self._where)
-
-    def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
-        wanted = {"prefix": prefix, "end": schema.after_prefix(prefix), "limit": limit}
-        return self._many(schema.FIND_PREFIX, wanted)
-
-    def list_runs(
-        self,
-        *,
-        statuses: Sequence[str] | None = None,
-        name: str | None = None,
-        workflow: str | None = None,
-        metadata: str | None = None,
-        before: str | None = None,
-        limit: int | None = 100,
-    ) -> list[RunRow]:
-        wanted = {
-            "name": name,
-            "end": schema.after_prefix(name or ""),
-            "workflow": workflow,
-            "metadata": metadata,
-            "before": before,
-            "limit": -1 if limit is None else limit,
-        }
-        if statuses is None:
-            return self._many(schema.LIST_RUNS, wanted)
-        return self._many(schema.LIST_RUNS_BY_STATUS, wanted | {"statuses": json.dumps(list(statuses))})
-
-    def damaged_runs(self) -> list[DamagedRun]:
-        return checksums.damaged_runs(self._where, self.fetch(schema.ALL_RUNS))
-
-    def size(self, run: str) -> int:
-        with self._reading() as connection, failures.told(self._path):
-            size: int = connection.execute(schema.SIZE_OF_RUN, {"id": run}).fetchone()[0]
-        return size
 
     @contextlib.contextmanager
     def load(self, run: str) -> Iterator[Loaded]:
@@ -230,10 +120,10 @@ class SqliteJournal:
                 if row is None:
                     raise self._absent(run)
                 number, graph, settings, checksum, *columns = row
-                found = checksums.check_run(self._where, columns)
+                found = checksums.check_run(self.place, columns)
                 if found.id != run:
                     raise self._wrong_index(run)
-                checksums.check_definition(self._where, found, number, graph, settings, checksum)
+                checksums.check_definition(self.place, found, number, graph, settings, checksum)
                 entries = connection.execute(schema.LOAD_ENTRIES, schema.keys_of(number))
             try:
                 yield Loaded(found, graph, settings, self._entries(entries, run, number, columns[2]))
@@ -243,15 +133,12 @@ class SqliteJournal:
                 connection.execute(schema.COMMIT)
 
     def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
-        with self._reading() as connection, failures.told(self._path):
-            connection.execute(schema.BEGIN_READING)
-            rows = connection.execute(schema.LOAD_RUNS, (json.dumps(list(runs)),)).fetchall()
-            numbers = json.dumps([number for number, *_ in rows])
-            wanted = {"numbers": numbers, "most": most + 1}
+        with self._snapshot() as connection:
+            rows = connection.execute(STATEMENTS.load_runs, {"runs": self._array(runs)}).fetchall()
+            wanted = {"numbers": json.dumps([number for number, *_ in rows]), "most": most + 1}
             entries = connection.execute(schema.FIRST_ENTRIES, wanted).fetchall()
-            events = connection.execute(schema.FREE_EVENTS, (numbers,)).fetchall()
-            connection.execute(schema.COMMIT)
-        short = short_runs(rows, entries, events, most, self._where)
+            events = connection.execute(STATEMENTS.free_events, wanted).fetchall()
+        short = short_runs(rows, entries, events, most, self.place)
         few = {number: short[columns[3]] for number, _, _, _, *columns in rows if columns[3] in short}
         for number, found in few.items():
             if len(found.entries) < self._marks.entries(number):  # perhaps there are more by now
@@ -259,76 +146,73 @@ class SqliteJournal:
         return short
 
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
-        with self._reading() as connection, failures.told(self._path):
-            connection.execute(schema.BEGIN_READING)
-            columns = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone()
+        with self._snapshot() as connection:
+            columns = connection.execute(STATEMENTS.get_run, {"run": run}).fetchone()
             number = 0 if columns is None else columns[1]
             named = connection.execute(schema.NAMED_BLOBS, schema.keys_of(number)).fetchall()
-            connection.execute(schema.COMMIT)
-        row = None if columns is None else checksums.check_run(self._where, columns)
+        row = None if columns is None else checksums.check_run(self.place, columns)
         return row, {reference for (reference,) in named}
 
-    def last_runs(
-        self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
-    ) -> list[RunRow]:
-        wanted = {"statuses": json.dumps(list(statuses)), "workflow": workflow, "limit": limit, "among": among}
-        return self._many(schema.LAST_RUNS, wanted)
-
-    def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
-        with self._reading() as connection, failures.told(self._path):
-            return dict(connection.execute(schema.OWNERS, {"statuses": json.dumps(list(statuses))}).fetchall())
-
-    def owned(self, owner: str | None, statuses: Sequence[str], limit: int, *, parked: bool = False) -> list[RunRow]:
-        wanted = {"owner": owner, "statuses": json.dumps(list(statuses)), "limit": limit}
-        return self._many(schema.OWNED, {**wanted, "parked": parked})
-
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
-        with self._reading() as connection, failures.told(self._path):
-            connection.execute(schema.BEGIN_READING)
-            _, number, *_ = connection.execute(schema.NUMBER_OF_RUN, (run,)).fetchone() or (0, 0)
+        with self._snapshot() as connection:
+            _, number, *_ = connection.execute(STATEMENTS.get_run, {"run": run}).fetchone() or (0, 0)
             first, end = schema.keys_of(number)
             (last,) = connection.execute(schema.LAST_KEY, (first, end)).fetchone()
-            wanted = (max(first, (last or 0) - among + 1), last, json.dumps(list(kinds)))
+            wanted = (max(first, (last or 0) - among + 1), last, self._array(kinds))
             rows = [] if last is None else connection.execute(schema.LAST_ENTRIES, wanted).fetchall()
-            connection.execute(schema.COMMIT)
-        return [checksums.check_entry(self._where, run, place, columns) for place, *columns in rows]
-
-    def commands(self, owner: str) -> list[Command]:
-        with self._reading() as connection, failures.told(self._path):
-            rows = connection.execute(schema.LIST_COMMANDS, (owner,)).fetchall()
-        return checksums.whole(partial(checksums.check_command, self._where), rows, skipped)
-
-    def get_standing(self, table: Table, id: str) -> StandingRow | None:
-        with self._reading() as connection, failures.told(self._path):
-            row = connection.execute(schema.GET_STANDING[table], (id,)).fetchone()
-        return None if row is None else checksums.check_standing(self._where, table, row)
-
-    def list_standing(self, table: Table) -> list[StandingRow]:
-        with self._reading() as connection, failures.told(self._path):
-            rows = connection.execute(schema.LIST_STANDING[table]).fetchall()
-        return checksums.whole(partial(checksums.check_standing, self._where, table), rows, skipped)
-
-    def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
-        with self._reading() as connection, failures.told(self._path):
-            rows = connection.execute(schema.MAILBOX, (run, key)).fetchall()
-        return [checksums.check_event(self._where, row) for row in rows]
+        return [checksums.check_entry(self.place, run, place, columns) for place, *columns in rows]
 
     def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
-        with self._reading() as connection, failures.told(self._path):
-            return dict(connection.execute(schema.RUNS_WITH_MAIL, (after, owner)).fetchall())
+        return dict(self._fetch(schema.RUNS_WITH_MAIL, (after, owner)))
 
     def rows(self) -> SqliteRows:
         """For `inspection`."""
-        return SqliteRows(self, self._path, self._marks)
+        return SqliteRows(self, self._marks)
 
-    def fetch(self, statement: str, wanted: Sequence[Any] = ()) -> list[Any]:
-        """For `inspection`. All rows that a statement of `schema` gives."""
+    def ask(self, statement: str, wanted: Any = ()) -> Rows:
         with self._reading() as connection, failures.told(self._path):
             connection.set_progress_handler(_nothing, STEPS)  # has Python look for signals: it may take minutes
             try:
-                return connection.execute(statement, wanted).fetchall()
+                found: Rows = connection.execute(statement, wanted).fetchall()
+                return found
             finally:
                 connection.set_progress_handler(None, 0)
+
+    def _fetch(self, statement: str, wanted: Any = ()) -> Rows:
+        with self._reading() as connection, failures.told(self._path):
+            found: Rows = connection.execute(statement, wanted).fetchall()
+        return found
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection on which all statements see the same moment."""
+        with self._reading() as connection, failures.told(self._path):
+            connection.execute(schema.BEGIN_READING)
+            yield connection
+            connection.execute(schema.COMMIT)
+
+    def _connect(self) -> sqlite3.Connection:
+        with failures.told(self._path):
+            return connect_to_read(self._path, self.lock_timeout)
+
+    def _array(self, values: Sequence[str]) -> str:
+        return json.dumps(list(values))
+
+    def _fitting(self, wanted: dict[str, Any]) -> list[RunRow]:
+        statement = schema.LIST_RUNS if wanted["statuses"] is None else schema.LIST_RUNS_BY_STATUS
+        limit = -1 if wanted["limit"] is None else wanted["limit"]
+        return self._runs(self._fetch(statement, wanted | {"limit": limit}))
+
+    def _close_rest(self) -> None:
+        self._last.close()
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        try:
+            self._identity.check()
+        except StorageError as error:
+            self._writer.fail(error)
+            raise
 
     def _entries(self, cursor: sqlite3.Cursor, run: str, number: int, least: int) -> Iterator[Entry]:
         count = 0
@@ -337,9 +221,9 @@ class SqliteJournal:
                 chunk = cursor.fetchmany(CHUNK)
             if not chunk:
                 break
-            yield from checksums.check_entries(self._where, run, count, chunk)
+            yield from checksums.check_entries(self.place, run, count, chunk)
             count += len(chunk)
-        checksums.check_count(self._where, run, count, least)
+        checksums.check_count(self.place, run, count, least)
         self._check_mark(run, number, count)
 
     def _check_mark(self, run: str, number: int, count: int) -> None:
@@ -348,74 +232,23 @@ class SqliteJournal:
             return
         self._marks.renew()
         marked = self._marks.entries(number)
-        with self._reading() as connection, failures.told(self._path):
-            (last,) = connection.execute(schema.LAST_KEY, schema.keys_of(number)).fetchone()
-            is_there = connection.execute(schema.GET_RUN, (run,)).fetchone() is not None
-        if is_there:
+        ((last,),) = self._fetch(schema.LAST_KEY, schema.keys_of(number))
+        if self._fetch(STATEMENTS.get_run, {"run": run}):
             now = 0 if last is None else last % schema.PLACES + 1
-            checksums.check_count(self._where, run, now, marked)
-
-    def _one(self, statement: str, wanted: tuple[str, ...]) -> RunRow | None:
-        with self._reading() as connection, failures.told(self._path):
-            row = connection.execute(statement, wanted).fetchone()
-        return None if row is None else checksums.check_run(self._where, row)
-
-    def _many(self, statement: str, wanted: dict[str, Any]) -> list[RunRow]:
-        with self._reading() as connection, failures.told(self._path):
-            rows = connection.execute(statement, wanted).fetchall()
-        return checksums.whole(partial(checksums.check_run, self._where), rows, skipped)
-
-    def _absent(self, run: str) -> OnceflowError:
-        """Why a run cannot be loaded that was not found together with its definition."""
-        if self.get_run(run) is None:
-            return NoSuchRun(run)
-        return StorageDamaged(self._where, "the stored graph of a run is missing", run=run)
-
-    def _wrong_index(self, run: str) -> StorageDamaged:
-        return StorageDamaged(self._where, "an index of the journal does not lead to a run that is there", run=run)
-
-    def _check_open(self) -> None:
-        if self._closed is not None:
-            raise StorageClosed(str(self._path), self._closed)
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one reader. After an error it is not used again."""
-        self._check_open()
-        try:
-            self._identity.check()
-        except StorageError as error:
-            self._writer.fail(error)
-            raise
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            with failures.told(self._path):
-                connection = connect_to_read(self._path, self.lock_timeout)
-        try:
-            yield connection
-        except BaseException:
-            connection.close()
-            raise
-        with self._lock:
-            if self._closed is None and len(self._idle) < MOST_IDLE:
-                self._idle.append(connection)
-                return
-        connection.close()
+            checksums.check_count(self.place, run, now, marked)
 
 
-class SqliteRows:
-    """`inspection.Rows`."""
+class SqliteRows(SqlRows):
+    """Nothing is looked up in an index, which may be damaged itself."""
 
-    def __init__(self, journal: SqliteJournal, path: Path, marks: Marks) -> None:
-        self._journal = journal
+    def __init__(self, journal: SqliteJournal, marks: Marks) -> None:
+        super().__init__(journal, STATEMENTS)
         self._marks = marks
-        self.where = str(path)
 
     def structure(self) -> list[str]:
         try:
-            found = [str(text) for (text,) in self._journal.fetch(schema.INTEGRITY)]
-            stray = self._journal.fetch(schema.STRAY_ENTRIES)
+            found = [str(text) for (text,) in self._ask(schema.INTEGRITY)]
+            stray = self._ask(schema.STRAY_ENTRIES)
         except StorageError as error:
             if getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise KeyboardInterrupt from None
@@ -423,17 +256,11 @@ class SqliteRows:
         wrong = [] if found == ["ok"] else found
         return wrong + [f"{count} entries are of run number {number}, which is not there" for number, count in stray]
 
-    def all_runs(self) -> list[Any]:
-        return self._journal.fetch(schema.ALL_RUNS)
-
-    def definition(self, number: int) -> Any | None:
-        return next(iter(self._journal.fetch(schema.DEFINITION, (number,))), None)
-
     def all_entries(self, number: int) -> Iterator[Any]:
         """In chunks: what is whole is told, also if a page after it is damaged."""
         first, end = schema.keys_of(number)
         while True:
-            chunk = self._journal.fetch(f"{schema.LOAD_ENTRIES} LIMIT {CHUNK}", (first, end))
+            chunk = self._ask(f"{schema.LOAD_ENTRIES} LIMIT {CHUNK}", (first, end))
             yield from chunk
             if len(chunk) < CHUNK:
                 return
@@ -445,19 +272,6 @@ class SqliteRows:
 
     def has_run(self, run: str) -> bool:
         return any(columns[3] == run for columns in self.all_runs())
-
-    def all_events(self) -> list[Any]:
-        return self._journal.fetch(schema.ALL_EVENTS)
-
-    def all_commands(self) -> list[Any]:
-        return self._journal.fetch(schema.ALL_COMMANDS)
-
-    def all_standing(self, table: Table) -> list[Any]:
-        return self._journal.fetch(schema.ALL_STANDING[table])
-
-
-_left_to_parent: list[sqlite3.Connection] = []
-"""In a forked child: connections that must not be closed."""
 
 
 def is_up_to_date(path: Path, limit: float) -> bool:
@@ -555,10 +369,7 @@ def check_last_run(connection: sqlite3.Connection, path: Path, marks: Marks) -> 
 
 
 def identity_of(connection: sqlite3.Connection, where: str) -> str:
-    columns = connection.execute(schema.GET_IDENTITY).fetchone()
-    if columns is None:
-        raise StorageDamaged(where, "the identity of the journal is missing")
-    return checksums.check_identity(where, columns)
+    return checksums.check_identity(where, connection.execute(STATEMENTS.get_identity).fetchall())
 
 
 def fill_up_log(connection: sqlite3.Connection, path: Path) -> None:

@@ -36,12 +36,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onceflow.errors import StorageDamaged, StorageError
-from onceflow.storage import checksums, failures, lock_holders, lock_waits, schema
+from onceflow.storage import checksums, failures, forks, lock_holders, lock_waits, schema
 from onceflow.storage.fair_lock import Turns
 from onceflow.storage.file_identity import FileIdentity
-from onceflow.storage.group_commit import Batch, GroupWriter
+from onceflow.storage.group_commit import Batch, GroupWriter, size_of
 from onceflow.storage.high_water_marks import Marks
-from onceflow.storage.journal import Answer, DeleteStanding, Entry, OfStanding, Outcome, Request, Statistics
+from onceflow.storage.journal import Answer, DeleteStanding, OfStanding, Outcome, Request, Statistics
 from onceflow.storage.lock_waits import LockWait
 from onceflow.storage.rules import Application, Changes, Known, Rows, Standing
 
@@ -110,8 +110,6 @@ class Writer(GroupWriter):
         self._start()
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
-        """Commits in the caller's thread, if nobody else writes or waits. None if that cannot be; nothing has happened
-        then."""
         if not self._writing.acquire(blocking=False):
             return None
         try:
@@ -135,7 +133,7 @@ class Writer(GroupWriter):
 
     def leave_to_parent(self) -> None:
         super().leave_to_parent()
-        _left_to_parent.append(self._connection)
+        forks.leave_open(self._connection)
         self._connection = None
 
     def statistics(self) -> Statistics:
@@ -354,11 +352,7 @@ class Writer(GroupWriter):
             counts = {number: place + 1 for number, place, _, _ in application.changes.entries}
             self._marks.note(max(application.changes.definitions, default=0), counts.items())
         application.finish()
-        self._commit_seconds += time.perf_counter() - started
-        self._commits += 1
-        self._batches += len(batches)
-        self._entries += len(application.changes.entries)
-        self._bytes += size
+        self._count(len(batches), len(application.changes.entries), size, started)
         self._since_checkpoint += size + COMMIT_BYTES
         return outcomes
 
@@ -399,10 +393,6 @@ class Writer(GroupWriter):
             self._connection.execute(how).fetchall()
         except failures.FROM_SQLITE as error:
             self._fail(failures.from_sqlite(error, self._path))
-
-
-_left_to_parent: list[sqlite3.Connection | None] = []
-"""In a forked child: connections that must not be used, nor even closed."""
 
 
 def _left_in_log(path: Path) -> int:
@@ -446,7 +436,7 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
         for number, place, entry, checksum in entries:
             key = number * schema.PLACES + place
             columns += (key, entry.kind, entry.node, entry.body, entry.value, entry.blob, checksum)
-            size += _size(entry)
+            size += size_of(entry)
         connection.execute(statement, columns)
     for number, numbers in changes.forgotten:
         connection.execute(schema.FORGET_COMMANDS, (number, json.dumps(numbers)))
@@ -495,7 +485,3 @@ def _write_standing(connection: sqlite3.Connection, request: OfStanding) -> None
         row["definition"] = request.definition
         row["definition_checksum"] = checksums.of_standing_definition(table, request.id, request.definition)
         connection.execute(schema.WRITE_STANDING[table], row)
-
-
-def _size(entry: Entry) -> int:
-    return len(entry.body) + (0 if entry.value is None else len(entry.value))

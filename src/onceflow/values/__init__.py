@@ -15,6 +15,7 @@
 - `metadata`: tags and notes of runs and tasks
 - `ownership`: whose memory an array is
 - `packed_outputs`: an output as bytes that others can map
+- `previews`: what a value looks like, without loading it
 - `put`: `onceflow.put`
 - `refs`: references: values that are passed on without being loaded
 - `scripts`: the script that this process runs, under a name by which others import it

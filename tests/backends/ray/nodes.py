@@ -33,7 +33,10 @@ from ray.cluster_utils import Cluster
 
 from onceflow import Engine
 from tests.backends.ray import places, sockets
-from tests.engine.common import Door, traces, until
+from tests.helpers.doors import Door
+from tests.helpers.processes import is_running
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 
 LOOPBACK = "127.0.0.1"
 
@@ -180,7 +183,7 @@ def lose_the_engine(nodes: Nodes, folder: Path) -> None:
         with Engine(folder / "home", backend=nodes.cluster.address, lease=LEASE) as engine:
             handle = engine.resume_async("charge")
             door.wait()
-            ended = not _runs(process)
+            ended = not is_running(process)
             door.open(2)
             handle.result()
         tell(tried="engine", ended=ended, keys=traces(ledger))
@@ -193,13 +196,6 @@ def wait_for_a_node(engine: Engine, nodes: Nodes) -> None:
     told = str(engine.why(handle.id))
     nodes.cluster.add_node(num_cpus=1, resources={"telescope": 1}, object_store_memory=STORE, node_ip_address=LOOPBACK)
     tell(tried="room", told=told, result=handle.result())
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def drive(folder: Path, address: str, ledger: str, door: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import ray
 
 from onceflow import Exclusive, actor, const, create, current, fiber, task
-from tests.engine.common import knock, note
+from tests.helpers.doors import knock
+from tests.helpers.traces import note
 
 LARGE = 300_000
 

@@ -91,7 +91,7 @@ def test_what_a_node_holds_and_has_not_started_is_withdrawn_and_what_runs_goes_o
         shared.pool.withdraw(token)
     for token in (behind[1], behind[2]):
         assert shared.report(token) == Ended(token, started=False)
-    door.let_through()
+    door.open()
 
     assert shared.result(held) == "held"
     assert [shared.result(behind[0]), shared.result(behind[3])] == ["0", "3"]
@@ -118,7 +118,7 @@ def test_a_node_starts_nothing_of_what_it_holds_after_a_halt(ray_cluster: str, d
         loop.pool.halt()
         ray.get(loop.station.agent.beat.remote(0.0, False))  # it comes after what the node was told, and says nothing
         late = loop.start(_step, "", str(trace), "late")
-        door.let_through()
+        door.open()
 
         assert loop.result(held) == "held"
         for token in (*behind, alone, late):

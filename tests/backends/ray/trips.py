@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onceflow import Exclusive, actor, const, create, current, task
-from tests.engine.common import note
+from tests.helpers.traces import note
 
 LARGE = 200_000
 

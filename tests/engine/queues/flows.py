@@ -6,7 +6,8 @@ import os
 import signal
 
 from onceflow import task
-from tests.engine.common import knock, note
+from tests.helpers.doors import knock
+from tests.helpers.traces import note
 
 
 @task(queue="q")

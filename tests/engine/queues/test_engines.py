@@ -9,8 +9,11 @@ import pytest
 
 from onceflow import Engine, QueueFull
 from onceflow.engine.submission import decode_settings
-from tests.engine.common import Door, kill, started, traces, until
 from tests.engine.queues import flows
+from tests.helpers.doors import Door
+from tests.helpers.scripts import kill, started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 
 Place = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from onceflow import current, fiber, sleep, task, workflow
-from tests.engine.common import note
+from tests.helpers.traces import note
 
 
 @task

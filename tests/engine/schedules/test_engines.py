@@ -14,8 +14,11 @@ import pytest
 from onceflow import Engine, task
 from onceflow.engine.schedules import clock, rules
 from onceflow.engine.schedules.rules import Every
-from tests.engine.common import Door, kill, knock, started, traces, until
 from tests.engine.schedules import flows
+from tests.helpers.doors import Door, knock
+from tests.helpers.scripts import kill, started
+from tests.helpers.traces import traces
+from tests.helpers.waiting import until
 
 
 @pytest.fixture

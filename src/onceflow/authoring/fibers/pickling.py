@@ -90,7 +90,7 @@ class FiberPickler(pickle.Pickler):
     def _dump_contents(self) -> None:
         while self._cells:
             cells, self._cells = self._cells, []
-            self.dump([(cell, cell.cell_contents) for cell in cells if _filled(cell)])
+            self.dump([(cell, cell.cell_contents) for cell in cells if rebuilding.has_contents(cell)])
         self._file.write(NOTHING_MORE)
 
     def reducer_override(self, value: Any) -> Any:
@@ -200,14 +200,6 @@ def _first(name: str, members: Any) -> Iterable[tuple[str, Any]]:
     if name in members:
         yield name, members[name]
     yield from members.items()
-
-
-def _filled(cell: CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
 
 
 _WITH_SUBCLASSES = (BaseException, type)

@@ -178,7 +178,7 @@ def finish(loading: Loading) -> None:
             if name in captured:
                 if name in values:
                     cell.cell_contents = values.pop(name)
-            elif name in built.definition.variables and _has_contents(cell):
+            elif name in built.definition.variables and has_contents(cell):
                 values.setdefault(name, cell.cell_contents)
     for built in list(loading.frames.values()):
         routine = built.routine
@@ -192,7 +192,7 @@ def abandon(loading: Loading) -> None:
         built.routine.close()
 
 
-def _has_contents(cell: CellType) -> bool:
+def has_contents(cell: CellType) -> bool:
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:

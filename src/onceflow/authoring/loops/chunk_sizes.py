@@ -102,10 +102,10 @@ def next_size(done: int, seconds: float, left: int, least: int) -> int:
     return max(least, fitting, -(-left // MOST))
 
 
-def ranges(count: int, size: int, first: int = 0) -> Iterator[Range]:
+def ranges(count: int, size: int) -> Iterator[Range]:
     """These items in pieces of this size; the last one is what is left."""
     for start in range(0, count, size):
-        yield first + start, min(size, count - start)
+        yield start, min(size, count - start)
 
 
 def block_size(count: int, size: int) -> int:

@@ -6,17 +6,18 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import ray
 import ray.exceptions
 
-from onceflow.backends.local.actors.connections import AsksForHosts, JobLines
+from onceflow.backends.local.actors.connections import AsksForHosts
+from onceflow.backends.local.actors.job_actors import JobActors, JobLine, PendingCall
 from onceflow.backends.local.messages import ActorIn
 from onceflow.backends.ray.store import Store, apart, stored
 from onceflow.data.places import Live, Missing
-from onceflow.errors import ActorLost, InvalidRef, UnfinishedCalls
+from onceflow.errors import ActorLost
 from onceflow.values import context, failures, packed_outputs
 from onceflow.values.actors import ActorRef, ActorStatistics, Kind, options_of
 from onceflow.values.packed_outputs import SMALL
@@ -25,9 +26,7 @@ LOOK = 0.005
 """Seconds between two looks for an actor that is being started."""
 
 
-class Pending:
-    """A call that was sent. Implements `values.actors.Answer`."""
-
+class Pending(PendingCall):
     __slots__ = ("_line", "_reference", "method")
 
     def __init__(self, line: RayLine, method: str, reference: Any) -> None:
@@ -47,34 +46,21 @@ class Pending:
         try:
             answer = ray.get(self._reference)
         except ray.exceptions.RayActorError as error:
-            raise self._line.gone(error) from None
+            raise self._line.dead(error) from None
         finally:
             self._line.forget(self)
         if isinstance(answer, bytes):
             raised = failures.load(answer)
-            raise self._line.gone(raised) if isinstance(raised, Missing) else raised
+            raise self._line.dead(raised) if isinstance(raised, Missing) else raised
         return answer
 
     def result(self) -> Any:
         return apart(self.received())
 
-    def __await__(self) -> Generator[Any, Any, Any]:
-        import asyncio  # large, and most workers never need it
 
-        return asyncio.to_thread(self.result).__await__()
-
-
-class RayLine:
-    """Implements `values.actors.Line`. Any thread of the job may use it."""
-
+class RayLine(JobLine):
     def __init__(self, id: str, holder: str, token: int, place: int, store: Store, *, exclusive: bool) -> None:
-        self.id = id
-        self.exclusive = exclusive
-        self.made = place == context.MADE
-        self.ref: ActorRef[Any] = ActorRef(self)
-        self._holder = holder
-        self._token = token
-        self._place = place
+        super().__init__(id, holder, token, place, exclusive=exclusive)
         self._store = store
         self._session = os.urandom(8).hex()
         self._actor: Any = None
@@ -82,11 +68,7 @@ class RayLine:
         self._greeting: Pending | None = None
         self._making: Pending | None = None
         self._under_way: list[Pending] = []
-        self._kind: Kind | None = None
         self._lock = threading.RLock()
-        self._over = ""
-        """Why it is good for nothing any more."""
-        self.lost = False
 
     def make(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any], agent: Any) -> None:
         """Has the actor made. What that raises is raised with the first call."""
@@ -129,13 +111,12 @@ class RayLine:
 
     def _connected(self) -> Any:
         """The Ray actor, which has been told who calls. Once for each line."""
-        if self._over:
-            raise InvalidRef(f"actor {self.id} belongs to {self._over}. Pass it on through outputs and arguments")
+        self._check_open()
         while self._actor is None:
             try:
                 self._actor = self._store.find_actor(self.id)
             except LookupError:
-                raise self.gone(None) from None
+                raise self.dead(None) from None
             if self._actor is None:
                 time.sleep(LOOK)  # it is being started
         if self._greeting is None:
@@ -148,27 +129,19 @@ class RayLine:
             if pending in self._under_way:
                 self._under_way.remove(pending)
 
-    def gone(self, error: BaseException | None) -> ActorLost:
-        self.lost = True
-        context.note_lost(self._token, self._place)
-        return ActorLost(
-            self.ref, "it lives no more" if error is None else f"it lives no more ({type(error).__name__})"
-        )
+    def dead(self, error: BaseException | None) -> ActorLost:
+        return self.gone("it lives no more" if error is None else f"it lives no more ({type(error).__name__})")
 
-    def check_finished(self, task: str) -> None:
-        """Raises `UnfinishedCalls`, or what making it raised."""
-        if self.made:
-            self.kind  # noqa: B018
-        if methods := tuple([pending.method for pending in self._under_way]):
-            raise UnfinishedCalls(task, self.id if self._kind is None else self._kind.name, methods)
+    def unanswered(self) -> tuple[str, ...]:
+        return tuple([pending.method for pending in self._under_way])
 
     def close(self, task: str) -> None:
-        self._over = f"an attempt of {task}, which has ended"
+        super().close(task)
         if self._greeting is not None and not self.lost:
             self._actor.part.remote(self._session)
 
 
-class RayActors(JobLines[RayLine]):
+class RayActors(JobActors[RayLine]):
     """Implements `refs.JobActors`."""
 
     def __init__(self, task: str, attempt: str, token: int, store: Store, agent: Any) -> None:
@@ -178,16 +151,14 @@ class RayActors(JobLines[RayLine]):
 
     def give(self, place: int, given: ActorIn) -> ActorRef[Any]:
         line = RayLine(given.address, self._holder, self._token, place, self._store, exclusive=given.exclusive)
-        self._lines[given.address] = line
-        return line.ref
+        return self._add(line)
 
     def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ActorRef[Any]:
         name = os.urandom(12).hex()
         cast("AsksForHosts", context.link()).ask_for_host(name, self._token, kind, None)
         line = RayLine(name, self._holder, self._token, context.MADE, self._store, exclusive=True)
         line.make(kind, args, kwargs, self._agent)
-        self._lines[name] = line
-        return line.ref
+        return self._add(line)
 
     def snapshot(self, ref: ActorRef[Any]) -> bytes | Live:
         return self._lines[ref._id].keep()

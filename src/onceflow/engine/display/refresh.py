@@ -114,10 +114,8 @@ class Display(Protocol):
     def close(self) -> None: ...
 
 
-def open_display(form: Form, stream: TextIO | None = None) -> Display:
-    """On stderr unless told otherwise."""
-    stream = stream or sys.stderr
-    return Live(stream) if form == "live" else Lines(stream, as_json=form == "json")
+def open_display(form: Form) -> Display:
+    return Live(sys.stderr) if form == "live" else Lines(sys.stderr, as_json=form == "json")
 
 
 class Live:

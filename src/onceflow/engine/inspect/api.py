@@ -30,7 +30,7 @@ from onceflow.planning.estimates import Estimate
 from onceflow.storage import logs as stored_logs
 from onceflow.storage.journal import RunRow
 from onceflow.storage.run_stores import Place
-from onceflow.values import inert, packed_outputs
+from onceflow.values import packed_outputs, previews
 
 if TYPE_CHECKING:
     from onceflow.engine.inspect.deploy_check import FiberOutlook
@@ -68,7 +68,7 @@ class Inspecting:
         Python's own are told by the names of these, and what is too large or too deep is left out."""
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)
-        return {name: inert.shown(value) for name, value in packed.items()}
+        return {name: previews.shown(value) for name, value in packed.items()}
 
     def left_behind(self, run: str) -> LeftBehind:
         """What a run that has ended kept, and what may have happened, as `RunCancelled` says it."""

@@ -84,9 +84,9 @@ def checked(queue: str, given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def check_name(queue: Any, task: str | None = None) -> str:
+def check_name(queue: Any) -> str:
     """The name of a queue."""
     if isinstance(queue, str) and queue and queue.isprintable():
         return queue
     problem = f"the name of a queue is a text that is not empty, not {queue!r}"
-    raise InvalidOption("queue", problem, kind="setting") if task is None else InvalidOption(task, problem)
+    raise InvalidOption("queue", problem, kind="setting")

@@ -54,23 +54,17 @@ class Attendance:
     """`heard` is called when somebody has called, `renewed` with the moment at which everything has to stop if nothing
     comes after it, and `lost` when that moment has come. All from a thread of its own."""
 
-    def __init__(
-        self,
-        url: str,
-        place: str,
-        member: Member,
-        *,
-        heard: Callable[[], None] = lambda: None,
-        renewed: Callable[[float], None] = lambda moment: None,
-        lost: Callable[[], None] = lambda: None,
-    ) -> None:
+    heard: Callable[[], None]
+    renewed: Callable[[float], None]
+    lost: Callable[[], None]
+
+    def __init__(self, url: str, place: str, member: Member) -> None:
         self._url = url
         self._place = place
         self._member = member
         self._about = member.about
-        self.heard = heard
-        self.renewed = renewed
-        self.lost = lost
+        self.heard = self.lost = lambda: None
+        self.renewed = lambda moment: None
         self._holding = Holding(member.seconds)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

@@ -14,13 +14,15 @@ that is asked, `engine.generation` is changed, so that it cannot happen any more
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 from onceflow.errors import StorageTooNew
 from onceflow.storage import checksums
 from onceflow.storage.checksums import TAKEN
-from onceflow.storage.journal import Entry, Table
+from onceflow.storage.journal import Table
+from onceflow.storage.statements import CHECKED_ENTRY, CHECKED_RUN, COLUMNS, STANDING, Statements
 
 Connection = Any
 """A psycopg connection. Named loosely here, because the package is optional."""
@@ -41,14 +43,12 @@ MIGRATING = 7_061_945
 """The advisory lock of whoever migrates: any number that nobody else uses."""
 
 
-def _enter(parameter: str = "", column: str = "", argument: str = "") -> str:
-    """The function that every transaction begins with. Later versions take one more array of columns."""
-    return f"""
+ENTER_FUNCTION = f"""
     CREATE FUNCTION enter(
         me text, my_generation bigint, my_sequence bigint,
         numbers bigint[], epochs bigint[], statuses text[], owners text[],
         runs bigint[], places bigint[], kinds text[], nodes text[], bodies bytea[], given bytea[],
-        blobs text[]{parameter}
+        blobs text[], checksums bigint[]
     ) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
         UPDATE engine SET sequence = my_sequence WHERE id = me AND generation = my_generation;
@@ -65,75 +65,13 @@ def _enter(parameter: str = "", column: str = "", argument: str = "") -> str:
             END IF;
         END IF;
         IF cardinality(runs) > 0 THEN
-            INSERT INTO entry (run, place, kind, node, body, value, blob{column})
-            SELECT * FROM unnest(runs, places, kinds, nodes, bodies, given, blobs{argument});
+            INSERT INTO entry (run, place, kind, node, body, value, blob, checksum)
+            SELECT * FROM unnest(runs, places, kinds, nodes, bodies, given, blobs, checksums);
         END IF;
     END
     $$
-    """
-
-
-TABLES = (
-    """
-    CREATE TABLE run (
-        number bigint PRIMARY KEY,
-        id text COLLATE "C" NOT NULL UNIQUE,
-        name text COLLATE "C" UNIQUE,
-        workflow text NOT NULL,
-        status text NOT NULL,
-        epoch bigint NOT NULL,
-        owner text,
-        digest text NOT NULL,
-        created double precision NOT NULL,
-        updated double precision NOT NULL,
-        metadata text
-    ) WITH (fillfactor = 70)
-    """,
-    "CREATE INDEX run_status ON run (status)",
-    "CREATE INDEX run_owner ON run (owner)",
-    "CREATE INDEX run_order ON run (created, number)",
-    f"CREATE SEQUENCE run_block INCREMENT {BLOCK} MINVALUE 1 START 1",
-    "CREATE TABLE definition (number bigint PRIMARY KEY, graph bytea NOT NULL, settings bytea NOT NULL)",
-    """
-    CREATE TABLE entry (
-        run bigint NOT NULL,
-        place bigint NOT NULL,
-        kind text NOT NULL,
-        node text NOT NULL,
-        body bytea NOT NULL,
-        value bytea,
-        blob text,
-        PRIMARY KEY (run, place)
-    )
-    """,
-    "ALTER TABLE entry ALTER COLUMN value SET STORAGE EXTERNAL",
-    """
-    CREATE TABLE command (
-        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        run bigint NOT NULL,
-        kind text NOT NULL,
-        body bytea NOT NULL
-    )
-    """,
-    """
-    CREATE TABLE engine (
-        id text PRIMARY KEY,
-        home text NOT NULL,
-        about text NOT NULL,
-        started timestamptz NOT NULL DEFAULT clock_timestamp(),
-        expires timestamptz NOT NULL,
-        seconds double precision NOT NULL,
-        generation bigint NOT NULL DEFAULT 0,
-        sequence bigint NOT NULL DEFAULT 0
-    ) WITH (fillfactor = 50)
-    """,
-    _enter(),
-)
-
-IDENTITY = (
-    "CREATE TABLE identity (id text NOT NULL)",
-    "INSERT INTO identity VALUES (left(replace(gen_random_uuid()::text, '-', ''), 16))",
-)
+"""
+"""What every transaction begins with."""
 
 
 def _standing(table: Table) -> tuple[str, str]:
@@ -145,70 +83,11 @@ def _standing(table: Table) -> tuple[str, str]:
         version bigint NOT NULL,
         due double precision,
         definition bytea NOT NULL,
-        state bytea NOT NULL
+        state bytea NOT NULL,
+        definition_checksum bigint NOT NULL,
+        state_checksum bigint NOT NULL
     ) WITH (fillfactor = 50)
     """,
-        f"""
-    CREATE FUNCTION change_{table}(
-        its_id text, expected bigint, gone boolean, new_due double precision, new_definition bytea, new_state bytea
-    ) RETURNS void LANGUAGE plpgsql AS $$
-    BEGIN
-        IF expected = 0 THEN
-            INSERT INTO {table} (id, version, due, definition, state)
-            VALUES (its_id, 1, new_due, new_definition, new_state) ON CONFLICT DO NOTHING;
-        ELSIF gone THEN
-            DELETE FROM {table} WHERE id = its_id AND version = expected;
-        ELSE
-            UPDATE {table}
-            SET version = expected + 1, due = new_due, definition = coalesce(new_definition, definition),
-                state = new_state
-            WHERE id = its_id AND version = expected;
-        END IF;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION 'a {table} has changed' USING ERRCODE = '{STALE}';
-        END IF;
-    END
-    $$
-    """,
-    )
-
-
-EVENTS = (
-    """
-    CREATE TABLE event (
-        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        run bigint NOT NULL,
-        key text NOT NULL,
-        id text NOT NULL,
-        payload bytea NOT NULL,
-        taken boolean NOT NULL DEFAULT false,
-        UNIQUE (run, id)
-    )
-    """,
-    "CREATE INDEX event_free ON event (run) WHERE NOT taken",
-    "ALTER TABLE run ADD COLUMN due double precision",
-)
-
-_ENTER = "enter(text, bigint, bigint, bigint[], bigint[], text[], text[], bigint[], bigint[], text[], text[], {})"
-
-CHECKSUMS = (
-    "ALTER TABLE run ADD COLUMN entries bigint NOT NULL DEFAULT 0",
-    *[
-        f"ALTER TABLE {table} ADD COLUMN checksum bigint NOT NULL DEFAULT 0"
-        for table in ("run", "definition", "entry", "command", "event", "identity")
-    ],
-    *[
-        f"ALTER TABLE {table} ADD COLUMN {column} bigint NOT NULL DEFAULT 0"
-        for table in ("schedule", "queue")
-        for column in ("definition_checksum", "state_checksum")
-    ],
-    f"DROP FUNCTION {_ENTER.format('bytea[], bytea[], text[]')}",
-    _enter(", checksums bigint[]", ", checksum", ", checksums"),
-    *[
-        f"DROP FUNCTION change_{table}(text, bigint, boolean, double precision, bytea, bytea)"
-        for table in ("schedule", "queue")
-    ],
-    *[
         f"""
     CREATE FUNCTION change_{table}(
         its_id text, expected bigint, gone boolean, new_due double precision, new_definition bytea, new_state bytea,
@@ -232,17 +111,94 @@ CHECKSUMS = (
         END IF;
     END
     $$
+    """,
+    )
+
+
+TABLES = (
     """
-        for table in ("schedule", "queue")
-    ],
+    CREATE TABLE run (
+        number bigint PRIMARY KEY,
+        id text COLLATE "C" NOT NULL UNIQUE,
+        name text COLLATE "C" UNIQUE,
+        workflow text NOT NULL,
+        status text NOT NULL,
+        epoch bigint NOT NULL,
+        owner text,
+        digest text NOT NULL,
+        created double precision NOT NULL,
+        updated double precision NOT NULL,
+        metadata text,
+        due double precision,
+        entries bigint NOT NULL,
+        checksum bigint NOT NULL
+    ) WITH (fillfactor = 70)
+    """,
+    "CREATE INDEX run_status ON run (status)",
+    "CREATE INDEX run_owner ON run (owner)",
+    "CREATE INDEX run_order ON run (created, number)",
+    f"CREATE SEQUENCE run_block INCREMENT {BLOCK} MINVALUE 1 START 1",
+    """
+    CREATE TABLE definition (
+        number bigint PRIMARY KEY,
+        graph bytea NOT NULL,
+        settings bytea NOT NULL,
+        checksum bigint NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE entry (
+        run bigint NOT NULL,
+        place bigint NOT NULL,
+        kind text NOT NULL,
+        node text NOT NULL,
+        body bytea NOT NULL,
+        value bytea,
+        blob text,
+        checksum bigint NOT NULL,
+        PRIMARY KEY (run, place)
+    )
+    """,
+    "ALTER TABLE entry ALTER COLUMN value SET STORAGE EXTERNAL",
+    """
+    CREATE TABLE command (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        run bigint NOT NULL,
+        kind text NOT NULL,
+        body bytea NOT NULL,
+        checksum bigint NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE event (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        run bigint NOT NULL,
+        key text NOT NULL,
+        id text NOT NULL,
+        payload bytea NOT NULL,
+        taken boolean NOT NULL DEFAULT false,
+        checksum bigint NOT NULL,
+        UNIQUE (run, id)
+    )
+    """,
+    "CREATE INDEX event_free ON event (run) WHERE NOT taken",
+    """
+    CREATE TABLE engine (
+        id text PRIMARY KEY,
+        home text NOT NULL,
+        about text NOT NULL,
+        started timestamptz NOT NULL DEFAULT clock_timestamp(),
+        expires timestamptz NOT NULL,
+        seconds double precision NOT NULL,
+        generation bigint NOT NULL DEFAULT 0,
+        sequence bigint NOT NULL DEFAULT 0
+    ) WITH (fillfactor = 50)
+    """,
+    "CREATE TABLE identity (id text NOT NULL, checksum bigint NOT NULL)",
+    ENTER_FUNCTION,
+    *[statement for table in STANDING for statement in _standing(table)],
 )
 """`run.entries` is how many entries there were when the row was written last: at least so many there are."""
-
-COLUMNS = "id, name, workflow, status, epoch, owner, digest, created, updated, metadata, due"
-CHECKED_RUN = "run.checksum, run.number, run.entries, " + COLUMNS
-CHECKED_ENTRY = "entry.checksum, kind, node, body, value, blob"
-CHECKED_STANDING = "id, version, due, definition, state, definition_checksum, state_checksum"
-"""As `checksums` takes them."""
 
 CREATE_SCHEMA = f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
 FIND_SCHEMA = "SELECT to_regclass('onceflow.version') IS NOT NULL"
@@ -293,10 +249,6 @@ WRITE_EVENTS = """
 MARK_EVENTS = f"""
     UPDATE event SET taken = %b, checksum = checksum %% {TAKEN} + %b * {TAKEN} WHERE number = ANY (%b::bigint[])
 """
-MAILBOX = """
-    SELECT event.number, run.id, key, payload, event.id, event.checksum FROM run JOIN event ON event.run = run.number
-    WHERE run.id = %s AND key = %s AND NOT taken ORDER BY event.number
-"""
 RUNS_WITH_MAIL = """
     SELECT run.id, max(event.number) FROM event JOIN run ON run.number = event.run
     WHERE NOT taken AND owner = %s GROUP BY run.id
@@ -313,28 +265,13 @@ DELETE_RUNS = tuple(
     )
 )
 
-STANDING: tuple[Table, ...] = ("schedule", "queue")
 VERSIONS_OF_STANDING = {table: f"SELECT id, version FROM {table} WHERE id = ANY (%s)" for table in STANDING}
 CHANGE_STANDING = {
     table: f"SELECT change_{table}(%b, %b, %b, %b::float8, %b::bytea, %b::bytea, %b::bigint, %b::bigint)"
     for table in STANDING
 }
-GET_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} WHERE id = %s" for table in STANDING}
-LIST_STANDING = {table: f"SELECT {CHECKED_STANDING} FROM {table} ORDER BY id" for table in STANDING}
 
-GET_IDENTITY = "SELECT id, checksum FROM identity"
-GET_RUN = f"SELECT {CHECKED_RUN} FROM run WHERE id = %s"
 GET_RUNS_BY_NUMBER = f"SELECT {CHECKED_RUN} FROM run WHERE number = ANY (%s)"
-FIND_NAME = f"SELECT {CHECKED_RUN} FROM run WHERE name = %s"
-FIND_RUNS = f"""
-    SELECT id, {CHECKED_RUN} FROM run WHERE id = ANY (%(runs)s)
-    UNION ALL
-    SELECT name, {CHECKED_RUN} FROM run WHERE name = ANY (%(runs)s)
-"""
-FIND_PREFIX = f"""
-    SELECT {CHECKED_RUN} FROM run WHERE id >= %(prefix)s AND id < %(end)s
-    ORDER BY created DESC, number DESC LIMIT %(limit)s
-"""
 LIST_RUNS = f"""
     SELECT {CHECKED_RUN} FROM run
     WHERE (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s))
@@ -348,63 +285,37 @@ LIST_RUNS = f"""
         END)
     ORDER BY created DESC, number DESC LIMIT %(limit)s
 """
-LAST_RUNS = f"""
-    SELECT {CHECKED_RUN} FROM (SELECT * FROM run ORDER BY created DESC, number DESC LIMIT %(among)s) AS run
-    WHERE status = ANY (%(statuses)s) AND (%(workflow)s::text IS NULL OR workflow = %(workflow)s)
-    ORDER BY created DESC, number DESC LIMIT %(limit)s
-"""
-OWNERS = "SELECT owner, count(*) FROM run WHERE status = ANY (%s) GROUP BY owner"
-OWNED = f"""
-    SELECT {CHECKED_RUN} FROM run WHERE status = ANY (%s) AND owner IS NOT DISTINCT FROM %s
-        AND (due IS NOT NULL) = %s
-    ORDER BY created, number LIMIT %s
-"""
 LOAD_RUN = f"""
     SELECT number, (SELECT coalesce(max(place) + 1, 0) FROM entry WHERE entry.run = run.number), graph, settings,
         definition.checksum, {CHECKED_RUN}
     FROM run JOIN definition USING (number) WHERE id = %s
 """
+STATEMENTS = Statements(
+    named="%({})s",
+    among="= ANY (%({})s)",
+    same="IS NOT DISTINCT FROM",
+    newest="created DESC, number DESC",
+    oldest="created, number",
+    of_run="entry.run = run.number",
+)
+
 LOAD_ENTRIES = f"SELECT place, {CHECKED_ENTRY} FROM entry WHERE run = %b AND place >= %b AND place < %b ORDER BY place"
-LOAD_RUNS = f"""
-    SELECT number, graph, settings, definition.checksum, {CHECKED_RUN} FROM run JOIN definition USING (number)
-    WHERE id = ANY (%s)
-"""
 FIRST_ENTRIES = (
     f"SELECT run, place, {CHECKED_ENTRY} FROM entry WHERE run = ANY (%s) AND place <= %s ORDER BY run, place"
 )
-FREE_EVENTS = """
-    SELECT event.number, run.id, key, payload, event.id, event.checksum FROM event JOIN run ON run.number = event.run
-    WHERE event.run = ANY (%s) AND NOT taken ORDER BY event.number
-"""
 LAST_ENTRIES = f"""
     SELECT place, {CHECKED_ENTRY} FROM entry, (
         SELECT run.number, (SELECT max(place) FROM entry WHERE entry.run = run.number) AS last FROM run WHERE id = %s
     ) AS found
     WHERE entry.run = found.number AND place > found.last - %s AND kind = ANY (%s) ORDER BY place
 """
-LIST_COMMANDS = """
-    SELECT command.number, run.id, command.kind, command.body, command.checksum
-    FROM command JOIN run ON run.number = command.run
-    WHERE run.owner = %s ORDER BY command.number
-"""
-SIZE_OF_RUN = """
-    SELECT coalesce(sum(octet_length(graph) + octet_length(settings)), 0)::bigint + coalesce(sum((
-        SELECT sum(octet_length(body) + coalesce(octet_length(value), 0)) FROM entry WHERE entry.run = run.number
-    )), 0)::bigint
-    FROM run JOIN definition USING (number) WHERE id = %s
-"""
 NAMED_BLOBS = f"""
     SELECT {CHECKED_RUN}, ARRAY(SELECT DISTINCT blob FROM entry WHERE entry.run = run.number AND blob IS NOT NULL)
     FROM run WHERE id = %s
 """
 
-# For whoever reads everything (`inspection`).
-ALL_RUNS = f"SELECT {CHECKED_RUN} FROM run ORDER BY number"
-DEFINITION = "SELECT number, graph, settings, checksum FROM definition WHERE number = %s"
 ENTRIES_FROM = LOAD_ENTRIES.replace("%b", "%s")
 COUNT_ENTRIES = "SELECT coalesce(max(place) + 1, 0) FROM entry WHERE run = %s"
-ALL_EVENTS = "SELECT number, run, key, payload, id, checksum, taken FROM event ORDER BY number"
-ALL_COMMANDS = "SELECT number, run, kind, body, checksum FROM command ORDER BY number"
 
 ENROL = """
     INSERT INTO engine (id, home, about, expires, seconds)
@@ -426,86 +337,14 @@ CHANGE_GENERATION = "UPDATE engine SET generation = generation + 1 WHERE id = %s
 CALL = "SELECT pg_notify(%s, %s)"
 
 
-def after_prefix(prefix: str) -> str:
-    """Above every text that starts so."""
-    return prefix + "\U0010ffff"
-
-
 def create_tables(connection: Connection) -> None:
     for statement in TABLES:
         connection.execute(statement)
+    id = os.urandom(8).hex()
+    connection.execute("INSERT INTO identity VALUES (%s, %s)", (id, checksums.of_identity(id)))
 
 
-def add_schedules(connection: Connection) -> None:
-    for statement in _standing("schedule"):
-        connection.execute(statement)
-
-
-def add_identity(connection: Connection) -> None:
-    for statement in IDENTITY:
-        connection.execute(statement)
-
-
-def add_events(connection: Connection) -> None:
-    for statement in EVENTS:
-        connection.execute(statement)
-
-
-def add_queues(connection: Connection) -> None:
-    for statement in _standing("queue"):
-        connection.execute(statement)
-
-
-def add_checksums(connection: Connection) -> None:
-    """Rows that are there already are vouched for as they are now."""
-    for statement in CHECKSUMS:
-        connection.execute(statement)
-    ids: dict[int, str] = {}
-    for number, entries, *columns in connection.execute(f"SELECT number, entries, {COLUMNS} FROM run").fetchall():
-        ids[number] = columns[0]
-        _vouch(connection, "run", "number = %s", (number,), checksum=checksums.of_run(number, entries, columns))
-    for number, graph, settings in connection.execute("SELECT number, graph, settings FROM definition").fetchall():
-        found = checksums.of_definition(ids[number], number, graph, settings)
-        _vouch(connection, "definition", "number = %s", (number,), checksum=found)
-    every = "SELECT run, place, kind, node, body, value, blob FROM entry"
-    for run, place, *columns in connection.execute(every).fetchall():
-        found = checksums.of_entry(ids[run], place, Entry(*columns))
-        _vouch(connection, "entry", "run = %s AND place = %s", (run, place), checksum=found)
-    for number, run, kind, body in connection.execute("SELECT number, run, kind, body FROM command").fetchall():
-        found = checksums.of_command(ids[run], kind, body)
-        _vouch(connection, "command", "number = %s", (number,), checksum=found)
-    every = "SELECT number, run, key, id, payload, taken FROM event"
-    for number, run, key, id, payload, taken in connection.execute(every).fetchall():
-        found = checksums.of_event(ids[run], key, id, payload) + taken * TAKEN
-        _vouch(connection, "event", "number = %s", (number,), checksum=found)
-    for (id,) in connection.execute("SELECT id FROM identity").fetchall():
-        _vouch(connection, "identity", "id = %s", (id,), checksum=checksums.of_identity(id))
-    for table in STANDING:
-        for row in connection.execute(f"SELECT id, version, due, definition, state FROM {table}").fetchall():
-            id, version, due, definition, state = row
-            _vouch(
-                connection,
-                table,
-                "id = %s",
-                (id,),
-                definition_checksum=checksums.of_standing_definition(table, id, definition),
-                state_checksum=checksums.of_standing_state(table, id, version, due, state),
-            )
-
-
-def _vouch(connection: Connection, table: str, which: str, key: tuple[Any, ...], **found: int) -> None:
-    columns = ", ".join([f"{column} = %s" for column in found])
-    connection.execute(f"UPDATE {table} SET {columns} WHERE {which}", (*found.values(), *key))
-
-
-MIGRATIONS: tuple[Migration, ...] = (
-    create_tables,
-    add_schedules,
-    add_identity,
-    add_events,
-    add_queues,
-    add_checksums,
-)
+MIGRATIONS: tuple[Migration, ...] = (create_tables,)
 """Number n makes version n + 1 out of version n. The last one makes today's. None of them is ever changed."""
 
 

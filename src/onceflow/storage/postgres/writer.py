@@ -19,14 +19,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onceflow.errors import StorageDamaged, StorageError
-from onceflow.storage import checksums
+from onceflow.storage import checksums, forks
 from onceflow.storage.file_identity import FileIdentity
-from onceflow.storage.group_commit import Batch, GroupWriter
+from onceflow.storage.group_commit import Batch, GroupWriter, size_of
 from onceflow.storage.journal import (
     CreateRun,
     DeleteDamagedRun,
     DeleteStanding,
-    Entry,
     OfStanding,
     Outcome,
     Request,
@@ -82,7 +81,6 @@ class PostgresWriter(GroupWriter):
         self._start()
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
-        """Commits in the caller's thread, if nobody else writes or waits."""
         if not self._writing.acquire(blocking=False):
             return None
         try:
@@ -95,7 +93,7 @@ class PostgresWriter(GroupWriter):
 
     def leave_to_parent(self) -> None:
         super().leave_to_parent()
-        _left_to_parent.append(self._connection)
+        forks.leave_open(self._connection)
         self._connection = None
 
     def _let_go(self) -> None:
@@ -153,11 +151,7 @@ class PostgresWriter(GroupWriter):
             if self._identity is not None:
                 self._identity.check()
             application.finish()
-            self._commit_seconds += time.perf_counter() - started
-            self._commits += 1
-            self._batches += len(batches)
-            self._entries += len(application.changes.entries)
-            self._bytes += size
+            self._count(len(batches), len(application.changes.entries), size, started)
             return outcomes
         raise StorageError(self._place, "too many others write to the same runs")
 
@@ -288,10 +282,6 @@ class PostgresWriter(GroupWriter):
                 connection.close()
 
 
-_left_to_parent: list[Any] = []
-"""In a forked child: connections that must not be used, nor even closed."""
-
-
 def _statements(changes: Changes) -> tuple[list[Statement], int]:
     """What is to be done besides appending entries, and how many bytes all of it is."""
     made: list[Statement] = []
@@ -316,7 +306,7 @@ def _statements(changes: Changes) -> tuple[list[Statement], int]:
     made += [(schema.MARK_EVENTS, (taken, int(taken), numbers)) for taken, numbers in changes.marks().items()]
     made += [(schema.CHANGE_STANDING[request.table], _of_standing(request)) for request in changes.standing]
     size = sum([len(run.graph) + len(run.settings) for run in changes.definitions.values()])
-    return made, size + sum([_size(entry) for _, _, entry, _ in changes.entries])
+    return made, size + sum([size_of(entry) for _, _, entry, _ in changes.entries])
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
@@ -363,7 +353,3 @@ def _of_standing(request: OfStanding) -> tuple[Any, ...]:
     of_definition = None if definition is None else checksums.of_standing_definition(table, id, definition)
     of_state = checksums.of_standing_state(table, id, request.expected + 1, request.due, request.state)
     return id, request.expected, False, request.due, definition, request.state, of_definition, of_state
-
-
-def _size(entry: Entry) -> int:
-    return len(entry.body) + (0 if entry.value is None else len(entry.value))

@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from onceflow.backends.local.actors.job_actors import JobActors, JobLine
 from onceflow.backends.local.messages import ActorIn, Job
 from onceflow.driver.actors import Instance, Version
-from onceflow.errors import ActorLost, ActorNotReturned, InvalidRef, UnfinishedCalls
 from onceflow.values import actors, context, packed_outputs
-from onceflow.values.actors import ActorRef, ActorStatistics, Kind, belongs_elsewhere, cannot_pass_on
+from onceflow.values.actors import ActorRef, ActorStatistics, Kind
 
 _numbers = itertools.count(1)
 
@@ -82,34 +82,27 @@ class _Answer:
         return self.result()
 
 
-class _Line:
-    """Implements `values.actors.Line`."""
-
+class _Line(JobLine):
     def __init__(self, id: str, cast: Cast, holder: str, token: int, place: int, *, exclusive: bool) -> None:
-        self.id = id
-        self.exclusive = exclusive
-        self.made = place == context.MADE
-        self.ref: ActorRef[Any] = ActorRef(self)
-        self.over = False
+        super().__init__(id, holder, token, place, exclusive=exclusive)
         self.under_way: list[_Answer] = []
         self._cast = cast
-        self._holder = holder
-        self._token = token
-        self._place = place
         self._calls = 0
 
     @property
     def actor(self) -> Any:
-        if self.over:
-            raise InvalidRef(f"actor {self.id} belongs to an attempt of {self._holder}, which has ended")
+        self._check_open()
         if self.id not in self._cast.alive:
-            context.note_lost(self._token, self._place)
-            raise ActorLost(self.ref, "it lives no more")
+            raise self.gone("it lives no more")
         return self._cast.alive[self.id]
 
     @property
     def kind(self) -> Kind:
-        return actors.kind_of(self.actor)
+        self._kind = actors.kind_of(self.actor)
+        return self._kind
+
+    def unanswered(self) -> tuple[str, ...]:
+        return tuple([answer.method for answer in self.under_way])
 
     def send(self, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Answer:
         kind, actor = self.kind, self.actor
@@ -125,52 +118,25 @@ class _Line:
         return ActorStatistics(self.kind.name, 0, self._calls, 0.0, 0.0, (self._holder,))
 
 
-class KitActors:
+class KitActors(JobActors[_Line]):
     """Implements `refs.JobActors`."""
 
     def __init__(self, job: Job, cast: Cast) -> None:
-        self._task = job.task
-        self._token = job.token
+        super().__init__(job.task, "", job.token)
         self._cast = cast
-        self._lines: dict[str, _Line] = {}
-        self._returned: set[str] = set()
 
     def give(self, place: int, given: ActorIn) -> ActorRef[Any]:
-        return self._add(given.address, place, exclusive=given.exclusive)
+        return self._line(given.address, place, exclusive=given.exclusive)
 
     def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ActorRef[Any]:
         kind, args, kwargs = _copied((kind, args, dict(kwargs)))
-        return self._add(self._cast.make(self._token, kind, args, kwargs), context.MADE, exclusive=True)
+        return self._line(self._cast.make(self._token, kind, args, kwargs), context.MADE, exclusive=True)
 
-    def _add(self, name: str, place: int, *, exclusive: bool) -> ActorRef[Any]:
-        line = self._lines[name] = _Line(name, self._cast, self._task, self._token, place, exclusive=exclusive)
-        return line.ref
-
-    def check(self) -> None:
-        for line in self._lines.values():
-            if line.under_way:
-                methods = tuple([answer.method for answer in line.under_way])
-                raise UnfinishedCalls(self._task, line.kind.name, methods)
-
-    def hand_over(self, ref: ActorRef[Any]) -> None:
-        line = self._lines.get(ref._id)
-        if line is None or line.ref is not ref:
-            raise belongs_elsewhere(ref)
-        if not line.exclusive:
-            raise cannot_pass_on(self._task, line.kind)
-        self._returned.add(ref._id)
-
-    def check_returned(self) -> None:
-        for id, line in self._lines.items():
-            if line.exclusive and not line.made and id not in self._returned:
-                raise ActorNotReturned(self._task, line.kind.name)
+    def _line(self, id: str, place: int, *, exclusive: bool) -> ActorRef[Any]:
+        return self._add(_Line(id, self._cast, self._holder, self._token, place, exclusive=exclusive))
 
     def snapshot(self, ref: ActorRef[Any]) -> bytes:
         return b"".join(actors.snapshot(self._lines[ref._id].actor).pieces)
-
-    def close(self) -> None:
-        for line in self._lines.values():
-            line.over = True
 
 
 def _copied(value: Any) -> Any:

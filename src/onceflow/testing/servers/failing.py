@@ -20,7 +20,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -68,9 +67,7 @@ class FailingProxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def decide(self, method: str, path: str) -> Fault | None:

@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 import urllib.request
-from types import TracebackType
 from typing import Self
 
 from onceflow.errors import MissingPackage, OnceflowError
@@ -87,7 +86,5 @@ class S3Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -2,7 +2,8 @@
 
 - `messages`: what an attempt and an actor send each other, through a socket between their two processes
 - `process`: the job in the actor's process, which calls its methods
-- `connections`: the other end, in the process of the attempt
+- `job_actors`: the actors of a job, however they are reached
+- `connections`: the other end of those sockets, in the process of the attempt
 - `processes`: the workers of actors, as the pool sees them
 - `usage`: which attempts need an actor, and since when none does
 - `instances`: the live actors of an engine, and the jobs that they live in

@@ -7,16 +7,17 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Generic, Protocol, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
 
 from onceflow.backends.local.actors import messages
+from onceflow.backends.local.actors.job_actors import JobActors, JobLine, PendingCall
 from onceflow.backends.local.actors.messages import Answer, Call, Hello, Keep, Look, Make
 from onceflow.backends.local.messages import ActorIn, encode
 from onceflow.data.places import Place
-from onceflow.errors import ActorLost, ActorNotReturned, InvalidRef, UnfinishedCalls
+from onceflow.errors import ActorLost
 from onceflow.values import context, failures, packed_outputs
-from onceflow.values.actors import ActorRef, ActorStatistics, Kind, belongs_elsewhere, cannot_pass_on
+from onceflow.values.actors import ActorRef, ActorStatistics, Kind
 from onceflow.values.packed_outputs import Packed
 
 
@@ -28,9 +29,7 @@ class AsksForHosts(Protocol):
         is started elsewhere."""
 
 
-class Pending:
-    """A call that was sent. Implements `values.actors.Answer`."""
-
+class Pending(PendingCall):
     __slots__ = ("_line", "descriptors", "message", "method")
 
     def __init__(self, line: SocketLine, method: str) -> None:
@@ -55,30 +54,13 @@ class Pending:
         message, descriptors = self.received()
         return messages.unpack(message.body, message.size, descriptors)
 
-    def __await__(self) -> Generator[Any, Any, Any]:
-        import asyncio  # large, and most workers never need it
 
-        return asyncio.to_thread(self.result).__await__()
-
-
-class SocketLine:
-    """Implements `values.actors.Line`. Any thread of the job may use it."""
-
+class SocketLine(JobLine):
     def __init__(self, id: str, holder: str, token: int, place: int, *, exclusive: bool) -> None:
-        self.id = id
-        self.exclusive = exclusive
-        self.made = place == context.MADE
-        self.ref: ActorRef[Any] = ActorRef(self)
-        self._holder = holder
-        self._token = token
-        self._place = place
+        super().__init__(id, holder, token, place, exclusive=exclusive)
         self._connection: socket.socket | None = None
         self._under_way: deque[Pending] = deque()
-        self._kind: Kind | None = None
         self._lock = threading.RLock()
-        self._over = ""
-        """Why it is good for nothing any more."""
-        self.lost = False
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -109,8 +91,7 @@ class SocketLine:
 
     def _connected(self) -> Pending:
         """Says who calls, and has the answer on its way. Once for each line."""
-        if self._over:
-            raise InvalidRef(f"actor {self.id} belongs to {self._over}. Pass it on through outputs and arguments")
+        self._check_open()
         try:
             self._connection = messages.connect(self.id)
             self._answers = messages.answers(self._connection)
@@ -125,8 +106,7 @@ class SocketLine:
 
     def _send(self, method: str, message: Make | Call | Keep | Look, packed: Packed | None) -> Pending:
         with self._lock:
-            if self._over:
-                raise InvalidRef(f"actor {self.id} belongs to {self._over}. Pass it on through outputs and arguments")
+            self._check_open()
             if self._connection is None:
                 self._connected()
             assert self._connection is not None
@@ -162,77 +142,19 @@ class SocketLine:
         first.message, first.descriptors = received
 
     def _gone(self, error: OSError | None) -> ActorLost:
-        self.lost = True
-        context.note_lost(self._token, self._place)
-        return ActorLost(self.ref, "its process has ended" if error is None else f"its process has ended ({error})")
+        return self.gone("its process has ended" if error is None else f"its process has ended ({error})")
 
-    # -- the end of the job --------------------------------------------------------------------------------------------
-
-    def check_finished(self, task: str) -> None:
-        """Raises `UnfinishedCalls`, or what making it raised."""
-        if self.made:
-            self.kind  # noqa: B018
-        if methods := tuple([pending.method for pending in self._under_way if pending.method != "hello"]):
-            raise UnfinishedCalls(task, self.id if self._kind is None else self._kind.name, methods)
+    def unanswered(self) -> tuple[str, ...]:
+        return tuple([pending.method for pending in self._under_way if pending.method != "hello"])
 
     def close(self, task: str) -> None:
-        self._over = f"an attempt of {task}, which has ended"
+        super().close(task)
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-class JobLine(Protocol):
-    """The line of a job to one actor, as far as the end of the job is concerned."""
-
-    exclusive: bool
-    made: bool
-    ref: ActorRef[Any]
-
-    @property
-    def kind(self) -> Kind: ...
-
-    def check_finished(self, task: str) -> None: ...
-
-    def close(self, task: str) -> None: ...
-
-
-L = TypeVar("L", bound=JobLine)
-
-
-class JobLines(Generic[L]):
-    """What of `refs.JobActors` is the same however the actors are reached."""
-
-    def __init__(self, task: str, attempt: str, token: int) -> None:
-        self._task = task
-        self._holder = f"{task} (attempt {attempt})"
-        self._token = token
-        self._lines: dict[str, L] = {}
-        self._returned: set[str] = set()
-
-    def hand_over(self, ref: ActorRef[Any]) -> None:
-        line = self._lines.get(ref._id)
-        if line is None or line.ref is not ref:
-            raise belongs_elsewhere(ref)
-        if not line.exclusive:
-            raise cannot_pass_on(self._task, line.kind)
-        self._returned.add(ref._id)
-
-    def check(self) -> None:
-        for line in self._lines.values():
-            line.check_finished(self._task)
-
-    def check_returned(self) -> None:
-        for id, line in self._lines.items():
-            if line.exclusive and not line.made and id not in self._returned:
-                raise ActorNotReturned(self._task, line.kind.name)
-
-    def close(self) -> None:
-        for line in self._lines.values():
-            line.close(self._task)
-
-
-class SocketActors(JobLines[SocketLine]):
+class SocketActors(JobActors[SocketLine]):
     """Implements `refs.JobActors`. `adopt` takes over memory that an actor has filled."""
 
     def __init__(self, task: str, attempt: str, token: int, adopt: Callable[[int, int], Place]) -> None:
@@ -240,9 +162,7 @@ class SocketActors(JobLines[SocketLine]):
         self._adopt = adopt
 
     def give(self, place: int, given: ActorIn) -> ActorRef[Any]:
-        line = SocketLine(given.address, self._holder, self._token, place, exclusive=given.exclusive)
-        self._lines[given.address] = line
-        return line.ref
+        return self._add(SocketLine(given.address, self._holder, self._token, place, exclusive=given.exclusive))
 
     def create(self, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ActorRef[Any]:
         name = f"{os.getpid()}-{os.urandom(12).hex()}"
@@ -251,8 +171,7 @@ class SocketActors(JobLines[SocketLine]):
             ask.ask_for_host(name, self._token, kind, listener)
         line = SocketLine(name, self._holder, self._token, context.MADE, exclusive=True)
         line.make(kind, args, kwargs)
-        self._lines[name] = line
-        return line.ref
+        return self._add(line)
 
     def snapshot(self, ref: ActorRef[Any]) -> bytes | Place:
         answer, descriptors = self._lines[ref._id].keep()

@@ -126,15 +126,10 @@ def send(connection: socket.socket, message: Make | Call | Answer, packed: Packe
 
 def written(packed: Packed) -> int:
     """A descriptor of memory with nothing else in it."""
-    descriptor = memory.anonymous_file("onceflow-actor")
-    try:
+    with memory.sealed_file("onceflow-actor") as descriptor:
         pieces: list[Buffer] = list(packed.pieces)
         for first in range(0, len(pieces), AT_ONCE):
             _write(descriptor, pieces[first : first + AT_ONCE])
-        memory.seal(descriptor)
-    except BaseException:
-        os.close(descriptor)
-        raise
     return descriptor
 
 
