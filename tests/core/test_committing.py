@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from onceflow.core import events
-from onceflow.core.check import check
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node
+from onceflow.core.checks.check import check
+from onceflow.core.model import events
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Graph, Node
 from onceflow.errors import BrokenPromise, InvalidGraph, UnsafeGraph
 from tests.core.building import Drive, graph
 

@@ -1,6 +1,6 @@
 """What a crash leaves of graphs that have ended, or are to be tried again (design 2.8)."""
 
-from onceflow.core import events
+from onceflow.core.model import events
 from tests.core.building import Drive, graph
 from tests.core.test_ending import KEEP, TRANSACTION, inside
 from tests.core.test_expiring_corners import forking

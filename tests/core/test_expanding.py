@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import events, records
+from onceflow.core.model import events, records
 from onceflow.errors import InvalidGraph, NotDeterministic, UnsafeGraph
 from tests.core.building import Drive, graph
 

@@ -1,6 +1,6 @@
 """Graphs whose time is over (design 2.8): what stands aside in them, and transactions around them."""
 
-from onceflow.core import events
+from onceflow.core.model import events
 from tests.core.building import Drive, graph
 from tests.core.test_ending import KEEP, TRANSACTION, inside
 

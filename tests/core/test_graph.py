@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node, number_ids
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Graph, Node, number_ids
 from onceflow.errors import InvalidGraph
 from onceflow.testing.simulation.notation import KINDS
 from tests.core.building import graph

@@ -3,7 +3,8 @@ it (design 2.11, 2.8)."""
 
 import pytest
 
-from onceflow.core import events, records
+from onceflow.core.model import events, records
+from onceflow.core.rules import starting
 from onceflow.errors import IllegalEvent
 from tests.core.building import Drive, graph
 
@@ -147,12 +148,12 @@ def test_what_a_child_gave_that_is_not_settled_does_not_count():
     drive.begin()
     drive.complete("e", graph=graph("b loose; k kept; c kept,aside b; d kept,aside b k; s kept", sink="s"))
     drive.complete("e/b", "e/c")
-    assert not drive.run.may_join("e/c")
+    assert not starting.may_join(drive.run, "e/c")
     # then who was given it starts again
     assert join(drive, "o", "e/c") == ["start o"]
     # until everything that reads that is saved as well
     drive.complete("e/k", "e/d")
-    assert drive.run.may_join("e/c")
+    assert starting.may_join(drive.run, "e/c")
     assert join(drive, "o", "e/c") == ["save o"]
 
 
@@ -203,8 +204,8 @@ def test_a_node_is_part_of_a_child_if_the_child_waits_for_it():
     drive.begin()
     drive.complete("e", graph=graph("f kept; c kept,aside f; s kept", sink="s"))
     drive.complete("e/f", graph=graph("j kept; k kept j"))
-    assert drive.run.is_part_of("e/f/j", "e/c")
-    assert not drive.run.is_part_of("e/s", "e/c")
+    assert starting.is_part_of(drive.run, "e/f/j", "e/c")
+    assert not starting.is_part_of(drive.run, "e/s", "e/c")
 
 
 @pytest.mark.parametrize("kind", ["pure", "loose", "default", "writer"])

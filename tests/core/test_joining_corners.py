@@ -1,6 +1,7 @@
 """Corners of joining (design 2.11): what is forgotten, who may join what, and what a graph has joined that ends."""
 
-from onceflow.core import events
+from onceflow.core.model import events
+from onceflow.core.rules import starting
 from tests.core.building import Drive, graph
 
 FORK = graph("b undoable; c kept,aside b; s kept", sink="s")
@@ -29,8 +30,8 @@ def test_a_child_that_is_forgotten_may_be_joined_and_nobody_is_part_of_it():
     join(drive, "j", "d/c")
     drive.save("j")
     assert "d/c" not in drive.run.rows
-    assert drive.run.may_join("d/c")
-    assert not drive.run.is_part_of("k", "d/c")
+    assert starting.may_join(drive.run, "d/c")
+    assert not starting.is_part_of(drive.run, "k", "d/c")
 
 
 def test_a_child_may_be_joined_before_its_graph_has_its_result():
@@ -38,7 +39,7 @@ def test_a_child_may_be_joined_before_its_graph_has_its_result():
     drive.begin()
     drive.complete("d", graph=PLAIN_FORK)
     drive.complete("d/c")
-    assert drive.run.may_join("d/c")
+    assert starting.may_join(drive.run, "d/c")
 
 
 # -- what is joined --------------------------------------------------------------------------------------------------
@@ -106,27 +107,27 @@ def in_transaction(nested):
 def test_what_comes_of_something_irrevocable_is_not_taken_back_with_its_transaction():
     drive = in_transaction("i default; a kept i; c kept a")
     drive.complete("e/i", "e/a")
-    assert not drive.run.may_be_taken_back("e/a")
+    assert not starting.may_be_taken_back(drive.run, "e/a")
 
 
 def test_what_comes_of_something_that_was_undone_is_not_taken_back_with_its_transaction():
     drive = in_transaction("u undoable; a kept u; c kept a")
     drive.handle("e/u")
-    assert drive.run.may_be_taken_back("e/u")
+    assert starting.may_be_taken_back(drive.run, "e/u")
     drive.undone("e/u")
     drive.save("e/u")
     drive.complete("e/a")
-    assert not drive.run.may_be_taken_back("e/a")
+    assert not starting.may_be_taken_back(drive.run, "e/a")
 
 
 def test_what_something_irrevocable_stands_on_is_not_taken_back_with_its_transaction():
     drive = in_transaction("u undoable; i default u; a kept i; c kept a")
     drive.finish("e/u")
-    assert drive.run.may_be_taken_back("e/u")
+    assert starting.may_be_taken_back(drive.run, "e/u")
     drive.save("e/u")
-    assert drive.run.may_be_taken_back("e/u"), "e/i may turn out never to have started"
+    assert starting.may_be_taken_back(drive.run, "e/u"), "e/i may turn out never to have started"
     drive.finish("e/i")
-    assert not drive.run.may_be_taken_back("e/u")
+    assert not starting.may_be_taken_back(drive.run, "e/u")
 
 
 # -- what was abandoned ----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Runs over a part of a graph, in corners: what is given twice, what shares with it, what is settled because of it."""
 
-from onceflow.core import events
+from onceflow.core.model import events
 from tests.core.building import Drive, graph
 
 

@@ -3,7 +3,7 @@ and shared by all that pass them on."""
 
 import pytest
 
-from onceflow.core import events, records
+from onceflow.core.model import events, records
 from tests.core.building import Drive, graph, refs
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from onceflow.core.rules import loading
 from tests.core.building import Drive, graph
 
 FORK = graph("x kept; c kept,aside x; s kept", sink="s")
@@ -18,7 +19,7 @@ def droppable(drive, *nodes):
     """Which of these can be dropped after the next engine has loaded the run."""
     again = drive.reload()
     assert again.begin() == [], "the run is over"
-    return [row.id for row in again.run.droppable(nodes)]
+    return [row.id for row in loading.droppable(again.run, nodes)]
 
 
 @pytest.mark.parametrize(

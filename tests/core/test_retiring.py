@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from onceflow.core import commands, events
+from onceflow.core.model import commands, events
 from tests.core.building import Drive, graph
 
 

@@ -5,10 +5,11 @@ import random
 import msgspec
 import pytest
 
-from onceflow.core import definitions, events
-from onceflow.core.check import check
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.checks import definitions
+from onceflow.core.checks.check import check
+from onceflow.core.model import events
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
 from onceflow.errors import IllegalEvent, InvalidGraph, UnsafeGraph
 from tests.core.building import Drive, graph
 from tests.core.random_graphs import random_graph, shape_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from onceflow.core import commands, events, undoing
+from onceflow.core.model import commands, events
+from onceflow.core.rules import recovery
 from onceflow.core.run import Run
 from tests.core.building import Drive, graph
 
@@ -235,13 +236,13 @@ def test_an_undo_that_fails_waits_and_is_tried_again():
 
 
 def test_an_undo_that_keeps_failing_parks_the_run():
-    drive, answer = failing(undoing.EFFORT_TRIES)
+    drive, answer = failing(recovery.EFFORT_TRIES)
     assert answer == ["+parked u", "park u"]
     assert drive.status == "parked"
 
 
 def test_a_person_may_have_a_parked_undo_tried_again():
-    drive, _ = failing(undoing.EFFORT_TRIES)
+    drive, _ = failing(recovery.EFFORT_TRIES)
     assert drive.tell(events.RetryUndo("u")) == ["undo u"]
     assert drive.status == "running"
     assert drive.undo_fails("u") == ["wait u 1"], "failures are counted from zero again"
@@ -250,7 +251,7 @@ def test_a_person_may_have_a_parked_undo_tried_again():
 
 
 def test_a_parked_run_still_takes_notice_of_what_runs():
-    drive, _ = failing(undoing.EFFORT_TRIES)
+    drive, _ = failing(recovery.EFFORT_TRIES)
     assert drive.complete("k") == ["save k", "+saved k"]
 
 
@@ -388,7 +389,7 @@ def test_a_private_rebuild_that_waits_to_be_retried_needs_no_stop():
 
 def test_a_private_rebuild_that_is_parked_needs_no_stop():
     drive = rebuilding()
-    for _ in range(undoing.EFFORT_TRIES - 1):
+    for _ in range(recovery.EFFORT_TRIES - 1):
         drive.tell(events.Raised("a", drive.rebuilding.pop("a")))
         drive.elapse("a")
     assert drive.tell(events.Raised("a", drive.rebuilding.pop("a"))) == ["+parked a", "park a"]

@@ -3,7 +3,7 @@ their graph, comes to its end, and then nothing stands on what they read."""
 
 import pytest
 
-from onceflow.core import commands, events
+from onceflow.core.model import commands, events
 from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive, graph
 

@@ -43,7 +43,7 @@ from unittest import mock
 
 import pytest
 
-from onceflow.core.graph import Graph
+from onceflow.core.model.graph import Graph
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.bulk import RULES, Rule
 from onceflow.testing.simulation.checker import Checker

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from onceflow.core.effects import Options
-from onceflow.core.graph import Node
-from onceflow.core.refs import RefPart
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Node
+from onceflow.core.model.refs import RefPart
 from onceflow.testing.simulation import Simulation, shapes
 from onceflow.testing.simulation.attempts import Attempt, Values
 from onceflow.testing.simulation.referring import Referring

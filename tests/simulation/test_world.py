@@ -2,8 +2,8 @@
 
 import pytest
 
-from onceflow.core.effects import Options
-from onceflow.core.graph import Node
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Node
 from onceflow.testing.simulation import Violation
 from onceflow.testing.simulation.attempts import Attempt, Values
 from onceflow.testing.simulation.world import World

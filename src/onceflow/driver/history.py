@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from onceflow.core import records
-from onceflow.core.graph import Graph
+from onceflow.core.model import records
+from onceflow.core.model.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.children import CHILD, Outcome, note_part

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.errors import BrokenPromise
 from onceflow.testing.simulation.notation import graph
 from tests.core.building import Drive
@@ -21,7 +21,7 @@ def test_a_long_chain_does_not_remember_the_forks_that_were_joined():
         drive.tell(events.Finished(join, drive.running.pop(join), joined=(f"{prefix}/c",)))
         drive.save(join)
         node, prefix = f"{prefix}/s", f"s~{turn}"
-    assert not drive.run._aside
+    assert not drive.run.aside
     assert drive.play().status == "succeeded"
 
 

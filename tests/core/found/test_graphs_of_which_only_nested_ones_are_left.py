@@ -1,6 +1,6 @@
 """Found by reading: graphs that are tried again of which only nested graphs are left."""
 
-from onceflow.core import records
+from onceflow.core.model import records
 from onceflow.testing.simulation.notation import graph
 from onceflow.testing.simulation.script import play_script
 from tests.core.building import Drive

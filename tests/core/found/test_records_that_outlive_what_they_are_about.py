@@ -2,9 +2,9 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
+from onceflow.core.rules.recovery import EFFORT_TRIES
 from onceflow.core.run import Run
-from onceflow.core.undoing import EFFORT_TRIES
 from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.driver import Driver
 from onceflow.testing.simulation.notation import graph

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import records
+from onceflow.core.model import records
 from onceflow.core.run import Run
 from onceflow.testing.simulation.checker import Checker
 from onceflow.testing.simulation.driver import Driver

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from onceflow.core.graph import Graph
+from onceflow.core.model.graph import Graph
 from onceflow.testing.chaos import plans, steps
 from onceflow.testing.chaos.ledger import Line
 from onceflow.testing.chaos.lives import Outcome

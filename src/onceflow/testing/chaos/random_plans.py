@@ -13,8 +13,8 @@ from random import Random
 import msgspec
 
 from onceflow.backends.local.live_outputs import WORTH_IT
-from onceflow.core.graph import Graph, Node
-from onceflow.core.state import OnFailure
+from onceflow.core.model.graph import Graph, Node
+from onceflow.core.rules.state import OnFailure
 from onceflow.testing.chaos.plans import FOREVER, Plan, Step
 from onceflow.testing.simulation.scenarios import random_graph
 from onceflow.values.packed_outputs import SMALL

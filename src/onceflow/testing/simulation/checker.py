@@ -12,8 +12,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onceflow.core import commands, records
-from onceflow.core.definitions import (
+from onceflow.core.checks.definitions import (
     Facts,
     each,
     for_good,
@@ -28,6 +27,7 @@ from onceflow.core.definitions import (
     why_not_start,
     worst_case,
 )
+from onceflow.core.model import commands, records
 from onceflow.testing.simulation.attempts import Attempt
 from onceflow.testing.simulation.world import Violation
 

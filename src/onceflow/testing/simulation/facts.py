@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from onceflow.core.definitions import Facts, Members, Shape, each
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.checks.definitions import Facts, Members, Shape, each
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
 from onceflow.testing.simulation.attempts import Attempt, nothing
 from onceflow.testing.simulation.reading import Reading
 from onceflow.testing.simulation.structure import Structure, structure_of

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from onceflow.core.check import DryRun
-from onceflow.core.graph import Graph
+from onceflow.core.checks.check import DryRun
+from onceflow.core.model.graph import Graph
 
 MOST_STEPS = 1_000_000
 """Tasks visited in all dry runs for one error: some seconds."""

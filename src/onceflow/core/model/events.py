@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
 
 Part = tuple[str, int]
 """One part of an output: (node id, index of the part)."""

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from onceflow.core.effects import Options
+from onceflow.core.model.effects import Options
 from onceflow.errors import InvalidGraph
 
 Edge = tuple[int, int]

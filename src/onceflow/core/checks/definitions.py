@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from onceflow.core.effects import Effect
-from onceflow.core.refs import RefPart
+from onceflow.core.model.effects import Effect
+from onceflow.core.model.refs import RefPart
 
 Members = int
 """A set of members: bit n stands for the n-th in the shape's order."""

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
 
 Status = Literal["succeeded", "failed", "undone", "cancelled"]
 """How a run can end."""

@@ -2,7 +2,7 @@
 
 A dry run of the law itself: with nothing done, let every task that may start be done, and saved at once if it has
 `checkpoint=True`; repeat. The graph is safe if everything gets done. The dry run is the real state machine, fed with
-the best of all possible events. What somebody takes is assumed to be an actor (`taking`), and what stands aside in a
+the best of all possible events. What somebody takes is assumed to be an actor (`objects`), and what stands aside in a
 graph to be joined before the graph has its result, as fibers do (2.11).
 """
 
@@ -10,23 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from onceflow.core import commands
-from onceflow.core.effects import Options
-from onceflow.core.graph import Edge, Graph, Node
-from onceflow.core.outputs import Outputs
-from onceflow.core.refs import RefPart
-from onceflow.core.rows import Row
-from onceflow.core.state import reach
-from onceflow.core.taking import readers_of, taken_by
+from onceflow.core.model import commands
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Edge, Graph, Node
+from onceflow.core.model.refs import RefPart
+from onceflow.core.model.rows import Row
+from onceflow.core.rules import objects, outputs, settling, slices, starting, state
+from onceflow.core.rules.state import State
 from onceflow.errors import InvalidGraph, OnceflowError, UnsafeGraph
-
-if TYPE_CHECKING:
-    from onceflow.core.run import Run
-
 
 Read = tuple[str, int]
 """(id of the parent, mask), as in `graph.Edge`."""
@@ -35,7 +29,7 @@ JOIN = "(join)"
 """Waits in a dry run until what stands aside is settled."""
 
 
-class DryRun(Outputs):
+class DryRun(State):
     """Runs a graph to where it gets if nothing ever fails. `saved`: tasks to be saved beyond what their options say;
     `settled`: tasks that lie behind us."""
 
@@ -51,47 +45,53 @@ class DryRun(Outputs):
             row.effect = "none"
             if row.writes:
                 row.writes = False
-                self._show_writes(row)
+                starting.show_writes(self, row)
             row.checkpoint = True
-        self._ready.extend(row for row in self.rows.values() if row.missing == 0)
-        self._play()
-
-    def _play(self) -> None:
-        while True:
-            self._work_off_marks()
-            self._retire_rows()
-            self._start_ready()
-            self._start_takers()
-            pending, self._commands = self._commands, []
-            if not pending:
-                return
-            for command in pending:
-                if isinstance(command, commands.Start):
-                    row = self.rows[command.node]
-                    self._become_done(row, graph=None, small=False, refs=actors_taken(row))
-                    pending += self._commands
-                    self._commands = []
-                elif isinstance(command, commands.Save):
-                    self._become_saved(self.rows[command.node], command.part)
-
-    def _ask(self, row: Row) -> None:
-        """Everybody is admitted sooner or later."""
-        self._begin_and_start(row)
-
-    def _overwrite(self, row: Row, part: int) -> None:
-        if not row.reproducible:  # else it would run again for those who need what it made, and nobody would notice
-            super()._overwrite(row, part)
+        self.ready.extend(row for row in self.rows.values() if row.missing == 0)
+        _play(self)
 
     @property
     def blocked(self) -> list[Row]:
         """Tasks that have all they read and still may not start, in topological order; also those that find an actor
         taken. Those that only wait for a reader are left out, unless they wait for each other."""
         waiting = [row for row in self.rows.values() if row.state == "waiting"]
-        found = [row for row in waiting if (row.missing == 0 or taken_from(row)) and row not in self._takers]
-        return found or [row for row in waiting if row in self._takers]
+        found = [row for row in waiting if (row.missing == 0 or taken_from(row)) and row not in self.takers]
+        return found or [row for row in waiting if row in self.takers]
 
     def is_done(self, id: str) -> bool:
         return id not in self.rows or self.rows[id].state == "done"
+
+
+def _play(dry: DryRun) -> None:
+    while True:
+        settling.work_off_marks(dry)
+        settling.retire_rows(dry)
+        starting.start_ready(dry)
+        starting.start_admitted(dry)
+        starting.start_takers(dry)
+        _make_again(dry)
+        pending, dry.decided = dry.decided, []
+        if not pending:
+            return
+        for command in pending:
+            match command:
+                case commands.Ask(node):  # everything is admitted sooner or later
+                    starting.answer_to(dry, dry.rows[node])
+                case commands.Start(node):
+                    row = dry.rows[node]
+                    outputs.become_done(dry, row, graph=None, small=False, refs=actors_taken(row))
+                    pending += dry.decided
+                    dry.decided = []
+                case commands.Save(node, part):
+                    outputs.become_saved(dry, dry.rows[node], part)
+
+
+def _make_again(dry: DryRun) -> None:
+    """What was taken from a row that is reproducible runs again for those who need it, and nothing else notices."""
+    for row in dry.suspects:
+        if row.reproducible:
+            outputs.gain(dry, row, row.every_part, first_time=False)
+    dry.suspects.clear()
 
 
 def check(graph: Graph) -> None:
@@ -153,7 +153,7 @@ def _assemble(nodes: dict[str, Node], reads: dict[str, list[Read]], joins: dict[
 
 def describe(graph: Graph, dry: DryRun, prefix: str = "") -> UnsafeGraph:
     """The error that tells a user what is wrong and what would help."""
-    from onceflow.core.proposals import propose
+    from onceflow.core.checks.proposals import propose
 
     paths = {row.id: _path_to(row) for row in dry.blocked}
     blocked = list(paths)
@@ -237,8 +237,8 @@ def _waits_to_take(row: Row) -> Row | None:
     """Who made what this row is to take and somebody has yet to read."""
     if row.missing:
         return None
-    for parent, part in taken_by(row):
-        if not parent.checkpoint and any(reader.state == "waiting" for reader in readers_of(parent, part)):
+    for parent, part in objects.taken_by(row):
+        if not parent.checkpoint and any(reader.state == "waiting" for reader in objects.readers_of(parent, part)):
             return parent
     return None
 
@@ -325,7 +325,7 @@ def _find_shared_by_turns(expander: Row, graph: Graph) -> Node | None:
         expander = expander.expander
 
 
-def find_nested_problem(run: Run, expander: Row, graph: Graph) -> OnceflowError | None:
+def find_nested_problem(run: State, expander: Row, graph: Graph) -> OnceflowError | None:
     """What forbids this graph as the output of this row?"""
     misfit = find_misfit(expander, graph)
     if misfit is not None:
@@ -363,7 +363,7 @@ def _keeps_nobody_waiting(node: Node) -> bool:
     return options.repeatable and options.effect == "none" and not (options.writes or node.takes or node.aside)
 
 
-def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
+def _with_nested(run: State, expander: Row, graph: Graph) -> Graph:
     """What is left of the run as one graph, with the nested one in its place."""
     nodes: dict[str, Node] = {}
     reads: dict[str, list[Read]] = {}
@@ -384,14 +384,14 @@ def _with_nested(run: Run, expander: Row, graph: Graph) -> Graph:
 
     inner = [f"{expander.id}/{node.id}" for node in graph.nodes]
     result = {expander.id: inner[graph.sink]}
-    ends = run.ends()
-    aside = run.ends_aside()
-    for row in {**dict.fromkeys([*ends, *aside]), **reach([*ends, *aside], _known_parents)}:
+    ends = slices.ends(run)
+    aside = state.ends_aside(run)
+    for row in {**dict.fromkeys([*ends, *aside]), **state.reach([*ends, *aside], _known_parents)}:
         left_of = [edge for edge, (p, _) in enumerate(row.parents) if not p.retired]
         parents = [(result.get(p.id, p.id), _as_read(p, mask)) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])
         saved = row.checkpoint or row.writes  # also of what has ended
-        trusted = row.repeatable or run.is_edited(row)  # else a crash took a graph of it, say (2.9)
+        trusted = row.repeatable or outputs.is_edited(run, row)  # else a crash took a graph of it, say (2.9)
         add(row.node, row.id, parents, saved, takes, row in aside, trusted)
     for index, node in enumerate(graph.nodes):
         parents = [*[(inner[parent], mask) for parent, mask in node.edges], (expander.id, 1)]

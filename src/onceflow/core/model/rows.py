@@ -1,18 +1,18 @@
-"""What a run remembers of each node while the node matters. Rows are changed by the verbs of `core` and by nobody
-else."""
+"""What a run remembers of each node while the node matters (design 2.2). Only the rules of `core` change it.
+
+A row is in one of the states of `State`, and goes from one to another only as `MOVES` says: `Row.move` is the one place
+where that happens.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from onceflow.core.effects import Effect
-from onceflow.core.graph import Graph, Node
-from onceflow.core.refs import RefPart
-
-if TYPE_CHECKING:
-    from onceflow.core.turns import Group
+from onceflow.core.model.effects import Effect
+from onceflow.core.model.graph import Graph, Node
+from onceflow.core.model.refs import RefPart
 
 GRAPH = 1
 """Mask of the part that is the graph, where one was returned."""
@@ -21,6 +21,16 @@ State = Literal["waiting", "running", "backoff", "handled", "failed", "done"]
 """`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for
 its retry. `handled`: it raised, and will be done, with what a handler gave, when that attempt is undone. `failed`: it
 raised for good. `done`: its output is, or has been, there."""
+
+MOVES: dict[State, tuple[State, ...]] = {
+    "waiting": ("running", "backoff", "handled", "failed", "done", "waiting"),
+    "running": ("done", "backoff", "handled", "failed", "waiting"),
+    "backoff": ("waiting", "handled", "failed", "done"),
+    "handled": ("done", "waiting"),
+    "failed": ("waiting", "done"),
+    "done": ("waiting", "done"),
+}
+"""State → those that may come next."""
 
 
 class Row(msgspec.Struct, eq=False, kw_only=True):
@@ -179,9 +189,19 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         return self.state != "waiting" or self.visible or self.begun
 
     @property
+    def opens(self) -> bool:
+        """It will return a graph with more rows of its group."""
+        return self.node.turn is not None and self.node.turn.opens
+
+    @property
     def declared(self) -> int:
         """Mask of the parts that are values. What a task returned that returned a graph is one part, the graph."""
         return 1 if self.nested is not None else self.node.every_part
+
+    def move(self, to: State) -> None:
+        """Go to another state."""
+        assert to in MOVES[self.state], f"{self.id} cannot become {to}: it is {self.state}"
+        self.state = to
 
     def with_refs(self, mask: int) -> int:
         """These declared parts and the refs that they hold."""
@@ -307,6 +327,25 @@ class Scope:
         return scope is other
 
 
+class End:
+    """What is to become of a closed scope (design 2.8)."""
+
+    __slots__ = ("again", "cause", "expired", "inside", "joined", "small", "undo")
+
+    def __init__(self, cause: str, small: bool, undo: list[Scope], *, again: bool, expired: bool = False) -> None:
+        self.cause = cause
+        """The node whose failure it was, or whose graph has run out of time."""
+        self.small = small
+        self.again = again
+        self.expired = expired
+        self.undo = undo
+        """The transactions that are to be taken back for this."""
+        self.joined: list[Row] = []
+        """What was joined in what has been taken back of it: what it ends with may have come of that all the same."""
+        self.inside: dict[Scope, End] = {}
+        """What was to become of scopes in it, which end with it; unless it does not end, because it has a result."""
+
+
 class Refs:
     """The refs in the output of a row (design 2.7)."""
 
@@ -394,3 +433,28 @@ class Nested:
         self.sink = sink
         self.held: list[Row] = []
         """Rows whose saves wait until the expander is saved."""
+
+
+class Group:
+    """Rows that take turns (design 2.10), as the chunks of a loop do."""
+
+    __slots__ = ("flying", "id", "items", "limit", "waiting")
+
+    def __init__(self, id: str, limit: int, items: int) -> None:
+        self.id = id
+        """Of the row that returned the graph with which the group begins."""
+        self.limit = limit
+        self.items = items
+        """How many items all of them stand for."""
+        self.flying: dict[Row, None] = {}
+        """Rows that are in flight."""
+        self.waiting: list[tuple[int, int, Row]] = []
+        """Rows that could start but for their turn, as a heap by their order. Some may be gone or not be ready any
+        more."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next one that waits may start."""
+        if not self.waiting or len(self.flying) >= self.limit:
+            return False
+        return not (self.waiting[0][2].opens and any(row.opens for row in self.flying))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from onceflow.core import definitions
-from onceflow.core.rows import Row
-from onceflow.core.settling import end_of
-
-if TYPE_CHECKING:
-    from onceflow.core.run import Run
+from onceflow.core.checks import definitions
+from onceflow.core.model.rows import Row
+from onceflow.core.rules import objects, settling, slices
+from onceflow.core.rules.state import State
 
 
-def facts_of(run: Run) -> definitions.Facts:
+def facts_of(run: State) -> definitions.Facts:
     """What the definitions need to know of a run."""
     rows = list(run.rows.values())
     forgotten = {row for row in _neighbours(rows) if row.retired}
@@ -47,7 +43,7 @@ def facts_of(run: Run) -> definitions.Facts:
         facts.begun |= bit * row.begun
         facts.wrote |= bit * row.wrote
         facts.empty |= bit * row.is_empty
-        end = end_of(row)
+        end = settling.end_of(row)
         if end is not None:
             facts.given[x] = shape.position[end.id]
         facts.running |= bit * (row.state == "running")
@@ -67,9 +63,9 @@ def _neighbours(rows: list[Row]) -> set[Row]:
     return parents | {consumer for row in rows for consumer, _, _ in row.consumers}
 
 
-def validate(run: Run) -> None:
+def validate(run: State) -> None:
     """Raise AssertionError if anything that the run believes is not so."""
-    if run.partial or run.final is not None or run._undoing_all:
+    if slices.is_partial(run) or run.final is not None or run.undoing_all:
         return
     facts = facts_of(run)
     shape = facts.shape
@@ -95,16 +91,16 @@ def validate(run: Run) -> None:
         if row.state == "running" and row.effect != "none":
             assert row.begun, f"{row.id} runs and has not begun"
         _validate_turn(row)
-        held = run._stalled or row.scope.closed or row.queued or row.asking
+        held = run.stalled or row.scope.closed or row.queued or row.asking
         if not held and row.state == "waiting" and row.undo is None and not row.zombies:
-            waits = row.parents and run._is_in_use(row)  # for an undo that reads what it takes, say
+            waits = row.parents and objects.is_in_use(run, row)  # for an undo that reads what it takes, say
             assert waits or not definitions.may_start(facts, row.id), f"{row.id} may start, but was not started"
-    _same(run, None, "running", run._running, sum(row.state == "running" for row in run.rows.values()))
-    _same(run, None, "saving", run._saving, sum(row.saving.bit_count() for row in run.rows.values()))
+    _same(run, None, "running", run.running, sum(row.state == "running" for row in run.rows.values()))
+    _same(run, None, "saving", run.saving, sum(row.saving.bit_count() for row in run.rows.values()))
     exposed = [row for row in run.rows.values() if row.effect == "undoable" and row.begun and not row.covered]
-    _same(run, None, "exposed", run._exposed, len(exposed))
+    _same(run, None, "exposed", run.exposed, len(exposed))
     for row in run.rows.values():
-        assert run._zombies.keys() >= (row.zombies or set()), f"{row.id} remembers attempts that have ended"
+        assert run.zombies.keys() >= (row.zombies or set()), f"{row.id} remembers attempts that have ended"
 
 
 def _validate_turn(row: Row) -> None:
@@ -140,7 +136,7 @@ def _has_open_graph(row: Row) -> bool:
     return last is not row and not last.visible
 
 
-def _same(run: Run, row: Row | None, what: str, kept: object, defined: object) -> None:
+def _same(run: State, row: Row | None, what: str, kept: object, defined: object) -> None:
     about = "the run" if row is None else row.id
     assert kept == defined, (
         f"{about}: {what} is kept as {kept}, by definition it is {defined}; {list(run.rows.values())}"

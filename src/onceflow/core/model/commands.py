@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
-from onceflow.core import records
+from onceflow.core.model import records
 from onceflow.errors import OnceflowError
 
 Status = records.Status
