@@ -1,6 +1,6 @@
 """Compiles the judge of the simulation, so that it plays more schedules in the same time: `make soak` uses it.
 
-The law (`core/definitions.py`) and the simulation around the run take most of the time of a schedule. This tool copies
+The law (`core/checks/definitions.py`) and the simulation around the run take most of the time of a schedule. This tool copies
 `src` to `build/judge` and compiles those modules there with mypyc. Everything else, and so the state machine that is
 judged, stays the Python source it is. It prints the folder to play from (for `PYTHONPATH`): the copy; or `src`, if
 there is no C compiler or the compilation fails.
@@ -23,7 +23,7 @@ SOURCE = ROOT / "src"
 COPY = ROOT / "build" / "judge"
 SIMULATION = "onceflow/testing/simulation"
 MODULES = [
-    "onceflow/core/definitions.py",
+    "onceflow/core/checks/definitions.py",
     *[
         f"{SIMULATION}/{name}.py"
         for name in (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from onceflow.core.model import commands, events, records
 from onceflow.core.model.graph import Graph
-from onceflow.core.rules.objects import bits
+from onceflow.core.model.refs import bits
 from onceflow.core.run import Run
 from onceflow.testing.simulation.notation import graph, refs
 

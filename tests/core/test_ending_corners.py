@@ -4,7 +4,7 @@ from onceflow.core.model import commands
 from onceflow.core.rules import ending
 from tests.core.building import Drive, graph
 from tests.core.test_ending import KEEP, TRANSACTION, inside
-from tests.core.test_expiring_corners import forking
+from tests.core.test_ending_time_over_corners import forking
 
 GIVEN = ["give e/c", "+abandoned e/c", "save e/c"]
 TWO = "e kept; f kept; n kept e f"

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from onceflow.core.model.records import Saved
-from onceflow.core.model.refs import RefPart
-from onceflow.core.rules.objects import bits
+from onceflow.core.model.refs import RefPart, bits
 from onceflow.data.objects import HeldRef
 from onceflow.driver.outputs import Blob, Part
 

@@ -14,7 +14,7 @@ import msgspec
 from onceflow.core.model.graph import narrow, widen
 from onceflow.core.model.refs import RefPart
 from onceflow.core.model.rows import Row
-from onceflow.core.rules.objects import taken_by
+from onceflow.core.model.walks import taken_by
 from onceflow.driver.actors import Use, Version
 from onceflow.driver.outputs import Outputs, Part
 from onceflow.driver.work import GivenRefs, Store

@@ -8,7 +8,7 @@ import msgspec
 
 from onceflow.core.model import commands, events
 from onceflow.core.model.rows import Row
-from onceflow.core.rules.outputs import id_inside
+from onceflow.core.model.walks import id_inside
 from onceflow.driver import ahead
 from onceflow.driver.deadlines import deadline_of
 from onceflow.driver.guards import Guards, failures_around, tries_around

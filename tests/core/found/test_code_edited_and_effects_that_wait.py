@@ -193,7 +193,7 @@ def test_what_is_settled_breaks_no_promise_and_never_runs_by_the_new_code():
 
 
 def test_nor_does_it_in_a_run_that_is_stuck():
-    """`n` waits for `q`, which was safe only thanks to what a handler gave for `p` (test_stuck_corners)."""
+    """`n` waits for `q`, which was safe only thanks to what a handler gave for `p` (test_ending_stuck_corners)."""
     drive = Drive(graph("e pure,saved; s kept e; u undoable e; a loose; p pure a; q kept a; c kept p q; z kept s u c"))
     drive.begin()
     drive.finish("e", small=False)

@@ -13,12 +13,12 @@ from graphlib import TopologicalSorter
 
 import msgspec
 
-from onceflow.core.model import commands
+from onceflow.core.model import commands, walks
 from onceflow.core.model.effects import Options
 from onceflow.core.model.graph import Edge, Graph, Node
 from onceflow.core.model.refs import RefPart
 from onceflow.core.model.rows import Row
-from onceflow.core.rules import objects, outputs, settling, slices, starting, state
+from onceflow.core.rules import outputs, settling, slices, starting, state
 from onceflow.core.rules.state import State
 from onceflow.errors import InvalidGraph, OnceflowError, UnsafeGraph
 
@@ -237,8 +237,8 @@ def _waits_to_take(row: Row) -> Row | None:
     """Who made what this row is to take and somebody has yet to read."""
     if row.missing:
         return None
-    for parent, part in objects.taken_by(row):
-        if not parent.checkpoint and any(reader.state == "waiting" for reader in objects.readers_of(parent, part)):
+    for parent, part in walks.taken_by(row):
+        if not parent.checkpoint and any(reader.state == "waiting" for reader in walks.readers_of(parent, part)):
             return parent
     return None
 
@@ -386,7 +386,7 @@ def _with_nested(run: State, expander: Row, graph: Graph) -> Graph:
     result = {expander.id: inner[graph.sink]}
     ends = slices.ends(run)
     aside = state.ends_aside(run)
-    for row in {**dict.fromkeys([*ends, *aside]), **state.reach([*ends, *aside], _known_parents)}:
+    for row in {**dict.fromkeys([*ends, *aside]), **walks.reach([*ends, *aside], _known_parents)}:
         left_of = [edge for edge, (p, _) in enumerate(row.parents) if not p.retired]
         parents = [(result.get(p.id, p.id), _as_read(p, mask)) for p, mask in row.parents if not p.retired]
         takes = tuple([(left_of.index(edge), mask) for edge, mask in row.node.takes if edge in left_of])

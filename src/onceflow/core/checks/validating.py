@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from onceflow.core.checks import definitions
+from onceflow.core.model import walks
 from onceflow.core.model.rows import Row
-from onceflow.core.rules import objects, settling, slices
+from onceflow.core.rules import objects, slices
 from onceflow.core.rules.state import State
 
 
@@ -43,7 +44,7 @@ def facts_of(run: State) -> definitions.Facts:
         facts.begun |= bit * row.begun
         facts.wrote |= bit * row.wrote
         facts.empty |= bit * row.is_empty
-        end = settling.end_of(row)
+        end = walks.end_of(row)
         if end is not None:
             facts.given[x] = shape.position[end.id]
         facts.running |= bit * (row.state == "running")

@@ -11,6 +11,8 @@ a part of a direct parent, which may itself have an origin, and so on up to the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 
@@ -26,3 +28,11 @@ class RefPart(msgspec.Struct, frozen=True, gc=False):
     actor: bool = False
     """Whether it is a version of an actor (`taking`). Whoever returns one has made it, and one declared part holds
     it."""
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The numbers of the parts in a mask."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest

@@ -6,6 +6,7 @@ where that happens.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -189,6 +190,19 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         return self.state != "waiting" or self.visible or self.begun
 
     @property
+    def is_to_be_saved(self) -> bool:
+        """Whether its options say so, or the task is saved whose result it gives."""
+        expander = self.expander
+        if expander is not None and expander.nested is not None and expander.nested.sink is self:
+            return expander.checkpoint
+        return self.node.options.checkpoint
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether it has its turn, or has to have it, for itself: it runs, or has asked before it does."""
+        return self.state == "running" or self.asking
+
+    @property
     def opens(self) -> bool:
         """It will return a graph with more rows of its group."""
         return self.node.turn is not None and self.node.turn.opens
@@ -326,6 +340,10 @@ class Scope:
             scope = scope.outer
         return scope is other
 
+    def is_in_any(self, others: Iterable[Scope]) -> bool:
+        """Whether it is one of these graphs, or nested in one."""
+        return any(self.is_in(other) for other in others)
+
 
 class End:
     """What is to become of a closed scope (design 2.8)."""
@@ -344,6 +362,13 @@ class End:
         """What was joined in what has been taken back of it: what it ends with may have come of that all the same."""
         self.inside: dict[Scope, End] = {}
         """What was to become of scopes in it, which end with it; unless it does not end, because it has a result."""
+
+
+def with_those_inside(endings: dict[Scope, End]) -> Iterator[tuple[Scope, End]]:
+    """These ends, and those that go with them."""
+    for scope, end in endings.items():
+        yield scope, end
+        yield from with_those_inside(end.inside)
 
 
 class Refs:
@@ -397,6 +422,22 @@ class Mark:
         return not row.doomed and (row.visible if self.about_quiet else row.state == "done")
 
 
+def settled_mark(row: Row) -> Mark:
+    """The claim that the row is settled."""
+    if row.settling is None:
+        row.settling = Mark(row, about_quiet=False)
+    return row.settling
+
+
+def quiet_mark(row: Row) -> Mark:
+    """The claim that the row is quiet, which is the claim that it is settled if it is not repeatable."""
+    if not row.repeatable:
+        return settled_mark(row)
+    if row.quieting is None:
+        row.quieting = Mark(row, about_quiet=True)
+    return row.quieting
+
+
 class Effort:
     """Something that is tried until it works: an undo, or the private rebuilding of what an undo needs."""
 
@@ -433,6 +474,23 @@ class Nested:
         self.sink = sink
         self.held: list[Row] = []
         """Rows whose saves wait until the expander is saved."""
+
+    def all_graphs(self) -> Iterator[Nested]:
+        """This one, and all that are nested in it."""
+        graphs = [self]
+        for graph in graphs:  # grows while it is gone through
+            yield graph
+            graphs += [row.nested for row in graph.rows if row.nested is not None]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Would running it again go unnoticed, with all that is nested in it?"""
+        return all(row.repeatable for graph in self.all_graphs() for row in graph.rows)
+
+    @property
+    def is_answered_for(self) -> bool:
+        """Whether a handler has given something in it, or what it ends with."""
+        return any(row.handled or row.ends is not None for graph in self.all_graphs() for row in graph.rows)
 
 
 class Group:

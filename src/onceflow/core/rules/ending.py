@@ -1,34 +1,31 @@
-"""Graphs that end before their result is there (design 2.8): a failure concerns them, and a handler answers for them.
+"""How graphs end before their result is there, and how the run ends (design 2.8).
 
-A **scope** is the run, or a returned graph with all that is nested in it. An answer for a scope closes it: nothing in
-it starts any more, what has no effect is stopped, what has begun comes to its end. Then, in this order,
+A **scope** is the run, or a returned graph with all that is nested in it. A failure may concern a scope, and a handler
+answer for it: that closes it: nothing in it starts any more, what has no effect is stopped, what has begun comes to its
+end. Then, in this order,
 
-- if the failure went through a **transaction**, what can be taken back in it is undone and dropped: a saga (`stopping`)
-  for this part of the run;
+- if the failure went through a **transaction**, what can be taken back in it is undone and dropped: a saga for this
+  part of the run;
 - the scope is opened again, after a delay, if the answer is to try again: what was dropped starts afresh, the rest
   stays;
 - otherwise what has not been done is **abandoned**, and the scope's sink is done with the outcome that the answer
   gives.
 
-The outcome is saved before anybody sees it, after the record that names it (*abandoned*), which counts only together
+The outcome is saved before any task sees it, after the record that names it (*abandoned*), which counts only together
 with all of it. So a crash before that forgets the answer and goes on with what the journal has, and one after that
-finds the scope ended. An abandoned row counts as done and saved, with nothing: nobody will read it.
+finds the scope ended. An abandoned row counts as done and saved, with nothing: nothing will read it.
 
 Where the sink is in a graph that the journal does not have, what was returned there is taken back first, like anything
 else (`recovery`), and the task that returned it is the sink again.
 
-Graphs whose time is over (design 2.8): they end, whatever goes on in them.
+A graph whose **time is over** ends, whatever goes on in it. Nothing in it has failed, so no handler in it is asked. It
+is closed like any other, and what has begun in it is ended as well: of something irrevocable it is not known then
+whether it has happened, as after the timeout of a task. Transactions in it that have no result are taken back. If the
+graph gets its result while it is being ended, that counts, and it opens again for what stands aside in it.
 
-Nothing in the graph has failed, so nobody in it is asked. It is closed like any other that ends before its result is
-there (`ending`), and what has begun in it is ended as well: of something irrevocable nobody knows then whether it has
-happened, as after the timeout of a task. Transactions in it that have no result are taken back. If the graph gets its
-result while it is being ended, that counts, and it opens again for what stands aside in it.
-
-How a run ends (design 2.8): it succeeds, fails, is undone (a saga), or is cancelled.
-
-When a run that was stopped is quiet, and an undo of the whole was asked for, a last recovery takes back every begun
-undoable task that nothing irrevocable stands on, and all that descends from them; without one, the same for the
-transactions in which something failed.
+**The run** succeeds, fails, is undone (a saga), or is cancelled. When a run that was stopped is quiet, and an undo of
+the whole was asked for, a last recovery takes back every begun undoable task that nothing irrevocable stands on, and
+all that descends from them; without one, the same for the transactions in which something failed.
 
 A run of which nothing can go on, and that no event will ever reach, fails: what a handler gave may have made a graph
 safe, and have been lost (2.8).
@@ -39,8 +36,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from onceflow.core.model import commands, records
-from onceflow.core.model.rows import End, Row, Scope
+from onceflow.core.model import commands, records, walks
+from onceflow.core.model.rows import End, Row, Scope, with_those_inside
 from onceflow.core.rules import failures, objects, outputs, recovery, settling, slices, starting, state
 from onceflow.core.rules.objects import Makers
 from onceflow.core.rules.state import State
@@ -106,7 +103,7 @@ def _end_scope(run: State, scope: Scope, end: End) -> None:
 def close(run: State, scope: Scope, groups: list[Scope]) -> None:
     for row in state.rows_in(run, scope):
         row.scope.closed = True
-        taken_back = state.is_in_any(row.scope, groups)
+        taken_back = row.scope.is_in_any(groups)
         if row.state == "running" and (row.effect == "none" or (row.effect == "undoable" and taken_back)):
             recovery.end_attempt(run, row)
             if row.effect == "undoable":
@@ -145,8 +142,8 @@ def _advance_endings(run: State) -> bool:
         elif sink.visible:
             del run.endings[scope]
             _fail_too_late(run, end.cause, scope)
-        elif (expander := _unsaved_around(sink, scope)) is not None:
-            recovery.take_back(run, recovery.with_what_is_below([expander]))  # which takes the place of the sink
+        elif (expander := walks.unsaved_around(sink, scope)) is not None:
+            recovery.take_back(run, walks.with_what_is_below([expander]))  # which takes the place of the sink
         else:
             _give(run, scope, sink, end)
         return True
@@ -158,7 +155,7 @@ def _failed_in(run: State, scope: Scope) -> list[Scope]:
     be tried again later, or one in it may end later. Those that got their results meanwhile are over. (It is asked
     again after each recovery: what was saved meanwhile may have been all that kept something from being undone.)"""
     found: list[Scope] = []
-    for other, end in recovery.with_those_inside(run.endings):
+    for other, end in with_those_inside(run.endings):
         if not (end.expired and other.has_result):  # it was quicker, also if it ends with one around it
             found += [group for group in end.undo if group.is_in(scope)]
     return [group for group in dict.fromkeys(found) if not group.has_result]
@@ -302,7 +299,7 @@ def _group_saga(run: State, scopes: Iterable[Scope]) -> list[Row]:
     """Every begun undoable row in these scopes that nothing irrevocable stands on, and what has happened below."""
     inside = list(scopes)
     untouchable = stood_on(run)
-    rows = recovery.with_what_is_below(
+    rows = walks.with_what_is_below(
         row
         for row in run.rows.values()
         if row.effect == "undoable"
@@ -317,7 +314,7 @@ def stood_on(run: State) -> set[Row]:
     """What begun irrevocable rows stand on now. (Later it may be less: what is saved can be made again.)"""
     found = {row for row in run.rows.values() if row.covered}
     found |= {parent for row in run.rows.values() if row.begun_with for parent, _ in row.parents}
-    return found.union(state.reach(found, state.stood_on_with))
+    return found.union(walks.reach(found, walks.stood_on_with))
 
 
 def _reassess(run: State, group: Scope) -> None:
@@ -340,7 +337,7 @@ def _reassess(run: State, group: Scope) -> None:
     outside = {parent for row in rows for parent, _ in row.parents if parent not in inside and not parent.retired}
     for parent in outside:  # what returned its graph, and what was joined in it
         parent.unsettled = sum(not consumer.settled for consumer, _, _ in parent.consumers) + parent.exported
-    for row in state.topological(run.rows):
+    for row in walks.topological(run.rows):
         if row not in inside or row.doomed:
             continue
         if row.state != "done":
@@ -365,7 +362,7 @@ def replay_endings(run: State) -> None:
             if not row.fully_saved:
                 starting.leave(run, row)  # what is not saved of a join never counts
         have_read = [row for row in inside if row.begun or (row.saved and not row.abandoned and row not in given)]
-        done = state.reach(have_read, state.unsaved_parents)  # it was not abandoned, because something was built on it
+        done = walks.reach(have_read, walks.unsaved_parents)  # it was not abandoned, because something was built on it
         for row in inside:
             row.scope.closed = row.scope.over = True
             if row in done:
@@ -408,18 +405,6 @@ def _end_around(endings: dict[Scope, End], scope: Scope, again: bool) -> End | N
     """What is to become of a scope around this one, or of itself, if this one goes with that."""
     found = (end for other, end in endings.items() if scope.is_in(other) and (again or not end.again))
     return next(found, None)
-
-
-def _unsaved_around(sink: Row, scope: Scope) -> Row | None:
-    """The outermost task of the scope that has returned a graph with the sink in it and is not saved. What it returned
-    need not be kept for the end of the scope: it is taken back, and the task takes the place of the sink."""
-    found: Row | None = None
-    expander = sink.expander
-    while expander is not None and expander.scope.is_in(scope):
-        if not expander.fully_saved:
-            found = expander
-        expander = expander.expander
-    return found
 
 
 def _goes_with_its_graph(row: Row) -> bool:
@@ -551,7 +536,7 @@ def saga(run: State) -> list[Row]:
             starting.count_as_started(run, row)
     settling.cover_readers(run)
     begun = [row for row in run.rows.values() if row.effect == "undoable" and row.begun and not row.covered]
-    return recovery.with_what_is_below(begun)
+    return walks.with_what_is_below(begun)
 
 
 def _kept_effects(run: State) -> list[str]:

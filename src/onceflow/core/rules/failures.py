@@ -1,16 +1,14 @@
-"""How a run is stopped (design 2.8): a task fails for good, or somebody cancels.
+"""Failures of tasks (design 2.8): retries, outcomes that handlers make, and how a run is stopped.
 
-Nothing new starts. Attempts without effect are stopped; begun irrevocable ones may finish (a cancelled run gives up on
-them when told so); undoable ones may finish too, unless the run is cancelled or will be undone: then they are ended and
-undone. What comes when all is quiet is decided in `concluding`.
+A run is **stopped** when a task fails for good, or when it is cancelled. Nothing new starts. Attempts without effect
+are stopped; begun irrevocable ones may finish (a cancelled run gives up on them when told so); undoable ones may finish
+too, unless the run is cancelled or will be undone: then they are ended and undone. What comes when all is quiet is
+decided in `ending.conclude`.
 
-Outcomes that handlers make (design 2.8): a task raised, and a handler says what its consumers see instead.
-
-Whether a handler answers for an exception is found out where the exception was raised (`backends`); here counts what
-follows from the answer. An outcome that a handler made is not what the task would give if it ran again. So the row is
-**handled**: it counts as nondeterministic and is saved, whatever its task declares, until it is dropped. If the journal
-does not know the graph that the row belongs to, because that was not to be saved, it is saved after all.
-
+**Handlers.** Whether a handler answers for an exception is found out where the exception was raised (`backends`); here
+counts what follows from the answer. An outcome that a handler made is not what the task would give if it ran again. So
+the row is **handled**: it counts as nondeterministic and is saved, whatever its task declares, until it is dropped. If
+the journal does not know the graph that the row belongs to, because that was not to be saved, it is saved after all.
 An undoable attempt that raised is undone first: the row is done when that has happened. Nothing of this is in the
 journal before the outcome is saved: a crash forgets it, and the task is tried again.
 """

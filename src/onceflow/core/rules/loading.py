@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from onceflow.core.model import commands, records
+from onceflow.core.model import commands, records, walks
 from onceflow.core.model.rows import Row, Scope, Undo, forget_handling
-from onceflow.core.rules import ending, failures, objects, outputs, recovery, settling, starting, state
+from onceflow.core.rules import ending, failures, objects, outputs, recovery, settling, starting
 from onceflow.core.rules.objects import Makers
 from onceflow.core.rules.state import State
 
@@ -129,7 +129,7 @@ def _scope_of(run: State, node: str) -> Scope | None:
     row = run.rows.get(node)
     if row is not None:
         return row.scope
-    around = outputs.row_around(run.rows, node)
+    around = walks.row_around(run.rows, node)
     if around is None:
         return None
     return around.scope if around.nested is None else around.nested.rows[0].scope
@@ -221,7 +221,7 @@ def droppable(run: State, nodes: Iterable[str]) -> list[Row]:
     ended = list(ending.ended_scopes(run))
     seen = _results_around(run, run.aside)
     rows: dict[Row, None] = {} if run.recovering else dict.fromkeys(_known(run, nodes))
-    rows = {row: None for row in rows if seen.isdisjoint([row, *state.reach([row], state.unsaved_parents)])}
+    rows = {row: None for row in rows if seen.isdisjoint([row, *walks.reach([row], walks.unsaved_parents)])}
     given = ending.ended_with(run)
     while True:
         over = [scope for sink, scope in ended if sink not in rows]
@@ -253,7 +253,7 @@ def take_stock(run: State) -> None:
     run.stalled = True
     ending.replay_endings(run)
     _drop_torn(run)
-    order = state.topological(run.rows)
+    order = walks.topological(run.rows)
     _infer_done(order, ending.ended_with(run))
     for row in order:
         if row.state != "done" and row.repeatable != row.node.options.repeatable:
@@ -355,9 +355,9 @@ def _is_droppable(row: Row, together: dict[Row, None], *, has_read: bool) -> boo
         return False
     if row.effect == "undoable" and row.begun:
         return False
-    if has_read and not all(parent.repeatable for parent in state.reach([row], state.unsaved_parents)):
+    if has_read and not all(parent.repeatable for parent in walks.reach([row], walks.unsaved_parents)):
         return False
-    return not any(other.begun or (other.saved and other not in together) for other in state.reach([row], _consumers))
+    return not any(other.begun or (other.saved and other not in together) for other in walks.reach([row], _consumers))
 
 
 def _consumers(row: Row) -> list[Row]:

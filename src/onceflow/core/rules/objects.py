@@ -1,7 +1,7 @@
-"""Refs in outputs (design 2.7): who reads them, and with whom they share their object.
+"""Refs and actors in outputs (design 2.7): who reads them, and with whom they share their object.
 
-Each ref in an output is one more part of it (`refs`). Whoever reads a declared part reads the refs it holds: the edge's
-mask grows when the parent is done, and shrinks when it is dropped.
+**Refs.** Each ref in an output is one more part of it (`model.refs`). Whoever reads a declared part reads the refs it
+holds: the edge's mask grows when the parent is done, and shrinks when it is dropped.
 
 A ref that came in **shares** the object with its origin. So it is available whenever its origin is: a loss leaves it
 alone if the origin is still there, and if the origin is there again, it is as well, without anything between being run.
@@ -13,26 +13,25 @@ No row is kept for the sake of a chain. A row is released or forgotten when it a
 consumer that passed its ref on is then saved, with its own copy; or all *its* consumers are settled, and the same holds
 for them. So whoever is not settled and reads a ref of that chain finds a row between that has it for ever.
 
-Actors (design 2.7): who takes a version for itself, when that may be, and what becomes of the version.
-
-A version of an actor is a ref part of the output that holds it, made by the task that returned it. Who reads the part
-may **share** it with others, or **take** it, as the graph says (`Node.takes`): then it changes the actor, and the
-version that it found is no more, unless that is to be saved. In that case a snapshot was taken when it was made, which
-is in memory until it is saved: so for core a version that is to be saved stays available, and one that is not is lost
-when somebody takes it. What follows is the business of the usual rules: who needs a lost version has its maker run
-again.
+**Actors.** A version of an actor is a ref part of the output that holds it, made by the task that returned it. Who
+reads the part may **share** it with others, or **take** it, as the graph says (`Node.takes`): then it changes the
+actor, and the version that it found is no more, unless that is to be saved. In that case a snapshot was taken when it
+was made, which is in memory until it is saved: so for core a version that is to be saved stays available, and one that
+is not is lost when somebody takes it. What follows is the business of the usual rules: who needs a lost version has its
+maker run again.
 
 A taker waits for those that share the live actor at that moment, also if they do so for an undo. If the version is not
 to be saved, it also waits for those that have yet to read it, except for its own descendants: they would find it lost.
-Two that take one version do not wait for each other. The check before the run (`check`) refuses graphs in which that
-would go on for ever.
+Two that take one version do not wait for each other. The check before the run (`checks.check`) refuses graphs in which
+that would go on for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from onceflow.core.model.refs import RefPart
+from onceflow.core.model import walks
+from onceflow.core.model.refs import RefPart, bits
 from onceflow.core.model.rows import Effort, Refs, Row
 from onceflow.core.rules.state import State
 
@@ -168,14 +167,6 @@ def _is_still_there(run: State, row: Row, part: int, lost: dict[Row, int], known
     return there
 
 
-def bits(mask: int) -> Iterator[int]:
-    """The numbers of the parts in a mask."""
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest
-
-
 # -- actors ------------------------------------------------------------------------------------------------------------
 
 
@@ -185,31 +176,35 @@ UNREAD = ("waiting", "backoff", "handled")
 
 def is_in_use(run: State, row: Row) -> bool:
     """Has this taker to wait for a reader?"""
-    for parent, part in taken_by(row):
+    for parent, part in walks.taken_by(row):
         if _is_read_now(run, parent, part):
             return True
-        for reader in () if parent.checkpoint else readers_of(parent, part):
-            if reader.state in UNREAD and not descends(reader, row):
+        for reader in () if parent.checkpoint else walks.readers_of(parent, part):
+            if reader.state in UNREAD and not walks.descends(reader, row):
                 return True
     return False
 
 
 def is_being_read(run: State, row: Row) -> bool:
     """The same for one that is run for an undo. What has not started does not start before the undo has ended."""
-    return any(_is_read_now(run, parent, part) for parent, part in taken_by(row))
+    return any(_is_read_now(run, parent, part) for parent, part in walks.taken_by(row))
 
 
 def _is_read_now(run: State, row: Row, part: int) -> bool:
     """Does anybody use the live actor, for an undo or not? The undo of a taker reads what that took."""
     return any(
-        reader.state == "running" or _is_under_way(run.rebuilding.get(reader)) for reader in readers_of(row, part)
+        reader.state == "running" or _is_under_way(run.rebuilding.get(reader)) for reader in walks.readers_of(row, part)
     ) or any(_is_under_way(consumer.undo) for consumer, mask, _ in row.consumers if mask >> part & 1)
+
+
+def _is_under_way(effort: Effort | None) -> bool:
+    return effort is not None and bool(effort.attempt) and not effort.waiting
 
 
 def take(run: State, row: Row, besides: Container[Row] = ()) -> None:
     """A taker starts: what is neither saved nor to be saved of what it takes is lost to all others. (What is saved
     in a graph that has ended stays saved.) `besides`: what was made of these for undos only, and is not used up."""
-    for parent, part in taken_by(row):
+    for parent, part in walks.taken_by(row):
         in_memory_only = parent.available & ~parent.saved
         if not parent.checkpoint and in_memory_only >> part & 1 and parent not in besides:
             overwrite(run, parent, part)
@@ -222,40 +217,3 @@ def overwrite(run: State, row: Row, part: int) -> None:
         if not mask & ~before and mask >> part & 1:
             consumer.missing += 1
     run.suspects[row] = None
-
-
-def _is_under_way(effort: Effort | None) -> bool:
-    return effort is not None and bool(effort.attempt) and not effort.waiting
-
-
-def taken_by(row: Row) -> Iterator[tuple[Row, int]]:
-    """The versions that a row takes: whose output holds them, and as which part."""
-    for position, mask in row.node.takes:
-        parent = row.parents[position][0]
-        if parent.refs is not None:
-            for part, ref in enumerate(parent.refs.parts, parent.node.parts):
-                if ref.actor and ref.holders & mask:
-                    yield parent, part
-
-
-def readers_of(row: Row, part: int) -> Iterator[Row]:
-    """Those that share this version."""
-    assert row.refs is not None
-    holders = row.refs.parts[part - row.node.parts].holders
-    for consumer, mask, position in row.consumers:
-        if mask >> part & 1 and not any(edge == position and taken & holders for edge, taken in consumer.node.takes):
-            yield consumer
-
-
-def descends(row: Row, ancestor: Row) -> bool:
-    """Does one row lead to the other?"""
-    above = [row]
-    seen = {row}
-    while above:
-        for parent, _ in above.pop().parents:
-            if parent is ancestor:
-                return True
-            if parent not in seen and not parent.retired:
-                seen.add(parent)
-                above.append(parent)
-    return False

@@ -1,23 +1,17 @@
-"""The life of an output (design 2.2): it becomes visible, is saved, or is lost.
+"""The life of an output (design 2.2, 2.12): it becomes visible, is saved, or is lost; and returned graphs (2.9).
 
-Graphs returned by tasks (design 2.9): their nodes become rows of the run, in the step in which the expander is done.
-
-All nested rows are consumers of the expander, because their arguments are part of its output. The expander's own
-consumers now read the nested sink, which inherits `checkpoint`.
-
-Ids: a nested node is called `expander/node`. A chain in which each graph's sink returns the next graph would make ids
-ever longer, so there the depth is a number: `loop/step`, `loop~2/step`, `loop~3/step`.
+The nodes of a returned graph become rows of the run in the step in which the **expander**, which returned it, is done.
+All of them are consumers of the expander, because their arguments are part of its output. The expander's own consumers
+now read the nested sink, which inherits `checkpoint`. If the expander is dropped, so are the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from onceflow.core.model import commands, records
+from onceflow.core.model import commands, records, walks
 from onceflow.core.model.graph import Graph
-from onceflow.core.model.refs import RefPart
+from onceflow.core.model.refs import RefPart, bits
 from onceflow.core.model.rows import GRAPH, Nested, Row, Scope, forget_handling, new_row
-from onceflow.core.rules import objects, settling, starting, state
+from onceflow.core.rules import objects, settling, starting
 from onceflow.core.rules.objects import Makers
 from onceflow.core.rules.state import State
 
@@ -121,7 +115,7 @@ def lose_parts(run: State, lost: dict[Row, int]) -> None:
             row.attempt = 0  # no task reads it, but an undo would be given it
         kept = objects.still_shared(run, row, parts, lost, there)
         lose(run, row, parts & ~kept, makers)
-        for part in objects.bits(kept & row.saving):  # the save that read the lost copy may never be answered
+        for part in bits(kept & row.saving):  # the save that read the lost copy may never be answered
             run.emit(commands.Save(row.id, part, row.attempt))
 
 
@@ -172,7 +166,7 @@ def is_edited(run: State, row: Row) -> bool:
 def keeps_effects_waiting(run: State, row: Row) -> bool:
     """Whether something with an effect starts when this row has run by the code that exists now, and not before: it
     waits for the row to be settled, which is settled with it only, because nothing between them is saved."""
-    return is_edited(run, row) and any(map(_has_yet_to_begin, state.reach([row], _settled_with)))
+    return is_edited(run, row) and any(map(_has_yet_to_begin, walks.reach([row], _settled_with)))
 
 
 def needs_inputs(run: State, row: Row, makers: Makers) -> None:
@@ -268,7 +262,7 @@ def _settled_with(row: Row) -> list[Row]:
 
 
 def expand(run: State, expander: Row, graph: Graph) -> None:
-    base, depth = _inside(expander)
+    base, depth = walks.inside(expander)
     prefix = base if depth == 1 else f"{base}~{depth}"
     rows: list[Row] = []
     outer = expander.scope
@@ -293,10 +287,10 @@ def expand(run: State, expander: Row, graph: Graph) -> None:
         outer.ends_with(None, scope)
     sink.checkpoint = expander.checkpoint  # if that is not saved, nothing in its graph is
     sink.exported, expander.exported = expander.exported, False
-    _hand_over(expander, sink)
+    walks.hand_over(expander, sink)
     for row, node in zip(rows, graph.nodes, strict=True):
-        state.link_new(row, node.edges, rows)
-        state.link(expander, row, expander.with_refs(1))
+        walks.link_new(row, node.edges, rows)
+        walks.link(expander, row, expander.with_refs(1))
     starting.form_group(run, expander, rows, sink)
     expander.nested = Nested(graph, rows, sink)
     refs = expander.every_part & ~expander.node.every_part
@@ -326,7 +320,7 @@ def expand_again(run: State, expander: Row, graph: Graph) -> None:
                 consumer.missing -= 1
         settling.note_done(run, row)
         run.suspects[row] = None
-    if not starting.is_in_flight(expander):  # else it was rebuilt for an undo while it runs for the others
+    if not expander.is_in_flight:  # else it was rebuilt for an undo while it runs for the others
         starting.turn_is_over(run, expander)
 
 
@@ -339,7 +333,7 @@ def _record_expansion(run: State, expander: Row) -> None:
 
 
 def _distrust(run: State, expander: Row) -> None:
-    known = outermost_known(expander)
+    known = walks.outermost_known(expander)
     if known.node.options.repeatable:
         known.distrusted = True
         run.append(records.Expanded(known.id))
@@ -347,17 +341,17 @@ def _distrust(run: State, expander: Row) -> None:
 
 def trust_around(run: State, dropped: list[Row]) -> None:
     """What was noted for the sake of these rows need not hold any more for the tasks around them."""
-    for known in dict.fromkeys([outermost_known(row) for row in dropped]):
+    for known in dict.fromkeys([walks.outermost_known(row) for row in dropped]):
         if not known.distrusted or known.nested is None:
             continue
-        if _is_repeatable(known.nested):
+        if known.nested.is_repeatable:
             known.distrusted = False
             run.append(records.Trusted(known.id, known.code))
-        elif known.forced and not _is_answered_for(known.nested):  # it need not be saved any more
+        elif known.forced and not known.nested.is_answered_for:  # it need not be saved any more
             run.append(records.Trusted(known.id, known.code))
             run.append(records.Expanded(known.id))
-    for expander in state.reach(dropped, _around):
-        if expander.forced and not expander.saved and expander.nested and not _is_answered_for(expander.nested):
+    for expander in walks.reach(dropped, _around):
+        if expander.forced and not expander.saved and expander.nested and not expander.nested.is_answered_for:
             expander.forced = expander.checkpoint = False
 
 
@@ -366,9 +360,9 @@ def _record_expansions_in(run: State, nested: Nested) -> None:
     for row in nested.rows:
         if row.handled and row.node.options.repeatable:
             run.append(records.Handled(row.id))
-        if row.nested is not None and row.node.options.repeatable and not _is_repeatable(row.nested):
+        if row.nested is not None and row.node.options.repeatable and not row.nested.is_repeatable:
             row.distrusted = True
-            noted = records.Handled if _is_answered_for(row.nested) else records.Expanded
+            noted = records.Handled if row.nested.is_answered_for else records.Expanded
             run.append(noted(row.id))
 
 
@@ -382,7 +376,7 @@ def collapse(run: State, expander: Row) -> None:
     if expander.settling is not None:
         expander.settling.consumer = 0
     expander.exported = sink.exported
-    _hand_over(sink, expander)
+    walks.hand_over(sink, expander)
     if expander.scope.sink is sink:
         expander.scope.ends_with(expander)
     if sink is run.sink:
@@ -399,89 +393,8 @@ def collapse(run: State, expander: Row) -> None:
     expander.forks = False
 
 
-def outermost_known(row: Row) -> Row:
-    """The task itself if the journal knows it, or the one around it through which it came."""
-    while row.expander is not None and not row.is_known:
-        row = row.expander
-    return row
-
-
-def _inside(expander: Row) -> tuple[str, int]:
-    return (expander.id, 1) if expander.prefix is None else (expander.prefix[0], expander.prefix[1] + 1)
-
-
-def id_inside(expander: Row, node: str) -> str:
-    """What a node of this id is called if it is in a graph that this row returns."""
-    base, depth = _inside(expander)
-    return f"{base}/{node}" if depth == 1 else f"{base}~{depth}/{node}"
-
-
-def row_around(rows: Mapping[str, Row], node: str) -> Row | None:
-    """The innermost known task that returned a graph which a node of this id was in, or from which such a graph came in
-    the end."""
-    tail = 1
-    while node not in rows:
-        node, _, _ = node.rpartition("/")
-        tail = 1
-        if node not in rows:
-            base, _, depth = node.rpartition("~")
-            if depth.isdigit():
-                node, tail = base, int(depth)
-        if not node:
-            return None
-    row = rows[node]
-    while tail > 1 and row.nested is not None:  # along the chain, as far as it is known
-        row = row.nested.sink
-        tail -= 1
-    return row
-
-
-def _is_repeatable(nested: Nested) -> bool:
-    """Would running it again go unnoticed, with all that is nested in it?"""
-    graphs = [nested]
-    for graph in graphs:  # grows while it is gone through
-        if not all(row.repeatable for row in graph.rows):
-            return False
-        graphs += [row.nested for row in graph.rows if row.nested is not None]
-    return True
-
-
 def _around(row: Row) -> list[Row]:
     return [] if row.expander is None else [row.expander]
-
-
-def _is_answered_for(nested: Nested) -> bool:
-    """Whether a handler has given something in it, or what it ends with."""
-    graphs = [nested]
-    for graph in graphs:  # grows while it is gone through
-        if any(row.handled or row.ends is not None for row in graph.rows):
-            return True
-        graphs += [row.nested for row in graph.rows if row.nested is not None]
-    return False
-
-
-def _hand_over(giver: Row, taker: Row) -> None:
-    """The giver's consumers read the taker instead, which has not run."""
-    taker.consumers, giver.consumers = giver.consumers, []
-    taker.unsettled, giver.unsettled = giver.unsettled, 0
-    for index, (consumer, mask, position) in enumerate(taker.consumers):
-        if not consumer.retired:
-            consumer.missing += giver.gives(mask)
-            mask &= giver.node.every_part  # the refs that the giver holds are not the taker's
-            taker.consumers[index] = (consumer, mask, position)
-            consumer.parents[position] = (taker, mask)
-            consumer.unquiet += giver.quiet
-            consumer.irreproducible += giver.reproducible
-            consumer.follows_writer |= taker.writes
-            consumer.uncommitted += taker.writes - giver.writes
-
-
-def is_to_be_saved(row: Row) -> bool:
-    """Whether its options say so, or the task is saved whose result it gives."""
-    expander = row.expander
-    if expander is not None and expander.nested is not None and expander.nested.sink is row:
-        return expander.checkpoint
-    return row.node.options.checkpoint
 
 
 def force(run: State, row: Row) -> None:
@@ -495,7 +408,7 @@ def save_around(run: State, row: Row) -> None:
     assert expander is not None
     if expander.saved & GRAPH:
         return
-    known = outermost_known(expander)
+    known = walks.outermost_known(expander)
     if known.node.options.repeatable:
         known.distrusted = True
         run.append(records.Handled(known.id))

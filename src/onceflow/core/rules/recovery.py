@@ -1,37 +1,35 @@
-"""What is run again after something was lost (design 2.5).
+"""What is run again after something was lost (design 2.5), and the undos that it takes (2.5, 2.6).
 
-The set R is the least set that contains what is needed again (`_seeds`) and
+The set R is the least set that contains what is needed again (`State.seeds`) and
 
-(a) the producer of every unavailable input, and the maker of every unavailable ref, of a member (`sharing`);
+(a) the producer of every unavailable input, and the maker of every unavailable ref, of a member (`objects`);
 (b) all descendants of every member that is not repeatable and had been visible: such members and their descendants are
     **tainted**, their outputs, effects and saves belong to a past that is no longer true.
 
 Clause (c), a checkpoint that was lost before it was saved, puts rows among the seeds (`outputs`).
 
 A tainted member is dropped; another one (repeatable, or never visible) just runs again. If nothing durable has to be
-taken back (no save, no begun undoable attempt), that happens on the spot. Otherwise R is journaled first, nothing
-else of the run starts, the begun undoable members are undone in reverse topological order, R is dropped, and the run
-goes on. What is lost meanwhile joins R: it may stand above members, and is then dropped together with them. A row that
-never started has no descendants that did, so the search ends there: its cost is what is taken back, not the graph.
+taken back (no save, no begun undoable attempt), that happens on the spot. Otherwise R is journaled first, nothing else
+of the run starts, the begun undoable members are undone in reverse topological order, R is dropped, and the run goes
+on. What is lost meanwhile joins R: it may stand above members, and is then dropped together with them. A row that never
+started has no descendants that did, so the search ends there: its cost is what is taken back, not the graph.
 
-Undos (design 2.5, 2.6): taking back the effects of undoable tasks, each when its time has come.
-
-An undo starts only when every earlier attempt and undo of its task is known to have ended, and when it can see the
-very inputs that the attempt saw. Small inputs are in the *begun* record. A large one that was lost is **rebuilt**:
-its producer (reproducible, or the attempt would not have begun) runs once more, privately: nobody but undos sees that
-output.
+**Undos** take back the effects of undoable tasks. An undo starts only when every earlier attempt and undo of its task
+is known to have ended, and when it can see the very inputs that the attempt saw. Small inputs are in the *begun*
+record. A large one that was lost is **rebuilt**: its producer (reproducible, or the attempt would not have begun) runs
+once more, privately: nobody but undos sees that output.
 
 - A **local** undo takes back an attempt that never became visible (it raised, or was lost). Nobody else is concerned
   and nothing else waits. It needs no record of its own: a begun row that is not saved is undone after a crash anyway.
-- Undos that belong to a **recovery** go in reverse topological order (`recovery`).
+- Undos that belong to a **recovery** go in reverse topological order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from onceflow.core.model import commands, records
-from onceflow.core.model.rows import Effort, End, Row, Scope, Undo, forget_handling
+from onceflow.core.model import commands, records, walks
+from onceflow.core.model.rows import Effort, Row, Scope, Undo, forget_handling, with_those_inside
 from onceflow.core.rules import objects, outputs, settling, slices, starting, state
 from onceflow.core.rules.objects import Makers
 from onceflow.core.rules.state import State
@@ -267,37 +265,18 @@ def with_abandoned(run: State, rows: list[Row]) -> list[Row]:
     while True:
         afresh = [scope for sink, scope in sinks if sink in found]
         over = [scope for sink, scope in sinks if sink not in found]  # with all that is nested in them
-        inside = [row for scope in afresh for row in state.rows_in(run, scope) if not state.is_in_any(row.scope, over)]
+        inside = [row for scope in afresh for row in state.rows_in(run, scope) if not row.scope.is_in_any(over)]
         abandoned = [row for row in inside if row.abandoned and row not in found]
         if not abandoned:
             break
-        found.update(dict.fromkeys(with_what_is_below(abandoned)))
+        found.update(dict.fromkeys(walks.with_what_is_below(abandoned)))
     run.afresh.update(dict.fromkeys(afresh))
     for row in inside:
         row.scope.over = False
-        row.checkpoint = outputs.is_to_be_saved(row)
+        row.checkpoint = row.is_to_be_saved
     for row in inside:
         if row.handled or row.saved:  # who has saved a part is to be saved as a whole
             outputs.force(run, row)
-    return list(found)
-
-
-def with_those_inside(endings: dict[Scope, End]) -> Iterator[tuple[Scope, End]]:
-    """These ends, and those that go with them."""
-    for scope, end in endings.items():
-        yield scope, end
-        yield from with_those_inside(end.inside)
-
-
-def with_what_is_below(rows: Iterable[Row]) -> list[Row]:
-    """These rows and what has happened below them."""
-    found: dict[Row, None] = {}
-    stack = list(rows)
-    while stack:
-        row = stack.pop()
-        if row not in found:
-            found[row] = None
-            stack.extend(consumer for consumer, _, _ in row.consumers if consumer.touched)
     return list(found)
 
 
@@ -305,7 +284,7 @@ def open_scope(run: State, scope: Scope) -> None:
     """What is in this graph may start again, unless it is about to end, or to be tried again, with another one."""
     closed = [*run.endings, *run.pausing.values()]  # about to end, or to be tried again: in it, or around it
     for row in state.rows_in(run, scope):
-        if row.scope.over or state.is_in_any(row.scope, closed):
+        if row.scope.over or row.scope.is_in_any(closed):
             continue
         row.scope.closed = False
         if row.state == "waiting":
@@ -316,7 +295,7 @@ def open_scope(run: State, scope: Scope) -> None:
             outputs.save_around(run, row)
         if row.checkpoint and not row.released:  # it was not while a graph around it had ended
             outputs.ask_to_save(run, row)
-    scope.closed = state.is_in_any(scope, closed)
+    scope.closed = scope.is_in_any(closed)
 
 
 # -- undos -------------------------------------------------------------------------------------------------------------

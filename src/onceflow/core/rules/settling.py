@@ -1,30 +1,29 @@
-"""Which rows are settled, quiet, reproducible (design 2.2), kept up to date as rows become done and saved.
+"""Which rows are settled, quiet, reproducible (design 2.2), and which can be forgotten (2.10).
+
+What is settled is kept up to date as rows become done and saved:
 
     settled(x)      done, parents all quiet, and (saved, or it has consumers and all of them are settled)
     quiet(x)        settled, or repeatable with all parents quiet
     reproducible(x) saved, or repeatable with all parents reproducible
 
-Counters do nearly all the work: `unquiet`, `irreproducible` and `unsettled` say how many neighbours are in the way,
-and a saved row whose parents are quiet is settled at once, in O(1).
+Counters do nearly all the work: `unquiet`, `irreproducible` and `unsettled` say how many neighbours are in the way, and
+a saved row whose parents are quiet is settled at once, in O(1).
 
-What counters cannot see is that *settled* is a **greatest** fixed point. Take `a` (nondeterministic, not saved) read
-by `s` (saved): `a` is settled if `s` is, and `s` is settled if `a` is. Each waits for the other, and the law says:
-both are. Such groups become complete only when some member is saved (or when something outside that a member waited
-for is settled), so that is when we look: assume the row settled, assume whatever that requires, and so on, until
-nothing more is required (all that was assumed holds) or something is met that cannot hold (whatever relied on it is
-refuted).
+What counters cannot see is that *settled* is a **greatest** fixed point. Take `a` (nondeterministic, not saved) read by
+`s` (saved): `a` is settled if `s` is, and `s` is settled if `a` is. Each waits for the other, and the law says: both
+are. Such groups become complete only when some member is saved (or when something outside that a member waited for is
+settled), so that is when we look: assume the row settled, assume whatever that requires, and so on, until nothing more
+is required (all that was assumed holds) or something is met that cannot hold (whatever relied on it is refuted).
 
-To look only when it can help, a refuted claim remembers **one witness** (`Mark.why`): a claim that it requires and
-that does not hold. It is looked at again only when that witness comes to hold. Witnesses form chains that end at a
-row which is not done, or at a claim that was never examined; a chain that leads back into what is being assumed
-proves nothing, and the claim is examined anew.
+To look only when it can help, a refuted claim remembers **one witness** (`Mark.why`): a claim that it requires and that
+does not hold. It is looked at again only when that witness comes to hold. Witnesses form chains that end at a row which
+is not done, or at a claim that was never examined; a chain that leads back into what is being assumed proves nothing,
+and the claim is examined anew.
 
 Nothing here is ever taken back, except `reproducible` of rows that are dropped: the law lets no settled row be dropped.
 
-Which rows can be forgotten (design 2.10), and which effects can never be taken back any more (2.8).
-
-A row and all its consumers settled: no task will ever read it again, so its output is released. The row itself leaves
-memory too, unless an undo may still come by:
+**Retiring.** A row and all its consumers settled: no task will ever read it again, so its output is released. The row
+itself leaves memory too, unless an undo may still come by:
 
 - A begun undoable row may be undone until it is **covered**: until something irrevocable that has begun stands on it.
   So it stays, and what lies below it (which would be dropped with it) stays as well.
@@ -42,11 +41,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onceflow.core.model import commands
+from onceflow.core.model import commands, walks
 from onceflow.core.model.effects import Options
 from onceflow.core.model.graph import Node
-from onceflow.core.model.rows import Mark, Row, Scope, new_row
-from onceflow.core.rules import state
+from onceflow.core.model.rows import Mark, Row, Scope, new_row, quiet_mark, settled_mark
 from onceflow.core.rules.state import State
 
 Assumed = dict[Mark, list[Mark]]
@@ -191,7 +189,7 @@ def _examine(run: State, mark: Mark, assumed: Assumed, stack: list[Mark]) -> Mar
     """Assume everything that the mark requires, or name what it requires and cannot have."""
     row = mark.row
     if not mark.about_quiet:
-        end = end_of(row) if row.abandoned else None
+        end = walks.end_of(row) if row.abandoned else None
         if end is not None and _consult(run, settled_mark(end), mark, assumed, stack):
             return settled_mark(end)
         if row.saved != row.every_part:
@@ -279,33 +277,6 @@ def _refute(run: State, mark: Mark, obstacle: Mark, assumed: Assumed) -> None:
             _blame(mark, obstacle)
             run.verdicts[mark] = True
             refuted.extend((other, mark) for other in relying)
-
-
-def end_of(row: Row) -> Row | None:
-    """For what was abandoned: what its graph has ended with, if that is not settled: it may be taken back, and then the
-    row starts afresh."""
-    scope: Scope | None = row.scope if row.is_empty else None
-    while scope is not None:
-        if scope.given is not None:
-            return None if scope.given.settled else scope.given
-        scope = scope.outer
-    return None
-
-
-def settled_mark(row: Row) -> Mark:
-    """The claim that the row is settled."""
-    if row.settling is None:
-        row.settling = Mark(row, about_quiet=False)
-    return row.settling
-
-
-def quiet_mark(row: Row) -> Mark:
-    """The claim that the row is quiet, which is the claim that it is settled if it is not repeatable."""
-    if not row.repeatable:
-        return settled_mark(row)
-    if row.quieting is None:
-        row.quieting = Mark(row, about_quiet=True)
-    return row.quieting
 
 
 def _plain_obstacle(mark: Mark) -> Mark | None:
@@ -468,7 +439,7 @@ def pin(run: State, row: Row) -> None:
         if not parent.fully_saved
         and not carried.issuperset((parent.id, part) for part in range(mask.bit_length()) if mask >> part & 1)
     ]
-    row.pinned = list(dict.fromkeys([*read, *state.reach(read, state.unsaved_parents)]))
+    row.pinned = list(dict.fromkeys([*read, *walks.reach(read, walks.unsaved_parents)]))
     for parent in row.pinned:
         parent.pins += 1
 
@@ -502,7 +473,7 @@ def _exposed_with(row: Row, safe: set[Row]) -> Row | None:
             continue
         if row.effect == "undoable" and row.begun:
             return row
-        more = [other for other in state.stood_on_with(row) if other not in seen]
+        more = [other for other in walks.stood_on_with(row) if other not in seen]
         found += more
         seen.update(more)
     safe |= seen

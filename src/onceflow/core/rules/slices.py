@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from onceflow.core.model import commands, events
-from onceflow.core.model.rows import Row
+from onceflow.core.model.rows import Row, settled_mark
 from onceflow.core.rules import outputs, settling, starting
 from onceflow.core.rules.state import State
 from onceflow.errors import IllegalEvent
@@ -84,7 +84,7 @@ def given(run: State, event: events.Given) -> None:
         outputs.lose(run, row, row.every_part, {})
     if event.quiet and not row.quiet:
         settling.set_quiet(run, row)
-        settling.release_hindered(run, settling.settled_mark(row))
+        settling.release_hindered(run, settled_mark(row))
         if row.writes:
             starting.show_writes(run, row)
     if event.reproducible and not row.reproducible:

@@ -1,42 +1,29 @@
 """When a ready task may start (design 2.3), and the *begun* record before it.
 
-Whose turn it is (design 2.10): of nodes that belong together, as the chunks of a loop do, so many may be in flight.
+**Turns** (2.10). Of rows that belong together, as the chunks of a loop do, so many may be in flight. A row of a full
+group waits, before anything is recorded of it. When there is room, those with lower numbers go first, whenever they
+came: so a loop with parts that open into more parts finishes what it has opened before it opens more. Rows that open
+into more of their group go one at a time. A row is in flight while an attempt of it runs. If it returned a graph, it
+stays in flight until the graph's result is there, unless rows of that graph belong to the group themselves, and have
+turns of their own. What runs again waits for no turn: a row in flight may need it.
 
-A row of a full group waits here, before anything is recorded of it. When there is room, those with lower numbers go
-first, whenever they came: so a loop with parts that open into more parts finishes what it has opened before it opens
-more. Rows that open into more of their group go one at a time.
+**Admission** (2.13). A row that could start and needs admission asks for it once (`commands.Ask`), before anything is
+recorded of it. The answer (`events.Admitted`) lets it start, if it still could; if not, it asks again when it can. The
+queue learns from what happens next whether its answer was used, and counts the row only while its attempt runs. A row
+that asks keeps its turn, but an admitted one waits for nothing any more: so there is always one that gets on.
 
-A row is in flight while an attempt of it runs. If it returned a graph, it stays in flight until the graph's result is
-there, unless nodes of that graph belong to the group themselves, and have turns of their own. What runs again waits
-for no turn: somebody may be in flight who needs it.
+**Task variables** (2.11). A task that writes starts when it is quiet, and what it wrote is committed with the save that
+completes its output. From then on it is settled, so nothing that is committed is ever rolled back: to a saga it is like
+something irrevocable that has begun. Consumers alone never settle such a task: unsaved, it would never be committed.
+What is written is in the memory of the driver until it is committed, so after a crash what is saved of a writer counts
+as a whole or not at all (`loading`). An outcome that a handler gave in its stead is no write. What the graph orders
+after a writer sees what it wrote: its consumers start when that is durable.
 
-Who asks before it starts (design 2.13): of nodes in queues, others decide when they may.
-
-A row that could start and needs admission asks for it once (`commands.Ask`), before anything is recorded of it. The
-answer (`events.Admitted`) lets it start, if it still could; if not, it asks again when it can. Whoever answered learns
-from what happens next whether his answer was used, and counts the row only while its attempt runs.
-
-A row that asks keeps its turn in its group, but whoever was admitted waits for nothing any more: so there is always
-somebody who gets on.
-
-Task variables, as far as the law goes (design 2.11): when what a task wrote counts, and who sees it.
-
-A task that writes starts when it is quiet, and what it wrote is committed with the save that completes its output. From
-then on it is settled, so nothing that is committed is ever rolled back: to a saga it is like something irrevocable that
-has begun. Nobody may settle such a task by being settled themselves: unsaved, it would never be committed.
-
-What is written is in the memory of whoever drives the run, until it is committed. So after a crash what is saved of a
-writer counts as a whole or not at all (`loading`). An outcome that a handler gave in its stead is no write.
-
-What the graph orders after a writer sees what it wrote: its consumers start when that is durable.
-
-Joining what stands aside (design 2.11): how a node that nothing leads to comes to read another one.
-
-Nothing leads from a node that stands aside to those that wait for its outcome: who will ask for it is not known when it
-is started, and whoever asks is given what can never change any more, because it is settled. But what is settled can be
-taken back all the same, by a saga. (Nothing stands aside in a transaction.) So when an attempt has been given
-such outcomes, their nodes become **parents** of its node, until that is dropped. They are saved and settled, so this
-changes nothing for them or for it, except
+**Joins** (2.11). Nothing leads from a node that stands aside to those that wait for its outcome: which these are is not
+known when it starts, and each is given what can never change any more, because it is settled. But what is settled can
+be taken back all the same, by a saga. (Nothing stands aside in a transaction.) So when an attempt has been given such
+outcomes, their nodes become **parents** of its node, until that is dropped. They are saved and settled, so this changes
+nothing for them or for it, except
 
 - what is taken back with them: the node and its descendants are theirs as well (2.8);
 - what they carry: something irrevocable below the node stands on them (2.8).
@@ -51,9 +38,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from onceflow.core.model import commands, records
+from onceflow.core.model import commands, records, walks
 from onceflow.core.model.rows import GRAPH, Group, Row, Scope
-from onceflow.core.rules import objects, settling, state
+from onceflow.core.rules import objects, settling
 from onceflow.core.rules.state import State
 
 
@@ -276,7 +263,7 @@ def turn_is_over(run: State, row: Row) -> None:
         end_turn(run, row)
     while last.keeps is not None and (last is row or last.visible):
         kept, last.keeps = last.keeps, None
-        if not is_in_flight(kept):  # else it runs once more, which is its turn as well
+        if not kept.is_in_flight:  # else it runs once more, which is its turn as well
             end_turn(run, kept)
         last = row = kept  # which may have been a sink in turn
 
@@ -298,11 +285,6 @@ def set_limit(run: State, id: str, limit: int) -> None:
     if group is not None:
         group.limit = limit
         run.eager[group] = None
-
-
-def is_in_flight(row: Row) -> bool:
-    """Whether it has its turn, or has to have it, for itself: it runs, or has asked before it does."""
-    return row.state == "running" or row.asking
 
 
 def _is_kept_in_flight(row: Row) -> bool:
@@ -402,7 +384,7 @@ def may_be_taken_back(run: State, node: str) -> bool:
         scope = scope.outer
     if row is None or outermost is None:
         return False
-    above = [row, *state.reach([row], _may_go_with)]
+    above = [row, *walks.reach([row], _may_go_with)]
     return any(
         other.effect == "undoable" and other.begun and not other.covered and other.scope.is_in(outermost)
         for other in above
@@ -433,7 +415,7 @@ def join(run: State, row: Row, joined: Iterable[Row]) -> None:
         return
     held_up = row.holds_up
     for child in news:
-        state.link(child, row, 0)
+        walks.link(child, row, 0)
     row.joined += tuple(news)
     if row.holds_up and not held_up:
         for consumer, _, _ in row.consumers:
@@ -494,4 +476,4 @@ def joined_in(run: State, scope: Scope) -> list[Row]:
 def _may_go_with(row: Row) -> list[Row]:
     """If one of these is taken back, this row may be as well: its parents, and those for whom it would have to be made
     anew. Nothing takes back what something irrevocable stands on."""
-    return [] if row.covered else state.stood_on_with(row)
+    return [] if row.covered else walks.stood_on_with(row)

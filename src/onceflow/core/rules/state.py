@@ -10,13 +10,13 @@ off until it is empty. So nothing recurses, and a chain of a hundred thousand no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import msgspec
 
-from onceflow.core.model import commands, records
-from onceflow.core.model.graph import Edge, Graph
+from onceflow.core.model import commands, records, walks
+from onceflow.core.model.graph import Graph
 from onceflow.core.model.rows import Effort, End, Group, Mark, Row, Scope, new_row
 
 Status = Literal["running", "undoing", "parked", "stopping", "succeeded", "failed", "undone", "cancelled"]
@@ -182,7 +182,7 @@ class State(msgspec.Struct, eq=False):
         nodes = self.graph.nodes
         rows = [new_row(node.id, node, self.whole) for node in nodes]
         for row in rows:
-            link_new(row, row.node.edges, rows)
+            walks.link_new(row, row.node.edges, rows)
             self.rows[row.id] = row
         self.last_attempt = self.epoch << EPOCH_BITS
         self.sink = rows[self.graph.sink]
@@ -229,72 +229,3 @@ def scopes_in(run: State, scope: Scope) -> list[Scope]:
             found[inner] = None
             inner = inner.outer
     return list(found)
-
-
-def is_in_any(scope: Scope, others: Iterable[Scope]) -> bool:
-    """Whether it is one of these graphs, or nested in one."""
-    return any(scope.is_in(other) for other in others)
-
-
-def link_new(row: Row, edges: Iterable[Edge], rows: Sequence[Row]) -> None:
-    """Add the edges of a new row, whose parents are all new: none of them gives anything yet."""
-    parents = row.parents
-    for number, mask in edges:
-        parent = rows[number]
-        parent.consumers.append((row, mask, len(parents)))
-        parent.unsettled += 1
-        parents.append((parent, mask))
-        if parent.writes:
-            row.follows_writer = True
-            row.uncommitted += 1
-    row.missing = row.unquiet = row.irreproducible = row.unretired = len(parents)
-
-
-def link(parent: Row, consumer: Row, mask: int) -> None:
-    """Add an edge to a row that has not started."""
-    parent.consumers.append((consumer, mask, len(consumer.parents)))
-    parent.unsettled += 1
-    consumer.parents.append((parent, mask))
-    consumer.missing += not parent.gives(mask)
-    consumer.unquiet += not parent.quiet
-    consumer.irreproducible += not parent.reproducible
-    consumer.unretired += 1
-    consumer.follows_writer |= parent.writes
-    if parent.writes:
-        consumer.uncommitted += parent.holds_up
-
-
-def reach(rows: Iterable[Row], next_to: Callable[[Row], Iterable[Row]]) -> dict[Row, None]:
-    """All that can be reached from these rows, without those of them that cannot."""
-    found: dict[Row, None] = {}
-    stack = list(rows)
-    while stack:
-        more = [other for other in next_to(stack.pop()) if other not in found]
-        found.update(dict.fromkeys(more))
-        stack += more
-    return found
-
-
-def stood_on_with(row: Row) -> list[Row]:
-    """What is stood on if this row is (design 2.8): its parents, and all that read it, if it could not be made
-    again."""
-    more = [parent for parent, _ in row.parents]
-    return more if row.reproducible else [*more, *(consumer for consumer, _, _ in row.consumers)]
-
-
-def unsaved_parents(row: Row) -> list[Row]:
-    """What it reads and would have to be made again."""
-    return [parent for parent, _ in row.parents if not parent.fully_saved]
-
-
-def topological(rows: Mapping[str, Row]) -> list[Row]:
-    """All rows, parents before consumers."""
-    waiting = {row: sum(not parent.retired for parent, _ in row.parents) for row in rows.values()}
-    order = [row for row, count in waiting.items() if count == 0]
-    for row in order:
-        for consumer, _, _ in row.consumers:
-            if not consumer.retired:
-                waiting[consumer] -= 1
-                if waiting[consumer] == 0:
-                    order.append(consumer)
-    return order

@@ -45,20 +45,20 @@ from onceflow.core.run import Run
 class WrongRun(Run):
     """A run that obeys other functions in the place of some of the rules."""
 
-    instead: ClassVar[dict[tuple[ModuleType, str], Callable[..., Any]]] = {}
-    """(module, name of a function in it) → the function that replaces it."""
+    instead: ClassVar[tuple[tuple[ModuleType, str, Callable[..., Any]], ...]] = ()
+    """Module, name of a function in it, and the function that replaces it."""
 
     @classmethod
     @contextmanager
     def in_force(cls) -> Iterator[None]:
         """Meanwhile all that call these functions get the wrong ones."""
-        right = {(module, name): getattr(module, name) for module, name in cls.instead}
+        right = [getattr(module, name) for module, name, _ in cls.instead]
         try:
-            for (module, name), function in cls.instead.items():
+            for module, name, function in cls.instead:
                 setattr(module, name, function)
             yield
         finally:
-            for (module, name), function in right.items():
+            for (module, name, _), function in zip(cls.instead, right, strict=True):
                 setattr(module, name, function)
 
     @classmethod
@@ -110,7 +110,7 @@ def _is_cut_off(row: Row) -> bool:
 class CutRun(_EagerRun):
     """An irrevocable task starts when a saved cut parts it from every nondeterministic ancestor."""
 
-    instead = {(starting, "may_begin"): _if_harmless(_is_cut_off)}
+    instead = ((starting, "may_begin", _if_harmless(_is_cut_off)),)
 
 
 def _stands_on_what_seems_settled(row: Row) -> bool:
@@ -126,7 +126,7 @@ def _stands_on_what_seems_settled(row: Row) -> bool:
 class ConsumersRun(_EagerRun):
     """An irrevocable task starts when every ancestor is repeatable, saved, or has only consumers like that."""
 
-    instead = {(starting, "may_begin"): _if_harmless(_stands_on_what_seems_settled)}
+    instead = ((starting, "may_begin", _if_harmless(_stands_on_what_seems_settled)),)
 
 
 def _become_saved_without_refs(run: State, row: Row, part: int) -> None:
@@ -142,7 +142,7 @@ def _become_saved_without_refs(run: State, row: Row, part: int) -> None:
 class ValuesRun(WrongRun):
     """A node is saved when its declared parts are."""
 
-    instead = {(outputs, "become_saved"): _become_saved_without_refs}
+    instead = ((outputs, "become_saved", _become_saved_without_refs),)
 
 
 def _never(run: State, row: Row) -> bool:
@@ -160,13 +160,13 @@ def _do_nothing(run: State, *about: object) -> None:
 class HastyRun(WrongRun):
     """Who takes an actor waits for nobody."""
 
-    instead = {(objects, "is_in_use"): _never}
+    instead = ((objects, "is_in_use", _never),)
 
 
 class StaleRun(WrongRun):
     """What somebody has taken is still there."""
 
-    instead = {(objects, "overwrite"): _do_nothing}
+    instead = ((objects, "overwrite", _do_nothing),)
 
 
 def _become_done_as_usual(run: State, row: Row) -> None:
@@ -176,7 +176,7 @@ def _become_done_as_usual(run: State, row: Row) -> None:
 class TrustingRun(WrongRun):
     """A task whose failure was handled is as repeatable as it says."""
 
-    instead = {(failures, "become_handled"): _become_done_as_usual}
+    instead = ((failures, "become_handled", _become_done_as_usual),)
 
 
 def _may_begin_or_write(run: State, row: Row) -> bool:
@@ -186,7 +186,7 @@ def _may_begin_or_write(run: State, row: Row) -> bool:
 class RashRun(_EagerRun):
     """What writes task variables need not wait until nothing above it can change."""
 
-    instead = {(starting, "may_begin"): _may_begin_or_write}
+    instead = ((starting, "may_begin", _may_begin_or_write),)
 
 
 def _nothing_is_stood_on(run: State) -> set[Row]:
@@ -196,31 +196,31 @@ def _nothing_is_stood_on(run: State) -> set[Row]:
 class GreedyRun(WrongRun):
     """Nothing in a transaction is kept."""
 
-    instead = {(ending, "stood_on"): _nothing_is_stood_on}
+    instead = ((ending, "stood_on", _nothing_is_stood_on),)
 
 
 class LooseRun(WrongRun):
     """Who joins what stands aside does not depend on it: that was settled."""
 
-    instead = {(starting, "join"): _do_nothing}
+    instead = ((starting, "join", _do_nothing),)
 
 
 class OpenRun(WrongRun):
     """A graph that is about to end is not closed."""
 
-    instead = {(ending, "close"): _do_nothing}
+    instead = ((ending, "close", _do_nothing),)
 
 
 class ForgetfulRun(WrongRun):
     """A graph begins as soon as it is returned, whatever stands aside in it."""
 
-    instead = {(starting, "has_begun"): _always}
+    instead = ((starting, "has_begun", _always),)
 
 
 class TornRun(WrongRun):
     """What is saved in part of a writer counts after a crash."""
 
-    instead = {(loading, "forget_torn"): _do_nothing}
+    instead = ((loading, "forget_torn", _do_nothing),)
 
 
 def _open_with_all_inside(run: State, scope: Scope) -> None:
@@ -232,7 +232,7 @@ def _open_with_all_inside(run: State, scope: Scope) -> None:
 class ReopeningRun(WrongRun):
     """Who opens a graph opens all that is in it."""
 
-    instead = {(recovery, "open_scope"): _open_with_all_inside}
+    instead = ((recovery, "open_scope", _open_with_all_inside),)
 
 
 def _seems_settled(row: Row) -> bool:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from onceflow.core.rules.objects import bits
+from onceflow.core.model.refs import bits
 from onceflow.testing.simulation.scenarios import make_safe
 from tests.core.building import Drive
 from tests.core.random_graphs import random_graph

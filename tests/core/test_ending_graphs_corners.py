@@ -3,7 +3,7 @@
 from onceflow.core.model import events
 from tests.core.building import Drive, graph
 from tests.core.test_ending import KEEP, TRANSACTION, inside
-from tests.core.test_expiring_corners import forking
+from tests.core.test_ending_time_over_corners import forking
 
 
 def loaded(drive):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core.rules.outputs import id_inside, row_around
+from onceflow.core.model.walks import id_inside, row_around
 from tests.core.building import Drive, graph
 
 PAIR = graph("x pure; y pure x")
