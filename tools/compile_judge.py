@@ -1,9 +1,9 @@
 """Compiles the judge of the simulation, so that it plays more schedules in the same time: `make soak` uses it.
 
-The law (`core/checks/definitions.py`) and the simulation around the run take most of the time of a schedule. This tool copies
-`src` to `build/judge` and compiles those modules there with mypyc. Everything else, and so the state machine that is
-judged, stays the Python source it is. It prints the folder to play from (for `PYTHONPATH`): the copy; or `src`, if
-there is no C compiler or the compilation fails.
+The law (`core/checks/definitions.py`) and the simulation around the run take most of the time of a schedule. This tool
+copies `src` to `build/judge` and compiles those modules there with mypyc. Everything else, and so the state machine
+that is judged, stays the Python source it is. It prints the folder to play from (for `PYTHONPATH`): the copy; or `src`,
+if there is no C compiler or the compilation fails.
 
     PYTHONPATH=$(python tools/compile_judge.py) python -m onceflow.testing.simulation --mixed --fresh
 """
