@@ -1,7 +1,7 @@
 """What a run remembers of each node while the node matters (design 2.2). Only the rules of `core` change it.
 
-A row is in one of the states of `State`, and goes from one to another only as `MOVES` says: `Row.move` is the one place
-where that happens.
+A row is in one of the states of `RowState`, and goes from one to another only as `MOVES` says: `Row.move` is the one
+place where that happens.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from onceflow.core.model.refs import RefPart
 GRAPH = 1
 """Mask of the part that is the graph, where one was returned."""
 
-State = Literal["waiting", "running", "backoff", "handled", "failed", "done"]
+RowState = Literal["waiting", "running", "backoff", "handled", "failed", "done"]
 """`waiting`: not started, or to be run again. `running`: an attempt is under way. `backoff`: it raised and waits for
 its retry. `handled`: it raised, and will be done, with what a handler gave, when that attempt is undone. `failed`: it
 raised for good. `done`: its output is, or has been, there."""
 
-MOVES: dict[State, tuple[State, ...]] = {
+MOVES: dict[RowState, tuple[RowState, ...]] = {
     "waiting": ("running", "backoff", "handled", "failed", "done", "waiting"),
     "running": ("done", "backoff", "handled", "failed", "waiting"),
-    "backoff": ("waiting", "handled", "failed", "done"),
+    "backoff": ("waiting", "handled", "done"),
     "handled": ("done", "waiting"),
-    "failed": ("waiting", "done"),
+    "failed": ("waiting",),
     "done": ("waiting", "done"),
 }
 """State → those that may come next."""
@@ -53,7 +53,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     consumers: list[tuple[Row, int, int]] = []
     """(consumer, mask, position of this row among the consumer's parents)."""
 
-    state: State = "waiting"
+    state: RowState = "waiting"
     attempt: int = 0
     """The running attempt, or the one whose output this is; 0 if there is none. Late events carry another number."""
     visible: bool = False
@@ -212,7 +212,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         """Mask of the parts that are values. What a task returned that returned a graph is one part, the graph."""
         return 1 if self.nested is not None else self.node.every_part
 
-    def move(self, to: State) -> None:
+    def move(self, to: RowState) -> None:
         """Go to another state."""
         assert to in MOVES[self.state], f"{self.id} cannot become {to}: it is {self.state}"
         self.state = to
