@@ -192,7 +192,7 @@ def _finished(run: State, event: events.Finished) -> None:
     if row is None:
         return
     if event.refs:
-        _judge_refs(run, row, event.refs)
+        _judge_refs(row, event.refs)
     if event.joined and not _may_count(run, row, event):
         _ended(run, events.Ended(event.node, event.attempt))
         return
@@ -208,14 +208,14 @@ def _finished(run: State, event: events.Finished) -> None:
             known = [run.rows[child] for child in event.joined if child in run.rows]
             starting.join(run, row, known)
             if len(known) < len(event.joined):  # what is forgotten may have been abandoned
-                starting.follow_writes(run, row)
+                starting.follow_writes(row)
         outputs.become_done(run, row, event.graph, event.small, event.refs)
     else:
         run.emit(commands.Refuse(row.id, row.attempt, error))
         failures.attempt_raised(run, row, permanent=True)
 
 
-def _judge_refs(run: State, row: Row, refs: tuple[RefPart, ...]) -> None:
+def _judge_refs(row: Row, refs: tuple[RefPart, ...]) -> None:
     parents = {parent.id for parent, mask in row.parents if mask}
     for ref in refs:
         if ref.holders & ~row.node.every_part:
@@ -253,13 +253,13 @@ def _problem_with(run: State, row: Row, graph: Graph | None) -> OnceflowError | 
     if not row.visible:
         return None if graph is None else find_nested_problem(run, row, graph)
     if row.nested is None and row.inferred:
-        return _problem_after_crash(run, row, graph)
+        return _problem_after_crash(row, graph)
     before = None if row.nested is None else row.nested.graph.digest
     now = None if graph is None else graph.digest
     return None if before == now else NotDeterministic(row.id)
 
 
-def _problem_after_crash(run: State, row: Row, graph: Graph | None) -> OnceflowError | None:
+def _problem_after_crash(row: Row, graph: Graph | None) -> OnceflowError | None:
     """What it returned before a crash is not known; but a graph was of repeatable tasks only, else the journal
     would say so (*expanded*)."""
     if graph is None:
@@ -317,7 +317,7 @@ def _elapsed(run: State, event: events.Elapsed) -> None:
         return
     effort = recovery.effort_of(run, row, event.attempt)
     if effort is not None and effort.waiting:
-        recovery.effort_elapsed(run, effort)
+        recovery.effort_elapsed(effort)
     elif row.state == "backoff" and row.attempt == event.attempt and row.undo is None:
         row.move("waiting")
         row.attempt = 0

@@ -44,7 +44,7 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """Its name."""
     attempt: int
     call: Any
-    """`core.graph.Node.call`: what is called. Opaque to the driver but for its slots and its retry policy."""
+    """`core.model.graph.Node.call`: what is called. Opaque to the driver but for its slots and its retry policy."""
     inputs: list[Part]
     """For each slot what it reads."""
     parts: int

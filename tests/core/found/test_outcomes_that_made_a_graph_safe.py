@@ -64,7 +64,7 @@ def test_a_run_is_not_said_to_be_stuck_while_something_may_start(monkeypatch):
     monkeypatch.setattr(ending, "is_stuck", lambda run: not run.saving)
     with pytest.raises(Violation, match="something is under way"):
         play_script(graph("a kept; b kept a"), "fail a again")
-    monkeypatch.setattr(starting, "may_begin", lambda run, row: False)
+    monkeypatch.setattr(starting, "may_begin", lambda row: False)
     with pytest.raises(Violation, match=r"but \['b'\] may start"):
         play_script(graph("a kept; b default a"), "")
 

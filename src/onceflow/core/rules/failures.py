@@ -121,14 +121,14 @@ def become_handled(run: State, row: Row) -> None:
     make_handled(run, row)
     _record_handling(run, row)
     if row.follows_writer:
-        starting.follow_writes(run, row)  # it may never have started: what was written above it may be on its way
+        starting.follow_writes(row)  # it may never have started: what was written above it may be on its way
     outputs.become_done(run, row, None, row.small, handled=True)
 
 
 def make_handled(run: State, row: Row) -> None:
     row.handled = True
     row.repeatable = False
-    outputs.force(run, row)
+    outputs.force(row)
 
 
 def _record_handling(run: State, row: Row) -> None:

@@ -117,7 +117,7 @@ def _replay_save(run: State, record: records.Saved) -> None:
     else:
         run.were_joined.pop(row.id, None)
     row.saved |= 1 << record.part
-    outputs.force(run, row)  # whatever it declares: who saves a part is to be saved as a whole
+    outputs.force(row)  # whatever it declares: who saves a part is to be saved as a whole
     if row.saved & row.node.every_part and not row.handled:  # else not yet known whether it returned a graph
         row.repeatable = row.node.options.repeatable
     row.attempt = record.attempt
@@ -151,7 +151,7 @@ def _replay_drop(run: State, rows: list[Row]) -> None:
         starting.leave(run, row)
         run.were_joined.pop(row.id, None)
         if row.refs is not None:
-            objects.set_refs(run, row, None)
+            objects.set_refs(row, None)
         row.saved = row.attempt = row.failures = 0
         row.repeatable = row.node.options.repeatable
         row.doomed = False
@@ -219,7 +219,7 @@ def droppable(run: State, nodes: Iterable[str]) -> list[Row]:
     may have seen, also that its graph has its result, and nothing is done again in a graph that has ended, unless
     what it ended with is dropped.)"""
     ended = list(ending.ended_scopes(run))
-    seen = _results_around(run, run.aside)
+    seen = _results_around(run.aside)
     rows: dict[Row, None] = {} if run.recovering else dict.fromkeys(_known(run, nodes))
     rows = {row: None for row in rows if seen.isdisjoint([row, *walks.reach([row], walks.unsaved_parents)])}
     given = ending.ended_with(run)
@@ -235,7 +235,7 @@ def droppable(run: State, nodes: Iterable[str]) -> list[Row]:
         rows = left
 
 
-def _results_around(run: State, rows: Iterable[Row]) -> set[Row | None]:
+def _results_around(rows: Iterable[Row]) -> set[Row | None]:
     """What gives the results of the graphs that these are in."""
     found: set[Row | None] = set()
     for row in rows:

@@ -49,10 +49,10 @@ def describe(run: State, row: Row, refs: tuple[RefPart, ...], *, told: bool = Fa
         forget_saves(run, row, row.saving)
         row.saved = 0
         replaced = True
-    set_refs(run, row, Refs(refs, told=told, replaced=replaced) if refs or replaced else None)
+    set_refs(row, Refs(refs, told=told, replaced=replaced) if refs or replaced else None)
 
 
-def set_refs(run: State, row: Row, refs: Refs | None) -> None:
+def set_refs(row: Row, refs: Refs | None) -> None:
     row.refs = refs
     masks: dict[int, int] = {}
     for index, (consumer, mask, position) in enumerate(row.consumers):

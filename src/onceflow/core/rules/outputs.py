@@ -397,7 +397,7 @@ def _around(row: Row) -> list[Row]:
     return [] if row.expander is None else [row.expander]
 
 
-def force(run: State, row: Row) -> None:
+def force(row: Row) -> None:
     if not row.checkpoint:
         row.checkpoint = row.forced = True
 
@@ -414,7 +414,7 @@ def save_around(run: State, row: Row) -> None:
         run.append(records.Handled(known.id))
     while expander is not None and not expander.saved & GRAPH:
         if not expander.checkpoint:
-            force(run, expander)
+            force(expander)
             ask_to_save(run, expander)
             run.suspects[expander] = None
         expander = expander.expander

@@ -187,7 +187,7 @@ def abandon_rows(run: State, rows: list[Row]) -> None:
         row.repeatable = False
         row.ends = None
         row.saved = row.every_part
-        _take_reproducible_back(run, row)
+        _take_reproducible_back(row)
     for row, first_time, held_up in before:
         outputs.gain(run, row, row.every_part, first_time)
         if held_up:
@@ -203,8 +203,8 @@ def _reset(run: State, row: Row) -> None:
     _end_rebuilding(run, row)
     written = row.writes and row.fully_saved  # a handler gave it: what was written is never dropped
     if row.refs is not None:
-        objects.set_refs(run, row, None)
-    _take_reproducible_back(run, row)
+        objects.set_refs(row, None)
+    _take_reproducible_back(row)
     for consumer, mask, _ in row.consumers:
         if row.gives(mask):
             consumer.missing += 1
@@ -219,7 +219,7 @@ def _reset(run: State, row: Row) -> None:
             mark.consumer = mark.parent = 0
     starting.end_turn(run, row)
     if row.nested is None and row.keeps is None:
-        starting.keep_turns(run, row)
+        starting.keep_turns(row)
     row.move("waiting")
     row.attempt = row.available = row.saved = row.failures = 0
     if row.abandoned:
@@ -236,7 +236,7 @@ def _reset(run: State, row: Row) -> None:
         settling.release_hindered(run, row.settling)  # those below what a handler gave waited for it to be settled
 
 
-def _take_reproducible_back(run: State, row: Row) -> None:
+def _take_reproducible_back(row: Row) -> None:
     """It holds nothing any more, or nothing that could be had again."""
     if row.reproducible:
         row.reproducible = False
@@ -276,7 +276,7 @@ def with_abandoned(run: State, rows: list[Row]) -> list[Row]:
         row.checkpoint = row.is_to_be_saved
     for row in inside:
         if row.handled or row.saved:  # who has saved a part is to be saved as a whole
-            outputs.force(run, row)
+            outputs.force(row)
     return list(found)
 
 
@@ -418,7 +418,7 @@ def _park(run: State, row: Row, effort: Effort) -> None:
     run.emit(commands.Park(row.id))
 
 
-def effort_elapsed(run: State, effort: Effort) -> None:
+def effort_elapsed(effort: Effort) -> None:
     effort.waiting = False
     effort.attempt = 0
 

@@ -57,15 +57,15 @@ def _start_if_allowed(run: State, row: Row) -> None:
         return
     if run.stalled:
         run.held[row] = None
-    elif row.uncommitted or (row.expander is not None and not has_begun(run, row.expander)):
+    elif row.uncommitted or (row.expander is not None and not has_begun(row.expander)):
         return  # looked at again when it sees what its parents wrote, or when its graph is saved
     elif row.node.takes and objects.is_in_use(run, row):
         run.takers[row] = None
-    elif _changes_nothing(row) or may_begin(run, row):
+    elif _changes_nothing(row) or may_begin(row):
         if row.group is None:
             _go(run, row)
         elif row.visible:
-            _take_turn(run, row)
+            _take_turn(row)
             _go(run, row)
         else:
             _queue(run, row)
@@ -94,7 +94,7 @@ def give_turns(run: State) -> None:
             _, _, row = heapq.heappop(group.waiting)
             row.queued = False
             if _may_go(run, row):
-                _take_turn(run, row)
+                _take_turn(row)
                 _go(run, row)
 
 
@@ -120,21 +120,21 @@ def _may_go(run: State, row: Row) -> bool:
     if run.stalled:
         run.held[row] = None
         return False
-    if row.uncommitted or (row.expander is not None and not has_begun(run, row.expander)):
+    if row.uncommitted or (row.expander is not None and not has_begun(row.expander)):
         return False
     if row.node.takes and objects.is_in_use(run, row):
         run.takers[row] = None
         return False
-    return _changes_nothing(row) or may_begin(run, row)
+    return _changes_nothing(row) or may_begin(row)
 
 
-def has_begun(run: State, expander: Row) -> bool:
+def has_begun(expander: Row) -> bool:
     """Whether the graph that it returned has begun: one in which something stands aside begins when the journal has
     it. Else a crash could forget that, and keep what was built on the result of the graph."""
     return not expander.forks or bool(expander.saved & GRAPH)
 
 
-def may_begin(run: State, row: Row) -> bool:
+def may_begin(row: Row) -> bool:
     """May this row, whose inputs are all there, have its effect, or write what it writes?
 
     A nested row also waits until its expander is saved: after a crash the journal must know what has begun.
@@ -243,7 +243,7 @@ def _queue(run: State, row: Row) -> None:
     run.eager[group] = None
 
 
-def _take_turn(run: State, row: Row) -> None:
+def _take_turn(row: Row) -> None:
     assert row.group is not None
     row.group.flying[row] = None
 
@@ -268,7 +268,7 @@ def turn_is_over(run: State, row: Row) -> None:
         last = row = kept  # which may have been a sink in turn
 
 
-def keep_turns(run: State, sink: Row) -> None:
+def keep_turns(sink: Row) -> None:
     """The result of a graph is dropped, and the graph is not: who is in flight until it is there is so again."""
     kept = sink.stands_for
     while kept is not None:
@@ -421,7 +421,7 @@ def join(run: State, row: Row, joined: Iterable[Row]) -> None:
         for consumer, _, _ in row.consumers:
             consumer.uncommitted += 1
     if any(child.abandoned or child.follows_writer for child in news):
-        follow_writes(run, row)
+        follow_writes(row)
 
 
 def join_ends(run: State, abandoned: Iterable[Row]) -> None:
@@ -437,7 +437,7 @@ def join_ends(run: State, abandoned: Iterable[Row]) -> None:
             join(run, row, [ended[scope]])
 
 
-def follow_writes(run: State, row: Row) -> None:
+def follow_writes(row: Row) -> None:
     """What was written where it has joined something may be on its way: those that read it, or join it, see it."""
     row.follows_writer = True
     for consumer, _, _ in row.consumers:

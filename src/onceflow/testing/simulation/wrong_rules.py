@@ -84,12 +84,12 @@ class _EagerRun(WrongRun):
         return super().handle(event)
 
 
-def _if_harmless(looks_harmless: Callable[[Row], bool]) -> Callable[[State, Row], bool]:
+def _if_harmless(looks_harmless: Callable[[Row], bool]) -> Callable[[Row], bool]:
     """May a row begin, if this says when something irrevocable, or a writer, may?"""
 
-    def may_begin_if_harmless(run: State, row: Row) -> bool:
+    def may_begin_if_harmless(row: Row) -> bool:
         if row.effect == "undoable" or (row.expander is not None and not row.expander.fully_saved):
-            return may_begin(run, row)
+            return may_begin(row)
         return looks_harmless(row)
 
     return may_begin_if_harmless
@@ -145,15 +145,15 @@ class ValuesRun(WrongRun):
     instead = ((outputs, "become_saved", _become_saved_without_refs),)
 
 
-def _never(run: State, row: Row) -> bool:
+def _never(*about: object) -> bool:
     return False
 
 
-def _always(run: State, row: Row) -> bool:
+def _always(*about: object) -> bool:
     return True
 
 
-def _do_nothing(run: State, *about: object) -> None:
+def _do_nothing(*about: object) -> None:
     pass
 
 
@@ -179,8 +179,8 @@ class TrustingRun(WrongRun):
     instead = ((failures, "become_handled", _become_done_as_usual),)
 
 
-def _may_begin_or_write(run: State, row: Row) -> bool:
-    return (row.writes and row.effect == "none") or may_begin(run, row)
+def _may_begin_or_write(row: Row) -> bool:
+    return (row.writes and row.effect == "none") or may_begin(row)
 
 
 class RashRun(_EagerRun):
