@@ -98,6 +98,20 @@ def test_an_exported_unsaved_member_is_not_settled_by_the_consumers_that_are_kno
     assert not drive.run.rows["b"].settled
 
 
+def test_an_exported_unsaved_member_is_kept_when_all_known_consumers_are_settled():
+    drive = partial("a pure; b kept a; x kept a; z kept b x", "a b", "a")
+    drive.finish("b")
+    assert not any("release a" in said for said in drive.save("b"))
+    assert drive.run.rows["b"].settled
+    assert not drive.run.rows["a"].settled
+
+
+def test_a_member_that_nothing_outside_reads_is_released_when_its_consumers_are_settled():
+    drive = partial("a pure; b kept a; z kept b", "a b", "a")
+    drive.finish("b")
+    assert "release a" in drive.save("b")
+
+
 def test_an_exported_saved_member_is_settled_by_its_save():
     drive = partial("a kept; b kept a; x kept a; z kept b x", "a b", "a")
     assert drive.run.rows["a"].settled

@@ -37,13 +37,12 @@ def cut(run: State, members: Collection[str]) -> None:
                 parent.unsettled -= 1
             row.parents = []
             row.missing = row.unquiet = row.irreproducible = row.unretired = row.uncommitted = 0
-            row.follows_writer = False
     for row in rows:
         if not row.foreign:
             row.unsettled += row.exported
         elif not row.consumers:
             del run.rows[row.id]
-    if run.sink is not None and run.sink.id not in run.rows:
+    if rows[run.graph.sink].foreign:
         run.sink = None
         run.whole.ends_with(None)
 
