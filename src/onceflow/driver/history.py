@@ -194,7 +194,7 @@ def inside(expander: str, nodes: Iterable[str]) -> list[str]:
 
 
 def inside_or_behind(expander: str, nodes: Iterable[str]) -> list[str]:
-    """The same, with what comes next in the chain of graphs that the expander may be the sink of (`core.expanding`)."""
+    """The same, with what comes next in the chain of graphs that the expander may be the sink of (`model.walks`)."""
     around, slash, _ = expander.rpartition("/")
     base, _, depth = around.rpartition("~")
     if not depth.isdigit() or not base:

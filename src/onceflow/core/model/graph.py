@@ -45,7 +45,7 @@ class Node(msgspec.Struct, frozen=True):
     parts: int = 1
     takes: tuple[Edge, ...] = ()
     """(number of an edge, mask of the parts): if one of these parts holds an actor, the node takes it for itself
-    (`taking`)."""
+    (`rules.objects`)."""
     fingerprint: str = ""
     """The argument values as far as they can be compared; part of the digest."""
     call: Any = None

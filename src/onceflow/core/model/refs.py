@@ -26,8 +26,8 @@ class RefPart(msgspec.Struct, frozen=True, gc=False):
     """Where it came in: (direct parent, part of its output), a ref part or, for `onceflow.ref(node)`, a declared one.
     None if the attempt made it."""
     actor: bool = False
-    """Whether it is a version of an actor (`taking`). Whoever returns one has made it, and one declared part holds
-    it."""
+    """Whether it is a version of an actor (`rules.objects`). The row that returns one has made it, and one declared
+    part holds it."""
 
 
 def bits(mask: int) -> Iterator[int]:

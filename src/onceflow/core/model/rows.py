@@ -82,7 +82,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     uncommitted: int = 0
     """How many parents write task variables and have not committed them, or have joined others and are not saved."""
     joined: tuple[Row, ...] = ()
-    """The last of its parents: those that stand aside, whose outcomes it has been given (`joining`)."""
+    """The last of its parents: those that stand aside, whose outcomes it has been given (`rules.starting`)."""
     begun: bool = False
     begun_with: int = 0
     """For an irrevocable row that has begun: the attempt with which it did, as long as that may turn out never to have

@@ -1,8 +1,8 @@
 """The judge: after every step and at the end, does what happened obey the law (design 2 and 6.1)?
 
-It looks only at what the simulated driver saw, and asks `core.definitions`. Two kinds of questions: was this step
-allowed by the letter of the law (`letter`, on by default), and what would follow, or has followed, from it: the worst
-case after every step, contradictions in the world, values that do not belong together. A wrong start rule must be
+It looks only at what the simulated driver saw, and asks `core.checks.definitions`. Two kinds of questions: was this
+step allowed by the letter of the law (`letter`, on by default), and what would follow, or has followed, from it: the
+worst case after every step, contradictions in the world, values that do not belong together. A wrong start rule must be
 caught by the consequences alone, so the letter can be switched off.
 """
 

@@ -1,4 +1,4 @@
-"""From what the driver saw to the facts that `core.definitions` judges.
+"""From what the driver saw to the facts that `core.checks.definitions` judges.
 
 After a crash only the committed journal speaks: a node was done if a part of it is saved, or if something that reads it
 is saved or has begun; and what that read is its present output. The facts may know more than the engine that loads the
