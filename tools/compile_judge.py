@@ -1,9 +1,9 @@
 """Compiles the judge of the simulation, so that it plays more schedules in the same time: `make soak` uses it.
 
-The law (`core/definitions.py`) and the simulation around the run take most of the time of a schedule. This tool copies
-the package and `tests/tools` to `build/judge` and compiles those modules there with mypyc. Everything else, and so the
-state machine that is judged, stays the Python source it is. It prints where to play from (for `PYTHONPATH`): the copy;
-or the sources, if there is no C compiler or the compilation fails.
+The law (`core/checks/definitions.py`) and the simulation around the run take most of the time of a schedule. This tool
+copies the package and `tests/tools` to `build/judge` and compiles those modules there with mypyc. Everything else, and
+so the state machine that is judged, stays the Python source it is. It prints where to play from (for `PYTHONPATH`): the
+copy; or the sources, if there is no C compiler or the compilation fails.
 
     PYTHONPATH=$(python tools/compile_judge.py) python -P -m tests.tools.simulation --mixed --fresh
 
@@ -26,7 +26,7 @@ SOURCES = {"onceflow": ROOT / "src" / "onceflow", "tests/tools": ROOT / "tests" 
 """Folder in the copy → what it is a copy of."""
 SIMULATION = "tests/tools/simulation"
 MODULES = [
-    "onceflow/core/definitions.py",
+    "onceflow/core/checks/definitions.py",
     *[
         f"{SIMULATION}/{name}.py"
         for name in (

@@ -56,20 +56,20 @@ JUDGE = "the judge: the simulation compares core with it"
 ADVICE = "advice for people"
 FORMAT = "how a graph is written down, not what may happen to it"
 NOT_RULES: dict[str, str] = {
-    "core/definitions.py": JUDGE,
-    "core/validating.py": JUDGE,
-    "core/proposals.py": ADVICE,
-    "core/check.py:describe": ADVICE,
-    "core/check.py:draw": ADVICE,
-    "core/check.py:_draw_taken": ADVICE,
-    "core/check.py:_path_to": ADVICE,
-    "core/check.py:_taker_before": ADVICE,
-    "core/check.py:_waits_to_take": ADVICE,
-    "core/graph.py:digest": FORMAT,
-    "core/graph.py:pack": FORMAT,
-    "core/graph.py:narrow": FORMAT,
-    "core/graph.py:widen": FORMAT,
-    "core/graph.py:number_ids": FORMAT,
+    "core/checks/definitions.py": JUDGE,
+    "core/checks/validating.py": JUDGE,
+    "core/checks/proposals.py": ADVICE,
+    "core/checks/check.py:describe": ADVICE,
+    "core/checks/check.py:draw": ADVICE,
+    "core/checks/check.py:_draw_taken": ADVICE,
+    "core/checks/check.py:_path_to": ADVICE,
+    "core/checks/check.py:_taker_before": ADVICE,
+    "core/checks/check.py:_waits_to_take": ADVICE,
+    "core/model/graph.py:digest": FORMAT,
+    "core/model/graph.py:pack": FORMAT,
+    "core/model/graph.py:narrow": FORMAT,
+    "core/model/graph.py:widen": FORMAT,
+    "core/model/graph.py:number_ids": FORMAT,
 }
 """File, or file and function → why it is not mutated."""
 

@@ -20,9 +20,9 @@ from bench import comparing, programs
 from bench.field import Contestant, Field
 from bench.peers import _serving
 from bench.rows import Comparison, Row
-from onceflow.core import commands, events
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node
+from onceflow.core.model import commands, events
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Graph, Node
 from onceflow.core.run import Run
 
 SIZES = (100, 1_000, 10_000, 100_000)

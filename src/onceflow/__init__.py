@@ -11,7 +11,7 @@ from onceflow.authoring.retries import Retry
 from onceflow.authoring.tasks import AsyncTask, Task, task
 from onceflow.authoring.transactions import transaction
 from onceflow.authoring.workflows import Workflow, workflow
-from onceflow.core.graph import Graph
+from onceflow.core.model.graph import Graph
 from onceflow.errors import (
     ActorLost,
     ActorNotReturned,

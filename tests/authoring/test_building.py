@@ -11,7 +11,7 @@ import pytest
 
 from onceflow import NotANode, UnsafeGraph, check, task
 from onceflow.authoring.graph_builder import WorkflowGraph, build_graph
-from onceflow.core.graph import Node
+from onceflow.core.model.graph import Node
 
 
 @task

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from onceflow import InvalidGraph, Retry, TaskNotFound, UnpicklableTask, task, workflow
 from onceflow.authoring import graph_storage
 from onceflow.authoring.graph_builder import WorkflowGraph, build_graph
-from onceflow.core.graph import Node
+from onceflow.core.model.graph import Node
 from onceflow.values import versions
 
 

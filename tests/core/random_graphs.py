@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from onceflow.core.definitions import Member, Shape
-from onceflow.core.graph import Graph
+from onceflow.core.checks.definitions import Member, Shape
+from onceflow.core.model.graph import Graph
 from tests.core.building import graph
 
 KINDS = ["pure", "loose", "loose", "kept", "undoable", "undoable,unsaved", "undoable,deterministic,unsaved"]

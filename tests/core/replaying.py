@@ -8,8 +8,8 @@ undoable task must in the end have exactly one effect that was not taken back.
 
 from __future__ import annotations
 
-from onceflow.core import commands, events, records
-from onceflow.core.graph import Graph
+from onceflow.core.model import commands, events, records
+from onceflow.core.model.graph import Graph
 from tests.core.building import Drive
 
 
@@ -42,7 +42,7 @@ class Replay(Drive):
                 value += (event.attempt,)
             if row is not None and row.attempt == event.attempt:
                 self.values[event.node] = value
-            elif self.run._rebuilding.keys() & {row}:
+            elif self.run.rebuilding.keys() & {row}:
                 self.rebuilt[event.node] = value
         return super().tell(event)
 

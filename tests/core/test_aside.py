@@ -2,8 +2,8 @@
 
 import pytest
 
-from onceflow.core import commands, events
-from onceflow.core.check import check
+from onceflow.core.checks.check import check
+from onceflow.core.model import commands, events
 from onceflow.errors import InvalidGraph, UnsafeGraph
 from tests.core.building import Drive, graph
 from tests.tools.simulation.script import play_script

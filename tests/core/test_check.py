@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from onceflow.core import definitions
-from onceflow.core.check import DryRun, check, is_plainly_safe
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node
+from onceflow.core.checks import definitions
+from onceflow.core.checks.check import DryRun, check, is_plainly_safe
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Graph, Node
 from onceflow.errors import UnsafeGraph
 from tests.core.building import Drive, graph
 from tests.core.random_graphs import random_graph, shape_of

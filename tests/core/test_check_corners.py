@@ -4,9 +4,9 @@ what a nested graph changes for those outside of it."""
 import msgspec
 import pytest
 
-from onceflow.core import events
-from onceflow.core.check import check
-from onceflow.core.graph import Graph
+from onceflow.core.checks.check import check
+from onceflow.core.model import events
+from onceflow.core.model.graph import Graph
 from onceflow.errors import InvalidGraph, UnsafeGraph
 from tests.core.building import begun, graph
 

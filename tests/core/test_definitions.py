@@ -2,9 +2,9 @@
 
 import pytest
 
-from onceflow.core import definitions
-from onceflow.core.definitions import Facts, Member, Shape
-from onceflow.core.refs import RefPart
+from onceflow.core.checks import definitions
+from onceflow.core.checks.definitions import Facts, Member, Shape
+from onceflow.core.model.refs import RefPart
 
 
 def member(id, *reads, effect="none", deterministic=False, checkpoint=False, after=(), parts=1, expander=None):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceflow.core import definitions, events
+from onceflow.core.checks import definitions
+from onceflow.core.model import events
 from onceflow.core.run import Run
 from tests.core.building import Drive, graph
 from tests.core.random_graphs import random_graph, shape_of
@@ -116,7 +117,7 @@ def resumed(replay):
     """The run after a crash, resumed if it had ended."""
     replay = replay.crash(len(replay.journal), late=True)
     if replay.status in ("failed", "undone", "cancelled"):
-        if not replay.run._dormant:  # it came to its end just now
+        if not replay.run.dormant:  # it came to its end just now
             return resumed(replay)
         replay.tell(events.Resume())
     return replay

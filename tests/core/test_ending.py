@@ -2,7 +2,8 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
+from onceflow.core.rules import ending
 from onceflow.errors import IllegalEvent
 from tests.core.building import Drive, graph
 
@@ -199,8 +200,8 @@ def test_small_outcomes_are_carried_in_the_record_of_what_reads_them(small):
 def test_a_graph_that_waits_to_be_tried_again_is_known_by_its_attempt():
     drive = inside("e kept,guarding; z kept e", "a kept")
     drive.ends("e/a", 1, again=True)
-    assert drive.run.is_pausing(drive.waits["e"])
-    assert not drive.run.is_pausing(1)
+    assert ending.is_pausing(drive.run, drive.waits["e"])
+    assert not ending.is_pausing(drive.run, 1)
 
 
 def test_what_returned_a_transaction_is_not_released_before_that_has_its_result():

@@ -1,9 +1,10 @@
 """Graphs that end before their result is there (design 2.8): where several of them, results, writers and turns meet."""
 
-from onceflow.core import commands
+from onceflow.core.model import commands
+from onceflow.core.rules import ending
 from tests.core.building import Drive, graph
 from tests.core.test_ending import KEEP, TRANSACTION, inside
-from tests.core.test_expiring_corners import forking
+from tests.core.test_ending_time_over_corners import forking
 
 GIVEN = ["give e/c", "+abandoned e/c", "save e/c"]
 TWO = "e kept; f kept; n kept e f"
@@ -401,11 +402,11 @@ def test_what_is_to_be_taken_back_in_one_graph_is_not_forgotten_when_another_one
 
 def test_a_run_knows_whether_a_graph_is_about_to_end():
     drive = inside(KEEP, "a kept; c kept a")
-    assert not drive.run.is_ending_graphs
+    assert not drive.run.endings
     drive.ends("e/a", 1)
-    assert drive.run.is_ending_graphs
+    assert drive.run.endings
     drive.save("e/c")
-    assert not drive.run.is_ending_graphs
+    assert not drive.run.endings
 
 
 def test_a_graph_that_was_dropped_does_not_wait_for_being_tried_again():
@@ -414,9 +415,9 @@ def test_a_graph_that_was_dropped_does_not_wait_for_being_tried_again():
     drive.finish("o")
     drive.complete("e", graph=graph("a kept; c kept a"))
     drive.ends("e/a", 1, again=True)
-    assert drive.run.is_pausing(drive.waits["e"])
+    assert ending.is_pausing(drive.run, drive.waits["e"])
     assert "+dropped e o" in drive.lose("o", attempts="g")
-    assert not drive.run.is_pausing(drive.waits["e"])
+    assert not ending.is_pausing(drive.run, drive.waits["e"])
 
 
 def test_what_a_handler_gave_is_forgotten_if_the_graph_closes_before_the_attempt_is_undone():

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node, number_ids
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Graph, Node, number_ids
 from onceflow.errors import InvalidGraph
 from tests.core.building import graph
 from tests.tools.simulation.notation import KINDS

@@ -5,9 +5,9 @@ import copy
 import msgspec
 import pytest
 
-from onceflow.core import events
-from onceflow.core.refs import RefPart
-from onceflow.core.rows import Row
+from onceflow.core.model import events
+from onceflow.core.model.refs import RefPart
+from onceflow.core.model.rows import Row
 from onceflow.errors import IllegalEvent
 from tests.core.building import Drive, graph
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.errors import IllegalEvent
 from tests.core.building import begun, graph
 from tests.core.test_illegal import snapshot

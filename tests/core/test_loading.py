@@ -2,7 +2,8 @@
 
 import pytest
 
-from onceflow.core import events, records, undoing
+from onceflow.core.model import events, records
+from onceflow.core.rules import recovery
 from onceflow.core.run import Run
 from onceflow.errors import BrokenPromise
 from tests.core.building import Drive, begun, graph
@@ -222,7 +223,7 @@ def parked():
     drive = begun("u undoable; k kept; z kept u k")
     drive.lose(attempts="u")
     drive.end("u")
-    for _ in range(undoing.EFFORT_TRIES):
+    for _ in range(recovery.EFFORT_TRIES):
         drive.undo_fails("u")
         if drive.waits:
             drive.elapse("u")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import records
+from onceflow.core.model import records
 from tests.core.building import graph
 from tests.core.replaying import Replay
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceflow.core import definitions, proposals
-from onceflow.core.check import check
+from onceflow.core.checks import definitions, proposals
+from onceflow.core.checks.check import check
 from onceflow.errors import UnsafeGraph
 from tests.core.building import graph
 from tests.core.random_graphs import random_graph, shape_of

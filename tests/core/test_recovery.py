@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
 from tests.core.building import begun
 
 # -- nothing needs it ------------------------------------------------------------------------------------------------

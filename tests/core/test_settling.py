@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
 from tests.core.building import Drive, begun, graph
 
 # -- settled ---------------------------------------------------------------------------------------------------------

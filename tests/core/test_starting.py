@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import commands, records
+from onceflow.core.model import commands, records
 from tests.core.building import Drive, begun, graph
 
 # -- effect none -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
 from tests.core.building import Drive, graph
 
 NOTHING = events.Lost()
@@ -58,11 +58,11 @@ def test_it_notices_a_wrong_counter(node, counter, by):
         drive.tell(NOTHING)
 
 
-@pytest.mark.parametrize("counter", ["_running", "_saving"])
+@pytest.mark.parametrize("counter", ["running", "saving"])
 def test_it_notices_a_wrong_count_of_the_run(counter):
     drive = in_the_middle()
     setattr(drive.run, counter, getattr(drive.run, counter) + 1)
-    with pytest.raises(AssertionError, match=f"the run: {counter[1:]} is kept as"):
+    with pytest.raises(AssertionError, match=f"the run: {counter} is kept as"):
         drive.tell(NOTHING)
 
 
@@ -76,7 +76,7 @@ def test_it_notices_an_effect_without_a_begun_record():
 def test_it_notices_a_task_that_may_start_and_was_not_started():
     drive = in_the_middle()
     drive.run.rows["m"].state = "waiting"
-    drive.run._running -= 1
+    drive.run.running -= 1
     with pytest.raises(AssertionError, match="m may start, but was not started"):
         drive.tell(NOTHING)
 

@@ -43,7 +43,7 @@ from unittest import mock
 
 import pytest
 
-from onceflow.core.graph import Graph
+from onceflow.core.model.graph import Graph
 from tests.tools.simulation.attempts import Attempt
 from tests.tools.simulation.bulk import RULES, Rule
 from tests.tools.simulation.checker import Checker

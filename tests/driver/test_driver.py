@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.driver.outputs import Blob
 from onceflow.errors import RunInterrupted, WorkerDied
 from onceflow.storage.journal import Claim

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceflow.authoring.graph_builder import build_graph
-from onceflow.core import records
-from onceflow.core.refs import RefPart
+from onceflow.core.model import records
+from onceflow.core.model.refs import RefPart
 from onceflow.driver import entries
 from onceflow.driver.inputs import DESCRIPTION
 from onceflow.storage.journal import Entry

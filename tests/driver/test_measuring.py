@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceflow.core import records
+from onceflow.core.model import records
 from onceflow.driver import entries, measurements
 from onceflow.driver.history import History
 from onceflow.driver.measurements import FINISHED, LOST, RAISED, STOPPED, Measurement, Measurements

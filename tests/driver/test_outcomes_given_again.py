@@ -7,7 +7,7 @@ from typing import Any
 from onceflow import handler, retry, task, transaction
 from onceflow.authoring.caught_results import without_error
 from onceflow.authoring.graph_builder import build_graph
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.values import packed_outputs
 from onceflow.values.handler_answers import Answer
 from tests.driver.common import Drive, commit, loose, take_back

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from onceflow.core.effects import Options
-from onceflow.core.graph import Node
-from onceflow.core.refs import RefPart
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Node
+from onceflow.core.model.refs import RefPart
 from tests.tools.simulation import Simulation, shapes
 from tests.tools.simulation.attempts import Attempt, Values
 from tests.tools.simulation.referring import Referring

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from onceflow.core import commands, events, records
+from onceflow.core.model import commands, events, records
 from tests.tools.simulation import Caught, Settings, Simulation, play, simulate_many
 from tests.tools.simulation.scenarios import random_graph
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from onceflow.core import commands, events
-from onceflow.core.check import check
+from onceflow.core.checks.check import check
+from onceflow.core.model import commands, events
 from onceflow.core.run import Run
 from onceflow.errors import UnsafeGraph
 from tests.tools.simulation import Simulation, play_graph, shapes

@@ -2,8 +2,8 @@
 
 import pytest
 
-from onceflow.core.effects import Options
-from onceflow.core.graph import Node
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Node
 from tests.tools.simulation import Violation
 from tests.tools.simulation.attempts import Attempt, Values
 from tests.tools.simulation.world import World

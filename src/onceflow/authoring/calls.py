@@ -42,8 +42,8 @@ def not_a_task(found: Any) -> TaskNotFound:
 
 
 class Call(msgspec.Struct, eq=False):
-    """`core.graph.Node.call` of the graphs that are built here. Can be pickled; tasks of modules go by their name, with
-    the version that their code had then."""
+    """`core.model.graph.Node.call` of the graphs that are built here. Can be pickled; tasks of modules go by their
+    name, with the version that their code had then."""
 
     task: AnyTask[..., Any]
     template: Template

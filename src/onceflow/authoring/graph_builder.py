@@ -17,7 +17,7 @@ from onceflow.authoring.queue_keys import admission_of
 from onceflow.authoring.refs import RefNode, as_node
 from onceflow.authoring.tasks import task
 from onceflow.authoring.workflows import BoundWorkflow
-from onceflow.core.graph import Edge, Graph, Node, number_ids
+from onceflow.core.model.graph import Edge, Graph, Node, number_ids
 from onceflow.errors import InvalidRef, UnpicklableArgument
 from onceflow.values import secrets, snapshot
 from onceflow.values.fingerprint import Contents, Walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from onceflow.core.graph import Graph
+    from onceflow.core.model.graph import Graph
 
 
 def check(node: object) -> Graph:
@@ -20,7 +20,7 @@ def check(node: object) -> Graph:
     """
     # Not needed to define tasks, and slow to import.
     from onceflow.authoring.graph_builder import build_graph
-    from onceflow.core import check as law
+    from onceflow.core.checks import check as law
 
     graph = build_graph(node)
     law.check(graph)

@@ -27,8 +27,8 @@ from onceflow.authoring.options import MOST_RETURNS
 from onceflow.authoring.stored_tasks import Home
 from onceflow.authoring.tasks import AnyTask, _with_options
 from onceflow.authoring.workflows import BoundWorkflow
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node, pack, unpack
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Graph, Node, pack, unpack
 from onceflow.errors import InvalidGraph, TaskNotFound
 from onceflow.values import imports, versions
 from onceflow.values.snapshot import LARGE, PROTOCOL

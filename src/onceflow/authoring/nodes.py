@@ -22,7 +22,7 @@ from onceflow.values.snapshot import Snapshot
 if TYPE_CHECKING:
     from onceflow.authoring.tasks import AnyTask
     from onceflow.authoring.workflows import BoundWorkflow
-    from onceflow.core.graph import Turn
+    from onceflow.core.model.graph import Turn
 
 _count = itertools.count()
 

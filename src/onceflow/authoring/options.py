@@ -16,7 +16,7 @@ from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
 from onceflow.authoring.retries import MOST_RETRIES, Retry
 from onceflow.authoring.signatures import STARS, Shape
-from onceflow.core.effects import Effect, Options
+from onceflow.core.model.effects import Effect, Options
 from onceflow.errors import InvalidOption
 from onceflow.values import metadata
 from onceflow.values.sizes import read_size

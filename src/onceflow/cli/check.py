@@ -10,7 +10,7 @@ from onceflow.cli import exits, targets
 from onceflow.cli.session import Session, common, only_results_on_stdout
 
 if TYPE_CHECKING:
-    from onceflow.core.graph import Graph
+    from onceflow.core.model.graph import Graph
 
 
 @click.command

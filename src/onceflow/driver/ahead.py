@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onceflow.core.rows import Row
+from onceflow.core.model.rows import Row
 from onceflow.driver.inputs import Inputs
 from onceflow.driver.outputs import Part
 from onceflow.driver.work import Ahead, Work

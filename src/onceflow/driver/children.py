@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from onceflow.core.records import Saved
-from onceflow.core.refs import RefPart
-from onceflow.core.sharing import bits
+from onceflow.core.model.records import Saved
+from onceflow.core.model.refs import RefPart, bits
 from onceflow.data.objects import HeldRef
 from onceflow.driver.outputs import Blob, Part
 

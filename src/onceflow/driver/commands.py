@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from onceflow.core import commands, events, records
-from onceflow.core.rows import Row
+from onceflow.core.model import commands, events, records
+from onceflow.core.model.rows import Row
+from onceflow.core.rules import slices
 from onceflow.driver import entries
 from onceflow.driver.fiber_failures import Awaited, awaited_by
 from onceflow.driver.journaling import Held
@@ -183,7 +184,7 @@ class Obeying(Launching):
 
     def _finish(self, command: commands.Finish) -> None:
         if command.status == "succeeded":
-            (sink,) = self.run.ends()
+            (sink,) = slices.ends(self.run)
             self._end(Ending("succeeded", self._saving.output(sink), parts=sink.node.parts))
             return
         failure = self.raised_last.get(command.failed[0]) if command.failed else None

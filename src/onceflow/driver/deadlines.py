@@ -11,8 +11,8 @@ import math
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from onceflow.core import events
-from onceflow.core.rows import Row, Scope
+from onceflow.core.model import events
+from onceflow.core.model.rows import Row, Scope
 from onceflow.driver.fiber_cancellation import TIME
 from onceflow.driver.given_outcomes import Answering
 from onceflow.driver.waits import LONGEST

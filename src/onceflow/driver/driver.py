@@ -14,9 +14,9 @@ from collections.abc import Sequence, Set
 
 import msgspec
 
-from onceflow.core import commands, events
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.model import commands, events
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import entries
 from onceflow.driver.actors import Instance, Version

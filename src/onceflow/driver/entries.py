@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from onceflow.core import records
-from onceflow.core.graph import Graph, narrow, widen
-from onceflow.core.refs import RefPart
+from onceflow.core.model import records
+from onceflow.core.model.graph import Graph, narrow, widen
+from onceflow.core.model.refs import RefPart
 from onceflow.driver.measurements import MEASURED
 from onceflow.errors import FunctionNotLoaded, TaskNotFound
 from onceflow.storage.journal import Entry

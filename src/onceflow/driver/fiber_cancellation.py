@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from onceflow.core import events
-from onceflow.core.rows import Row
+from onceflow.core.model import events
+from onceflow.core.model.rows import Row
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.fiber_failures import SEGMENT

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from onceflow.core.rows import Row
+from onceflow.core.model.rows import Row
 from onceflow.driver.outputs import Blob, Part
 from onceflow.values import failures, packed_outputs
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onceflow.core import events
-from onceflow.core.graph import Node
-from onceflow.core.rows import Row, Scope
+from onceflow.core.model import events
+from onceflow.core.model.graph import Node
+from onceflow.core.model.rows import Row, Scope
 from onceflow.driver.fiber_failures import FOLLOWING
 from onceflow.driver.outputs import Outputs, is_small
 from onceflow.driver.work import Work
@@ -64,7 +64,7 @@ class Answering:
 
     def give_later(self, cause: str, parts: list[bytes]) -> None:
         """What the sink of a graph is to be done with, if this is why the graph ends."""
-        if not self._driver.run.is_ending_graphs:
+        if not self._driver.run.endings:
             self._given.clear()
         self._given[cause] = parts
 

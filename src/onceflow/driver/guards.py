@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow.core.rows import Row, Scope
+from onceflow.core.model.rows import Row, Scope
 from onceflow.values.handler_answers import THE_TASK
 
 MOST = 1000

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from onceflow.core import records
-from onceflow.core.graph import Graph
+from onceflow.core.model import records
+from onceflow.core.model.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.children import CHILD, Outcome, note_part
@@ -194,7 +194,7 @@ def inside(expander: str, nodes: Iterable[str]) -> list[str]:
 
 
 def inside_or_behind(expander: str, nodes: Iterable[str]) -> list[str]:
-    """The same, with what comes next in the chain of graphs that the expander may be the sink of (`core.expanding`)."""
+    """The same, with what comes next in the chain of graphs that the expander may be the sink of (`model.walks`)."""
     around, slash, _ = expander.rpartition("/")
     base, _, depth = around.rpartition("~")
     if not depth.isdigit() or not base:

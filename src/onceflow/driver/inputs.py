@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from onceflow.core.graph import narrow, widen
-from onceflow.core.refs import RefPart
-from onceflow.core.rows import Row
-from onceflow.core.taking import taken_by
+from onceflow.core.model.graph import narrow, widen
+from onceflow.core.model.refs import RefPart
+from onceflow.core.model.rows import Row
+from onceflow.core.model.walks import taken_by
 from onceflow.driver.actors import Use, Version
 from onceflow.driver.outputs import Outputs, Part
 from onceflow.driver.work import GivenRefs, Store

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 
 import msgspec
 
-from onceflow.core import commands, records
+from onceflow.core.model import commands, records
 from onceflow.data.objects import Object
 from onceflow.driver import entries
 from onceflow.driver.children import CHILD

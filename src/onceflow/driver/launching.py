@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from onceflow.core import commands, events
-from onceflow.core.expanding import id_inside
-from onceflow.core.rows import Row
+from onceflow.core.model import commands, events
+from onceflow.core.model.rows import Row
+from onceflow.core.model.walks import id_inside
 from onceflow.driver import ahead
 from onceflow.driver.deadlines import deadline_of
 from onceflow.driver.guards import Guards, failures_around, tries_around

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from onceflow.core.state import EPOCH_BITS
+from onceflow.core.rules.state import EPOCH_BITS
 from onceflow.driver.work import Work
 from onceflow.storage.journal import Entry
 

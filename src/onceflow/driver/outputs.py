@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 
 import msgspec
 
-from onceflow.core.refs import RefPart
+from onceflow.core.model.refs import RefPart
 from onceflow.data.objects import Object
 from onceflow.driver.actors import Instance, Version
 from onceflow.values.packed_outputs import SMALL

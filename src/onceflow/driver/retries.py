@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onceflow.core import commands, events
-from onceflow.core.rows import Row
+from onceflow.core.model import commands, events
+from onceflow.core.model.rows import Row
+from onceflow.core.rules import ending
 from onceflow.driver.work import Host
 from onceflow.values.handler_answers import Answer
 
@@ -56,7 +57,7 @@ class Delays:
     def wait(self, command: commands.Wait) -> None:
         node, run = command.node, self._driver.run
         row = run.rows.get(node)
-        if run.is_pausing(command.attempt):
+        if ending.is_pausing(run, command.attempt):
             seconds = self._by_chance(*self._asked_for.get(node, (0.0, 0.0)))
         elif row is not None:
             seconds = self._after(row, command.failures)
@@ -65,7 +66,7 @@ class Delays:
             self._due.pop(node, None)
             self._asked_for.pop(node, None)
         waits = row is not None and row.state == "backoff" and row.attempt == command.attempt
-        if waits or run.is_pausing(command.attempt):  # else it is an undo that waits
+        if waits or ending.is_pausing(run, command.attempt):  # else it is an undo that waits
             due = self._due.pop(node, None)
             self._asked_for.pop(node, None)
             if due is not None:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from onceflow.core import events
-from onceflow.core.rows import Row
+from onceflow.core.model import events
+from onceflow.core.model.rows import Row
 from onceflow.data.objects import Object
 from onceflow.driver.actors import Version
 from onceflow.driver.inputs import Inputs

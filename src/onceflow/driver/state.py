@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.core.run import Run
 from onceflow.driver.features import Rare
 from onceflow.driver.fiber_failures import Awaited

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.driver.deadlines import late
 from onceflow.driver.history import inside_or_behind
 from onceflow.driver.work import Host

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onceflow.core import events, records
+from onceflow.core.model import events, records
 from onceflow.data.objects import Object
 from onceflow.driver import entries
 from onceflow.driver.saving import Save, Saving

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from onceflow.core.rules import starting
 from onceflow.driver import entries
 from onceflow.driver.children import NONE
 from onceflow.driver.work import Host, Work
@@ -97,7 +98,7 @@ class Waits:
         self._open[work.attempt] = _Open(work, wait, deadline)
         if wait.children:
             self._joining[work.attempt] = None
-        if wait.children and not wait.count and self._driver.run.is_part_of(work.node, wait.children[0]):
+        if wait.children and not wait.count and starting.is_part_of(self._driver.run, work.node, wait.children[0]):
             del self._open[work.attempt]
             self._refuse(work, wait.children[0], "it would wait for itself")
         self._look(work.attempt)
@@ -166,7 +167,7 @@ class Waits:
     def _join(self, attempt: int) -> bool:
         opened = self._open[attempt]
         work, wait = opened.work, opened.wait
-        ended = tuple([child for child in wait.children if self._driver.run.may_join(child)])
+        ended = tuple([child for child in wait.children if starting.may_join(self._driver.run, child)])
         if len(ended) < max(wait.count, 1):
             return False
         found = {child: self._driver.outcome(child) for child in ended}

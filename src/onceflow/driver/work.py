@@ -44,7 +44,7 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     """Its name."""
     attempt: int
     call: Any
-    """`core.graph.Node.call`: what is called. Opaque to the driver but for its slots and its retry policy."""
+    """`core.model.graph.Node.call`: what is called. Opaque to the driver but for its slots and its retry policy."""
     inputs: list[Part]
     """For each slot what it reads."""
     parts: int
@@ -105,8 +105,8 @@ class Host(Protocol):
         """These will be started behind what was just started, one after the other, if nothing else happens."""
 
     def ask(self, driver: Driver, node: str) -> bool:
-        """A node wants to start, and has to be admitted (`core.admitting`). Whether it is admitted at once; else it is
-        answered by `Driver.admitted` or `Driver.admit`."""
+        """A node wants to start, and has to be admitted (`core.rules.starting`). Whether it is admitted at once; else
+        it is answered by `Driver.admitted` or `Driver.admit`."""
 
     def unused(self, driver: Driver, node: str, attempt: int) -> None:
         """A node that was admitted will not be started with this attempt; 0 if there is none."""

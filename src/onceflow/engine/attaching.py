@@ -23,8 +23,9 @@ import threading
 from collections.abc import Callable, Sequence
 
 from onceflow.authoring import graph_storage
-from onceflow.core import commands, events
-from onceflow.core.graph import Graph
+from onceflow.core.model import commands, events
+from onceflow.core.model.graph import Graph
+from onceflow.core.rules import loading
 from onceflow.core.run import Run
 from onceflow.driver import entries, fiber_cancellation
 from onceflow.driver.driver import Driver
@@ -309,7 +310,9 @@ class Attaching:
             past.cancelling, cancel = cancel.undo, None
         run.has_place = _nowhere  # before there is a driver
         returned = [found for found in run.rows.values() if found.expander is not None]
-        run.note_changed({found.id: found.node.call.version_now for found in returned if found.node.call.has_changed})
+        loading.note_changed(
+            run, {found.id: found.node.call.version_now for found in returned if found.node.call.has_changed}
+        )
         decided = run.begin()
         if cancel is not None:
             decided += run.handle(cancel)
@@ -386,7 +389,7 @@ def _tried_again(run: Run, past: History, store: Store) -> tuple[str, ...]:
             outcomes = store.values({one.outcome for one in awaited})
             known = [(one, outcomes[one.outcome]) for one in awaited]
             found |= dict.fromkeys([one.outcome[0] for one in let_through(failure, known, store.read)])
-    return tuple([row.id for row in run.droppable(found)])
+    return tuple([row.id for row in loading.droppable(run, found)])
 
 
 def _nowhere(node: str) -> bool:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from onceflow.core.state import OnFailure
+from onceflow.core.rules.state import OnFailure
 from onceflow.engine import settings
 from onceflow.engine.engine import Engine, refuse_inside_task
 from onceflow.engine.handles import RunHandle

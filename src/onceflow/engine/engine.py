@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from onceflow.core.state import OnFailure
+from onceflow.core.rules.state import OnFailure
 from onceflow.engine import outcomes, proof_of_death, settings
 from onceflow.engine.attaching import MOST_RUNS, Attaching
 from onceflow.engine.display.refresh import Displaying

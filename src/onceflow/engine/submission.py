@@ -14,8 +14,8 @@ import msgspec
 from onceflow.authoring import graph_storage
 from onceflow.authoring.graph_builder import WorkflowGraph, build_graph
 from onceflow.authoring.options import check_priority
-from onceflow.core import check
-from onceflow.core.state import OnFailure
+from onceflow.core.checks import check
+from onceflow.core.rules.state import OnFailure
 from onceflow.driver import entries
 from onceflow.engine.queues.limits import check_name as check_queue
 from onceflow.errors import InvalidOption

@@ -2,6 +2,7 @@
 
 import pytest
 
+from onceflow.core.rules import starting
 from tests.core.building import Drive
 from tests.tools.simulation.notation import graph
 from tests.tools.simulation.script import play_script
@@ -72,7 +73,7 @@ def test_what_a_transaction_may_take_back_counts_as_such_until_its_result_is_set
     drive.complete("T", graph=inner)
     drive.complete("T/a", "T/u", "T/v")
     assert drive.quiet >= {"T/a", "T/u", "T/v"}
-    taken_back = [id for id in drive.run.rows if drive.run.may_be_taken_back(id)]
+    taken_back = [id for id in drive.run.rows if starting.may_be_taken_back(drive.run, id)]
     assert taken_back == ["T/u", "T/v", "T/n"]
     drive.complete("T/n")
-    assert not any(drive.run.may_be_taken_back(id) for id in drive.run.rows)
+    assert not any(starting.may_be_taken_back(drive.run, id) for id in drive.run.rows)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.errors import BrokenPromise
 from tests.core.building import Drive
 from tests.tools.simulation.notation import graph
@@ -21,7 +21,7 @@ def test_a_long_chain_does_not_remember_the_forks_that_were_joined():
         drive.tell(events.Finished(join, drive.running.pop(join), joined=(f"{prefix}/c",)))
         drive.save(join)
         node, prefix = f"{prefix}/s", f"s~{turn}"
-    assert not drive.run._aside
+    assert not drive.run.aside
     assert drive.play().status == "succeeded"
 
 
@@ -193,7 +193,7 @@ def test_what_is_settled_breaks_no_promise_and_never_runs_by_the_new_code():
 
 
 def test_nor_does_it_in_a_run_that_is_stuck():
-    """`n` waits for `q`, which was safe only thanks to what a handler gave for `p` (test_stuck_corners)."""
+    """`n` waits for `q`, which was safe only thanks to what a handler gave for `p` (test_ending_stuck_corners)."""
     drive = Drive(graph("e pure,saved; s kept e; u undoable e; a loose; p pure a; q kept a; c kept p q; z kept s u c"))
     drive.begin()
     drive.finish("e", small=False)

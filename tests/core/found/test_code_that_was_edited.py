@@ -2,8 +2,8 @@
 
 import pytest
 
-from onceflow.core import events
-from onceflow.core.records import Trusted
+from onceflow.core.model import events
+from onceflow.core.model.records import Trusted
 from onceflow.errors import BrokenPromise
 from tests.core.building import Drive
 from tests.tools.simulation.notation import graph

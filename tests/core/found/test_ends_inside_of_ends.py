@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import records
+from onceflow.core.model import records
 from onceflow.core.run import Run
 from tests.tools.simulation.checker import Checker
 from tests.tools.simulation.driver import Driver

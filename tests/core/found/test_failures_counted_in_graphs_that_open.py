@@ -3,8 +3,8 @@
 Written by hand, from the text of the law.
 """
 
-from onceflow.core import commands
-from onceflow.core.graph import Graph
+from onceflow.core.model import commands
+from onceflow.core.model.graph import Graph
 from onceflow.core.run import Run
 from tests.tools.simulation.checker import Checker
 from tests.tools.simulation.driver import Driver

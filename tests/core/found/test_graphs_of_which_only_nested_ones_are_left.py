@@ -1,6 +1,6 @@
 """Found by reading: graphs that are tried again of which only nested graphs are left."""
 
-from onceflow.core import records
+from onceflow.core.model import records
 from tests.core.building import Drive
 from tests.tools.simulation.notation import graph
 from tests.tools.simulation.script import play_script

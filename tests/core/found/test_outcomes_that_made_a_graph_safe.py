@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core.run import Run
+from onceflow.core.rules import ending, outputs, starting
 from tests.tools.simulation.notation import graph
 from tests.tools.simulation.script import play_script
 from tests.tools.simulation.world import Violation
@@ -61,17 +61,17 @@ def test_a_run_that_can_never_go_on_fails(made, script, validate):
 
 def test_a_run_is_not_said_to_be_stuck_while_something_may_start(monkeypatch):
     """The judge notices."""
-    monkeypatch.setattr(Run, "_is_stuck", lambda run: not run._saving)
+    monkeypatch.setattr(ending, "is_stuck", lambda run: not run.saving)
     with pytest.raises(Violation, match="something is under way"):
         play_script(graph("a kept; b kept a"), "fail a again")
-    monkeypatch.setattr(Run, "_may_begin", lambda run, row: False)
+    monkeypatch.setattr(starting, "may_begin", lambda row: False)
     with pytest.raises(Violation, match=r"but \['b'\] may start"):
         play_script(graph("a kept; b default a"), "")
 
 
 def test_a_run_whose_graph_is_safe_is_not_said_to_be_stuck(monkeypatch):
     """The judge notices, also if nothing may start by the letter."""
-    monkeypatch.setattr(Run, "_ask_to_save", lambda run, row: None)
+    monkeypatch.setattr(outputs, "ask_to_save", lambda run, row: None)
     with pytest.raises(Violation, match="the graph is safe"):
         play_script(graph("a kept; b default a; c kept b"), "")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
+from onceflow.core.rules.recovery import EFFORT_TRIES
 from onceflow.core.run import Run
-from onceflow.core.undoing import EFFORT_TRIES
 from tests.core.building import Drive
 from tests.tools.simulation.checker import Checker
 from tests.tools.simulation.driver import Driver

@@ -2,6 +2,7 @@
 
 import pytest
 
+from onceflow.core.rules import starting
 from tests.core.building import Drive
 from tests.tools.simulation.notation import graph
 from tests.tools.simulation.script import play_script
@@ -18,7 +19,13 @@ def test_what_read_the_same_as_something_that_a_transaction_takes_back_may_be_ta
     if lost:
         drive.lose(lost)
     assert drive.quiet >= {"T/v", "T/w"}
-    assert [id for id in drive.run.rows if drive.run.may_be_taken_back(id)] == ["T/a", "T/u", "T/v", "T/d", "T/f"]
+    assert [id for id in drive.run.rows if starting.may_be_taken_back(drive.run, id)] == [
+        "T/a",
+        "T/u",
+        "T/v",
+        "T/d",
+        "T/f",
+    ]
     drive.ends("T/f", 1, again=True)
     drive.undone("T/u")
     answer = drive.elapse("T")
@@ -85,11 +92,11 @@ def test_what_something_irrevocable_stands_on_is_not_taken_back_for_the_sake_of_
     drive.complete("T", graph=graph("a loose; u undoable; v kept a; d kept a u; n default v; x kept a; f kept n d x"))
     drive.finish("T/a")
     drive.complete("T/u", "T/v", "T/d", "T/x")
-    assert drive.run.may_be_taken_back("T/v")
-    assert drive.run.may_be_taken_back("T/x")
+    assert starting.may_be_taken_back(drive.run, "T/v")
+    assert starting.may_be_taken_back(drive.run, "T/x")
     drive.complete("T/n")
-    assert not drive.run.may_be_taken_back("T/v")
-    assert not drive.run.may_be_taken_back("T/x")
+    assert not starting.may_be_taken_back(drive.run, "T/v")
+    assert not starting.may_be_taken_back(drive.run, "T/x")
     drive.lose("T/a")
     assert "recovering" not in " ".join(drive.ends("T/f", 1, again=True) + drive.elapse("T"))
     assert drive.play().status == "succeeded"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
 from tests.core.building import Drive

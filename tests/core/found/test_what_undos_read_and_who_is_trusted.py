@@ -125,7 +125,7 @@ def test_a_run_that_waited_for_a_person_to_rebuild_something_does_not_wait_when_
     class Watching(Player):
         def _crash(self, words):
             super()._crash(words)
-            asleep.append(driver.run.is_dormant)
+            asleep.append(driver.run.dormant)
 
     raising = ["fail p!private", "elapse p"] * 4 + ["fail p!private", "commit", "carry out park p"]
     Watching(driver).play(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from onceflow.core.graph import Graph
+from onceflow.core.model.graph import Graph
 from tests.tools.chaos import plans, steps
 from tests.tools.chaos.ledger import Line
 from tests.tools.chaos.lives import Outcome

@@ -10,9 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from onceflow.core.effects import Effect, Options
-from onceflow.core.graph import Edge, Graph, Node
-from onceflow.core.state import OnFailure
+from onceflow.core.model.effects import Effect, Options
+from onceflow.core.model.graph import Edge, Graph, Node
+from onceflow.core.rules.state import OnFailure
 
 FOREVER = 1_000_000
 """`Step.raises` of a task that raises until the world is healed."""

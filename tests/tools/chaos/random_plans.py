@@ -13,8 +13,8 @@ from random import Random
 import msgspec
 
 from onceflow.backends.local.live_outputs import WORTH_IT
-from onceflow.core.graph import Graph, Node
-from onceflow.core.state import OnFailure
+from onceflow.core.model.graph import Graph, Node
+from onceflow.core.rules.state import OnFailure
 from onceflow.values.packed_outputs import SMALL
 from tests.tools.chaos.plans import FOREVER, Plan, Step
 from tests.tools.simulation.scenarios import random_graph

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from onceflow.core.graph import Graph, Node
-from onceflow.core.refs import RefPart
+from onceflow.core.model.graph import Graph, Node
+from onceflow.core.model.refs import RefPart
 
 Value = int
 Inputs = Mapping[tuple[str, int], Value]

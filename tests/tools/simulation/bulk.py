@@ -13,7 +13,7 @@ from random import Random
 from time import monotonic
 from typing import Literal
 
-from onceflow.core.graph import Graph
+from onceflow.core.model.graph import Graph
 from onceflow.core.run import Run
 from tests.tools.simulation.driver import Driver
 from tests.tools.simulation.scenarios import random_graph

@@ -1,8 +1,8 @@
 """The judge: after every step and at the end, does what happened obey the law (design 2 and 6.1)?
 
-It looks only at what the simulated driver saw, and asks `core.definitions`. Two kinds of questions: was this step
-allowed by the letter of the law (`letter`, on by default), and what would follow, or has followed, from it: the worst
-case after every step, contradictions in the world, values that do not belong together. A wrong start rule must be
+It looks only at what the simulated driver saw, and asks `core.checks.definitions`. Two kinds of questions: was this
+step allowed by the letter of the law (`letter`, on by default), and what would follow, or has followed, from it: the
+worst case after every step, contradictions in the world, values that do not belong together. A wrong start rule must be
 caught by the consequences alone, so the letter can be switched off.
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onceflow.core import commands, records
-from onceflow.core.definitions import (
+from onceflow.core.checks.definitions import (
     Facts,
     each,
     for_good,
@@ -28,6 +27,7 @@ from onceflow.core.definitions import (
     why_not_start,
     worst_case,
 )
+from onceflow.core.model import commands, records
 from tests.tools.simulation.attempts import Attempt
 from tests.tools.simulation.world import Violation
 

@@ -15,11 +15,12 @@ from math import inf
 from typing import Literal
 from zlib import crc32
 
-from onceflow.core import commands, events, records
-from onceflow.core.check import find_nested_problem
-from onceflow.core.definitions import Facts, each
-from onceflow.core.graph import Graph, Node
-from onceflow.core.refs import RefPart
+from onceflow.core.checks.check import find_nested_problem
+from onceflow.core.checks.definitions import Facts, each
+from onceflow.core.model import commands, events, records
+from onceflow.core.model.graph import Graph, Node
+from onceflow.core.model.refs import RefPart
+from onceflow.core.rules import ending
 from onceflow.core.run import Run
 from onceflow.errors import IllegalEvent
 from tests.tools.simulation.attempts import Attempt, Inputs, Kind, Value, Values, nothing
@@ -154,7 +155,7 @@ class Driver:
         """Tells the run of an event. Returns how many commands it answered with."""
         self.story.tell("event", event)
         if isinstance(event, events.Elapsed):
-            if self.run.is_pausing(event.attempt):
+            if ending.is_pausing(self.run, event.attempt):
                 self.delays.pop(event.node, None)
             else:
                 self.raised.discard(event.node)
@@ -322,7 +323,7 @@ class Driver:
         while scope.depth > ends and scope.outer is not None:
             scope = scope.outer
         expander, sink = scope.expander, scope.sink
-        awake = not (self.appended.stopping or self.run.is_dormant)
+        awake = not (self.appended.stopping or self.run.dormant)
         row = None if sink is None else self.rows.get(sink.id)  # what is undone for good is not here any more
         if sink is not None and row is not None and row.version is None and awake and not self._ends_anyway(expander):
             self.closing[expander] = False

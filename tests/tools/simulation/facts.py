@@ -1,4 +1,4 @@
-"""From what the driver saw to the facts that `core.definitions` judges.
+"""From what the driver saw to the facts that `core.checks.definitions` judges.
 
 After a crash only the committed journal speaks: a node was done if a part of it is saved, or if something that reads it
 is saved or has begun; and what that read is its present output. The facts may know more than the engine that loads the
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from onceflow.core.definitions import Facts, Members, Shape, each
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.checks.definitions import Facts, Members, Shape, each
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
 from tests.tools.simulation.attempts import Attempt, nothing
 from tests.tools.simulation.reading import Reading
 from tests.tools.simulation.structure import Structure, structure_of

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from onceflow.core import events
-from onceflow.core.definitions import each
+from onceflow.core.checks.definitions import each
+from onceflow.core.model import events
+from onceflow.core.rules import starting
 from tests.tools.simulation.attempts import Attempt
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class Faults:
         return lambda: self._simulation.crash_and_cancel(undo)
 
     def _limit(self) -> Step | None:
-        groups = sorted(self._driver.run.groups)
+        groups = sorted(starting.groups_of(self._driver.run))
         if not groups:
             return None
         event = events.Limit(self._simulation.pick(groups), 1 + self._random.randrange(3))

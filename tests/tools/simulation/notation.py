@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node, Turn
-from onceflow.core.refs import RefPart
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Graph, Node, Turn
+from onceflow.core.model.refs import RefPart
 
 KINDS = {
     "pure": Options(checkpoint=False, deterministic=True, effect="none"),

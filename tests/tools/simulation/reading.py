@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from onceflow.core import records
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.model import records
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
 from tests.tools.simulation.attempts import Attempt
 
 Entry = tuple[records.Record, Attempt | None]

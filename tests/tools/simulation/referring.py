@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from onceflow.core.refs import RefPart
+from onceflow.core.model.refs import RefPart
 from tests.tools.simulation.attempts import Attempt
 
 MOST_MADE = 2

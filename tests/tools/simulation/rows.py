@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onceflow.core import commands
-from onceflow.core.refs import RefPart
+from onceflow.core.model import commands
+from onceflow.core.model.refs import RefPart
 from tests.tools.simulation.attempts import Attempt, Value
 
 

@@ -11,9 +11,9 @@ from random import Random
 
 import msgspec
 
-from onceflow.core.check import check
-from onceflow.core.effects import Effect, Options
-from onceflow.core.graph import Edge, Graph, Node, Turn
+from onceflow.core.checks.check import check
+from onceflow.core.model.effects import Effect, Options
+from onceflow.core.model.graph import Edge, Graph, Node, Turn
 from onceflow.errors import UnsafeGraph
 
 EFFECTS: tuple[Effect, ...] = ("none", "none", "undoable", "irrevocable")

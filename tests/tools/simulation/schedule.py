@@ -15,9 +15,10 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from onceflow.core import commands, events
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.model import commands, events
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
+from onceflow.core.rules import loading, starting
 from onceflow.core.run import Run
 from tests.tools.simulation.attempts import Attempt
 from tests.tools.simulation.checker import Checker
@@ -139,7 +140,7 @@ class Simulation:
             and (version.handled or row.effect == "none")
             and self.random.random() < 0.5
         ]
-        return tuple([row.id for row in driver.run.droppable(found)])
+        return tuple([row.id for row in loading.droppable(driver.run, found)])
 
     def crash(self, asleep: bool = False) -> None:
         """The engine dies; what attempts survive is a matter of luck."""
@@ -278,7 +279,7 @@ class Simulation:
         if expander is None or driver.structure.result_of(expander) != attempt.node:
             return False
         aside = [child for child in driver.structure.aside if driver.structure.member(child).expander == expander]
-        return not all(driver.run.may_join(child) for child in aside)
+        return not all(starting.may_join(driver.run, child) for child in aside)
 
     def _may_join(self, attempt: Attempt) -> bool:
         """Whether something stands aside, and the attempt looks like a wait."""
@@ -298,7 +299,7 @@ class Simulation:
         ended = [
             child
             for child in sorted(driver.structure.aside)
-            if driver.rows[child].version is not None and driver.run.may_join(child)
+            if driver.rows[child].version is not None and starting.may_join(driver.run, child)
         ]
         return tuple([child for child in ended if self.random.random() < 0.5])
 

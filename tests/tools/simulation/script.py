@@ -31,9 +31,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
-from onceflow.core import commands, events
-from onceflow.core.graph import Graph
-from onceflow.core.refs import RefPart
+from onceflow.core.model import commands, events
+from onceflow.core.model.graph import Graph
+from onceflow.core.model.refs import RefPart
+from onceflow.core.rules import loading, starting
 from onceflow.core.run import Run
 from tests.tools.simulation.attempts import Attempt
 from tests.tools.simulation.checker import Checker
@@ -363,7 +364,7 @@ class Player:
                 for child in joining
                 if child in driver.structure.aside
                 and driver.rows[child].version is not None
-                and driver.run.may_join(child)
+                and starting.may_join(driver.run, child)
             ]
         )
 
@@ -434,10 +435,12 @@ class Player:
         if driver.over is not None:
             if driver.over.status == "succeeded":
                 return
-            if driver.run.final is None or not driver.run.is_dormant:
+            if driver.run.final is None or not driver.run.dormant:
                 self._crash([])
             driver.over = None
-            driver.resume(tuple([row.id for row in driver.run.droppable([w for w in words[1:] if w in driver.rows])]))
+            driver.resume(
+                tuple([row.id for row in loading.droppable(driver.run, [w for w in words[1:] if w in driver.rows])])
+            )
         elif self._parked_when_loaded:
             self._parked_when_loaded = False
             driver.parked.clear()
@@ -489,7 +492,7 @@ class Player:
             self.driver.deliver(events.GiveUp())
 
     def _limit(self, words: list[str]) -> None:
-        if words[0] in self.driver.run.groups:
+        if words[0] in starting.groups_of(self.driver.run):
             self.driver.deliver(events.Limit(words[0], int(words[1])))
 
     def _retry(self, words: list[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onceflow.core.effects import Effect, Options
-from onceflow.core.graph import Graph, Node
+from onceflow.core.model.effects import Effect, Options
+from onceflow.core.model.graph import Graph, Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from onceflow.core.check import check
-from onceflow.core.effects import Options
-from onceflow.core.graph import Graph, Node
+from onceflow.core.checks.check import check
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Graph, Node
 from onceflow.errors import InvalidGraph, UnsafeGraph
 from tests.tools.simulation.bulk import RULES, Rule, Settings, simulation_of
 from tests.tools.simulation.driver import OnFailure

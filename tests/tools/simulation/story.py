@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from onceflow.core.graph import Graph, Node
+from onceflow.core.model.graph import Graph, Node
 
 
 @dataclass(slots=True)

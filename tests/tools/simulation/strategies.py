@@ -10,8 +10,8 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from onceflow.core.effects import Effect, Options
-from onceflow.core.graph import Edge, Graph, Node
+from onceflow.core.model.effects import Effect, Options
+from onceflow.core.model.graph import Edge, Graph, Node
 from tests.tools.simulation.scenarios import make_safe
 
 EFFECTS: tuple[Effect, ...] = ("none", "undoable", "irrevocable")

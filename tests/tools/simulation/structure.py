@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from onceflow.core.definitions import Member, Shape, blocked
-from onceflow.core.graph import Graph, Node
+from onceflow.core.checks.definitions import Member, Shape, blocked
+from onceflow.core.model.graph import Graph, Node
 
 
 @dataclass(frozen=True, slots=True)

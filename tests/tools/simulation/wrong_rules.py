@@ -20,145 +20,219 @@ saved in part of a task that writes variables for its output after a crash, alth
 opens a graph that is tried again with all that is about to end in it.
 
 `RashRun` lets tasks that write variables start as soon as they have what they read, like those without effect.
+
+A wrong rule puts functions of its own in the place of some functions of `core.rules`, while a run of its class decides,
+and at no other time. It reaches the functions that it replaced by the names under which they are imported here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, ClassVar, Self
 
-from onceflow.core import commands, events
-from onceflow.core.rows import Row, Scope
+from onceflow.core.model import commands, events
+from onceflow.core.model.rows import Row, Scope
+from onceflow.core.rules import ending, failures, loading, objects, outputs, recovery, settling, starting
+from onceflow.core.rules.outputs import become_saved
+from onceflow.core.rules.recovery import open_scope
+from onceflow.core.rules.starting import may_begin
+from onceflow.core.rules.state import State
 from onceflow.core.run import Run
 
 
-class _EagerRun(Run):
+class WrongRun(Run):
+    """A run that obeys other functions in the place of some of the rules."""
+
+    instead: ClassVar[tuple[tuple[ModuleType, str, Callable[..., Any]], ...]] = ()
+    """Module, name of a function in it, and the function that replaces it."""
+
+    @classmethod
+    @contextmanager
+    def in_force(cls) -> Iterator[None]:
+        """Meanwhile all that call these functions get the wrong ones."""
+        right = [getattr(module, name) for module, name, _ in cls.instead]
+        try:
+            for module, name, function in cls.instead:
+                setattr(module, name, function)
+            yield
+        finally:
+            for (module, name, _), function in zip(cls.instead, right, strict=True):
+                setattr(module, name, function)
+
+    @classmethod
+    def load(cls, *journal: Any, **settings: Any) -> Self:
+        with cls.in_force():
+            return super().load(*journal, **settings)
+
+    def begin(self) -> list[commands.Command]:
+        with self.in_force():
+            return super().begin()
+
+    def handle(self, event: events.Event) -> list[commands.Command]:
+        with self.in_force():
+            return super().handle(event)
+
+
+class _EagerRun(WrongRun):
     """Asks again about every waiting task at every event, because a wrong rule may allow it at a moment when the right
     one has nothing to say."""
 
     def handle(self, event: events.Event) -> list[commands.Command]:
-        self._ready.extend(row for row in self.rows.values() if row.state == "waiting" and row.missing == 0)
+        self.ready.extend(row for row in self.rows.values() if row.state == "waiting" and row.missing == 0)
         return super().handle(event)
 
-    def _may_begin(self, row: Row) -> bool:
-        if row.effect == "undoable" or (row.expander is not None and not row.expander.fully_saved):
-            return super()._may_begin(row)
-        return self._looks_harmless(row)
 
-    def _looks_harmless(self, row: Row) -> bool:
-        raise NotImplementedError
+def _if_harmless(looks_harmless: Callable[[Row], bool]) -> Callable[[Row], bool]:
+    """May a row begin, if this says when something irrevocable, or a writer, may?"""
+
+    def may_begin_if_harmless(row: Row) -> bool:
+        if row.effect == "undoable" or (row.expander is not None and not row.expander.fully_saved):
+            return may_begin(row)
+        return looks_harmless(row)
+
+    return may_begin_if_harmless
+
+
+def _is_cut_off(row: Row) -> bool:
+    above = [parent for parent, _ in row.parents]
+    while above:
+        ancestor = above.pop()
+        if ancestor.fully_saved or ancestor.retired:
+            continue
+        if not ancestor.node.options.deterministic:
+            return False
+        above.extend(parent for parent, _ in ancestor.parents)
+    return True
 
 
 class CutRun(_EagerRun):
     """An irrevocable task starts when a saved cut parts it from every nondeterministic ancestor."""
 
-    def _looks_harmless(self, row: Row) -> bool:
-        above = [parent for parent, _ in row.parents]
-        while above:
-            ancestor = above.pop()
-            if ancestor.fully_saved or ancestor.retired:
-                continue
-            if not ancestor.node.options.deterministic:
-                return False
-            above.extend(parent for parent, _ in ancestor.parents)
-        return True
+    instead = ((starting, "may_begin", _if_harmless(_is_cut_off)),)
+
+
+def _stands_on_what_seems_settled(row: Row) -> bool:
+    above = [parent for parent, _ in row.parents]
+    while above:
+        ancestor = above.pop()
+        if not ancestor.repeatable and not _seems_settled(ancestor):
+            return False
+        above.extend(parent for parent, _ in ancestor.parents)
+    return True
 
 
 class ConsumersRun(_EagerRun):
     """An irrevocable task starts when every ancestor is repeatable, saved, or has only consumers like that."""
 
-    def _looks_harmless(self, row: Row) -> bool:
-        above = [parent for parent, _ in row.parents]
-        while above:
-            ancestor = above.pop()
-            if not ancestor.repeatable and not _seems_settled(ancestor):
-                return False
-            above.extend(parent for parent, _ in ancestor.parents)
-        return True
+    instead = ((starting, "may_begin", _if_harmless(_stands_on_what_seems_settled)),)
 
 
-class ValuesRun(Run):
+def _become_saved_without_refs(run: State, row: Row, part: int) -> None:
+    become_saved(run, row, part)
+    if row.saved != row.every_part and not row.declared & ~row.saved:
+        objects.forget_saves(run, row, row.saving)
+        row.saved = row.every_part
+        if row.nested is not None:
+            outputs.let_nested_begin(run, row.nested)
+        settling.note_saved(run, row)
+
+
+class ValuesRun(WrongRun):
     """A node is saved when its declared parts are."""
 
-    def _become_saved(self, row: Row, part: int) -> None:
-        super()._become_saved(row, part)
-        if row.saved != row.every_part and not row.declared & ~row.saved:
-            self._forget_saves(row, row.saving)
-            row.saved = row.every_part
-            if row.nested is not None:
-                self._let_nested_begin(row.nested)
-            self._note_saved(row)
+    instead = ((outputs, "become_saved", _become_saved_without_refs),)
 
 
-class HastyRun(Run):
+def _never(*about: object) -> bool:
+    return False
+
+
+def _always(*about: object) -> bool:
+    return True
+
+
+def _do_nothing(*about: object) -> None:
+    pass
+
+
+class HastyRun(WrongRun):
     """Who takes an actor waits for nobody."""
 
-    def _is_in_use(self, row: Row) -> bool:
-        return False
+    instead = ((objects, "is_in_use", _never),)
 
 
-class StaleRun(Run):
+class StaleRun(WrongRun):
     """What somebody has taken is still there."""
 
-    def _overwrite(self, row: Row, part: int) -> None:
-        pass
+    instead = ((objects, "overwrite", _do_nothing),)
 
 
-class TrustingRun(Run):
+def _become_done_as_usual(run: State, row: Row) -> None:
+    outputs.become_done(run, row, None, row.small)
+
+
+class TrustingRun(WrongRun):
     """A task whose failure was handled is as repeatable as it says."""
 
-    def _become_handled(self, row: Row) -> None:
-        self._become_done(row, None, row.small)
+    instead = ((failures, "become_handled", _become_done_as_usual),)
+
+
+def _may_begin_or_write(row: Row) -> bool:
+    return (row.writes and row.effect == "none") or may_begin(row)
 
 
 class RashRun(_EagerRun):
     """What writes task variables need not wait until nothing above it can change."""
 
-    def _may_begin(self, row: Row) -> bool:
-        return (row.writes and row.effect == "none") or Run._may_begin(self, row)
+    instead = ((starting, "may_begin", _may_begin_or_write),)
 
 
-class GreedyRun(Run):
+def _nothing_is_stood_on(run: State) -> set[Row]:
+    return set()
+
+
+class GreedyRun(WrongRun):
     """Nothing in a transaction is kept."""
 
-    def _stood_on(self) -> set[Row]:
-        return set()
+    instead = ((ending, "stood_on", _nothing_is_stood_on),)
 
 
-class LooseRun(Run):
+class LooseRun(WrongRun):
     """Who joins what stands aside does not depend on it: that was settled."""
 
-    def _join(self, row: Row, joined: Iterable[Row]) -> None:
-        pass
+    instead = ((starting, "join", _do_nothing),)
 
 
-class OpenRun(Run):
+class OpenRun(WrongRun):
     """A graph that is about to end is not closed."""
 
-    def _close(self, scope: Scope, groups: list[Scope]) -> None:
-        pass
+    instead = ((ending, "close", _do_nothing),)
 
 
-class ForgetfulRun(Run):
+class ForgetfulRun(WrongRun):
     """A graph begins as soon as it is returned, whatever stands aside in it."""
 
-    def _has_begun(self, expander: Row) -> bool:
-        return True
+    instead = ((starting, "has_begun", _always),)
 
 
-class TornRun(Run):
+class TornRun(WrongRun):
     """What is saved in part of a writer counts after a crash."""
 
-    def _forget_torn(self) -> None:
-        pass
+    instead = ((loading, "forget_torn", _do_nothing),)
 
 
-class ReopeningRun(Run):
+def _open_with_all_inside(run: State, scope: Scope) -> None:
+    endings, run.endings = run.endings, {}
+    open_scope(run, scope)
+    run.endings = endings
+
+
+class ReopeningRun(WrongRun):
     """Who opens a graph opens all that is in it."""
 
-    def _open(self, scope: Scope) -> None:
-        endings, self._endings = self._endings, {}
-        super()._open(scope)
-        self._endings = endings
+    instead = ((recovery, "open_scope", _open_with_all_inside),)
 
 
 def _seems_settled(row: Row) -> bool:

@@ -22,7 +22,7 @@ from onceflow.authoring.fibers import pickling
 from onceflow.authoring.nodes import NodeHandle, PartNode, TaskNode, owner_of
 from onceflow.authoring.refs import RefNode
 from onceflow.authoring.tasks import AnyTask, catching, task
-from onceflow.core.graph import Turn
+from onceflow.core.model.graph import Turn
 from onceflow.values.snapshot import Snapshot
 
 

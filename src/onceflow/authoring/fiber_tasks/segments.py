@@ -24,7 +24,7 @@ from onceflow.authoring.fibers import changes, definitions
 from onceflow.authoring.fibers.durable_coroutine import Fiber
 from onceflow.authoring.options import TaskOptions
 from onceflow.authoring.tasks import AnyTask, Task, _with_options, catching
-from onceflow.core.graph import Node
+from onceflow.core.model.graph import Node
 from onceflow.errors import Cancelled, FunctionNotLoaded, InvalidOption, NotPersistable, TaskNotFound, WrongArguments
 from onceflow.values import packed_outputs, scripts, secret_masks
 from onceflow.values.context import current, running

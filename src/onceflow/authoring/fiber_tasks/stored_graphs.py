@@ -19,8 +19,8 @@ from onceflow.authoring.fiber_tasks.continuations import Continuation
 from onceflow.authoring.fibers import rebuilding
 from onceflow.authoring.fibers.snapshots import body_of
 from onceflow.authoring.options import MOST_RETURNS
-from onceflow.core.effects import Options
-from onceflow.core.graph import Edge, Graph, Node, Turn
+from onceflow.core.model.effects import Options
+from onceflow.core.model.graph import Edge, Graph, Node, Turn
 from onceflow.errors import BadSnapshot, FunctionNotLoaded
 from onceflow.values.inert import PERSISTENT, Made, Makers, Reader, name_of
 from onceflow.values.templates import Template
@@ -139,10 +139,10 @@ def _call(task: Any, template: Any, version: Any = "", metadata: Any = None) -> 
 _MAKERS: Makers = {
     ("onceflow.authoring.graph_builder", "WorkflowGraph"): None,
     ("onceflow.authoring.calls", "Call"): _call,
-    ("onceflow.core.effects", "Options"): _options,
-    ("onceflow.core.graph", "Graph"): None,
-    ("onceflow.core.graph", "Node"): _node,
-    ("onceflow.core.graph", "Turn"): _turn,
+    ("onceflow.core.model.effects", "Options"): _options,
+    ("onceflow.core.model.graph", "Graph"): None,
+    ("onceflow.core.model.graph", "Node"): _node,
+    ("onceflow.core.model.graph", "Turn"): _turn,
     ("onceflow.values.templates", "Template"): _template,
 }
 """What graphs are made of, apart from tasks and arguments."""

@@ -11,7 +11,7 @@ from onceflow.authoring.loops import chunk_sizes
 from onceflow.authoring.loops.failed_items import SKIPPED
 from onceflow.authoring.loops.roles import Actor, Role, in_role
 from onceflow.authoring.tasks import task
-from onceflow.core.graph import Turn
+from onceflow.core.model.graph import Turn
 from onceflow.values.context import current
 from onceflow.values.refs import Ref
 

@@ -26,7 +26,7 @@ from onceflow.authoring.loops.chunk_graphs import Place
 from onceflow.authoring.loops.failed_items import SKIPPED, Failed
 from onceflow.authoring.loops.roles import Actor
 from onceflow.authoring.nodes import NodeHandle
-from onceflow.core.graph import Turn
+from onceflow.core.model.graph import Turn
 from onceflow.values import context, failures
 from onceflow.values.context import running
 

@@ -28,8 +28,8 @@ from onceflow.backends.local import output_sender
 from onceflow.backends.local.job_runner import arguments_of, finished
 from onceflow.backends.local.messages import Job, Output
 from onceflow.backends.local.refs import JobRefs
+from onceflow.core.rules.state import OnFailure
 from onceflow.core.run import Run, attempt_name
-from onceflow.core.state import OnFailure
 from onceflow.data.objects import Object
 from onceflow.data.places import Live, Place
 from onceflow.driver import measurements

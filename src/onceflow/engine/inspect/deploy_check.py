@@ -18,7 +18,7 @@ from onceflow.authoring import graph_storage
 from onceflow.authoring.fiber_tasks import stored_graphs
 from onceflow.authoring.fiber_tasks.continuations import Continuation
 from onceflow.authoring.fibers import changes, definitions
-from onceflow.core.graph import Graph
+from onceflow.core.model.graph import Graph
 from onceflow.engine.inspect.fibers import FiberInfo, Standing, standing_in
 from onceflow.engine.inspect.run_info import RunInfo
 from onceflow.engine.inspect.stored_names import problem_in, problems

@@ -16,7 +16,7 @@ from onceflow.authoring import graph_storage
 from onceflow.authoring.fiber_tasks import stored_graphs
 from onceflow.authoring.fiber_tasks.continuations import Continuation
 from onceflow.authoring.fibers.snapshots import header_of
-from onceflow.core.rows import Row
+from onceflow.core.model.rows import Row
 from onceflow.core.run import Run
 from onceflow.driver.entries import LoadGraph
 from onceflow.driver.fiber_failures import SEGMENT

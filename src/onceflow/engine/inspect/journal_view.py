@@ -9,8 +9,9 @@ from typing import NamedTuple, cast
 import msgspec
 
 from onceflow.authoring import graph_storage
-from onceflow.core import events
-from onceflow.core.graph import Graph, Node
+from onceflow.core.model import events
+from onceflow.core.model.graph import Graph, Node
+from onceflow.core.rules import slices, starting
 from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.fiber_failures import Awaited, awaited_by
@@ -107,7 +108,7 @@ class Reading:
         """With a task's output, if it is saved and can never change any more; of the whole run's by default. Of a task
         that a fiber called, it is what the fiber got. Raises `NoOutput`."""
         state, past, row = self._load(run)
-        found = state.ends()[0] if task is None else state.rows.get(task)
+        found = slices.ends(state)[0] if task is None else state.rows.get(task)
         if found is None:
             raise NoOutput(run, str(task), "there is no such task in this run (or not yet, or not any more)")
         called = found
@@ -179,7 +180,9 @@ def _stands(state: Run, past: History, node: str) -> bool:
     """Whether nothing can change this saved output any more, if the run went on now."""
     wake(state, past)
     row = state.rows.get(node)
-    return row is None or (row.quiet and row.fully_saved and not row.doomed and not state.may_be_taken_back(node))
+    return row is None or (
+        row.quiet and row.fully_saved and not row.doomed and not starting.may_be_taken_back(state, node)
+    )
 
 
 def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from onceflow.core.rows import Row
+from onceflow.core.model.rows import Row
+from onceflow.core.rules import starting
 from onceflow.core.run import Run
 from onceflow.driver.driver import Driver
 from onceflow.engine.inspect import task_info
@@ -112,7 +113,7 @@ def count(driver: Driver) -> Counted:
 
 def _loops(run: Run, left: Counter[str]) -> list[Loop]:
     """`left` are the items of each loop that are not done."""
-    found = [Loop(id, group.items - left[id], group.items) for id, group in run.groups.items() if left[id]]
+    found = [Loop(id, group.items - left[id], group.items) for id, group in starting.groups_of(run).items() if left[id]]
     return sorted(found, key=lambda loop: (loop.id.count("/"), loop.id))[:MOST_LOOPS]
 
 

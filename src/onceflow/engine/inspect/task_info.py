@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from onceflow.core.effects import Effect
-from onceflow.core.graph import Node
-from onceflow.core.rows import Row
+from onceflow.core.model.effects import Effect
+from onceflow.core.model.graph import Node
+from onceflow.core.model.rows import Row
 from onceflow.core.run import Run, attempt_name
 from onceflow.engine.inspect import wait_reasons
 from onceflow.engine.runtime.live_info import Insight, Look, Progress

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
-from onceflow.core.rows import Row
+from onceflow.core.model.rows import Row
 from onceflow.core.run import Run
 from onceflow.engine.runtime.live_info import Insight, Look
 from onceflow.storage.journal import NEVER

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.engine.polling import StoppedDriver, looks
 from onceflow.engine.run_commands.reach import tell_all
 from onceflow.engine.statuses import AT_REST, ENDED, Status

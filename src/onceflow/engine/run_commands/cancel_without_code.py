@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from onceflow.core import commands, events
+from onceflow.core.model import commands, events
 from onceflow.core.run import Run
 from onceflow.errors import TaskNotFound
 

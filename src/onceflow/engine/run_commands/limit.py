@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from onceflow.core import events
+from onceflow.core.model import events
 from onceflow.engine.run_commands.reach import tell
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import InvalidOption, RunNotActive

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from onceflow.authoring import graph_storage
-from onceflow.core import records
-from onceflow.core.graph import Graph
+from onceflow.core.model import records
+from onceflow.core.model.graph import Graph
+from onceflow.core.rules.state import EPOCH_BITS
 from onceflow.core.run import Run
-from onceflow.core.state import EPOCH_BITS
 from onceflow.driver import entries
 from onceflow.driver.history import History
 from onceflow.engine import submission
@@ -32,7 +32,7 @@ from onceflow.values import sealed_bytes
 from onceflow.values.metadata import encode as encode_metadata
 
 if TYPE_CHECKING:
-    from onceflow.core.rows import Row
+    from onceflow.core.model.rows import Row
     from onceflow.storage.run_stores import Place
 
 EPOCH = 1

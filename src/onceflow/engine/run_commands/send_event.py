@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onceflow.authoring import graph_storage
-from onceflow.core.graph import Graph
+from onceflow.core.model.graph import Graph
 from onceflow.core.run import Run
 from onceflow.driver.history import History
 from onceflow.engine.inspect.journal_view import wake

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from onceflow.authoring import graph_storage
-from onceflow.core.graph import Node
+from onceflow.core.model.graph import Node
 from onceflow.driver import entries
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoSuchTask, ResultRefused, TaskNotFound

@@ -21,7 +21,7 @@ import msgspec
 
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.backends.local.reports import Statistics as PoolStatistics
-from onceflow.core.commands import Command
+from onceflow.core.model.commands import Command
 from onceflow.core.run import Run, attempt_name
 from onceflow.data.objects import Object
 from onceflow.driver import children, history

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from onceflow.authoring.targets import Target
-from onceflow.core.state import OnFailure
+from onceflow.core.rules.state import OnFailure
 from onceflow.engine.default import _engine_for_runs, default_engine
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.inspect.run_info import RunInfo

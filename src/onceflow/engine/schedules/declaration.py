@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from onceflow.authoring.options import check_priority
 from onceflow.authoring.targets import Target
-from onceflow.core.state import OnFailure
+from onceflow.core.rules.state import OnFailure
 from onceflow.engine.queues.limits import check_name as check_queue
 from onceflow.engine.schedules import rules, targets
 from onceflow.engine.schedules.definitions import CatchUp, Definition, Overlap

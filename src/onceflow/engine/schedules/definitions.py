@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from onceflow.core.state import OnFailure
+from onceflow.core.rules.state import OnFailure
 from onceflow.engine.schedules.rules import Rule
 from onceflow.storage.journal import StandingRow
 

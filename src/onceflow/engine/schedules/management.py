@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from onceflow.authoring.graph_builder import build_graph
 from onceflow.authoring.targets import Target
-from onceflow.core import check
-from onceflow.core.state import OnFailure
+from onceflow.core.checks import check
+from onceflow.core.rules.state import OnFailure
 from onceflow.engine.handles import Feed, Redirected, RunHandle
 from onceflow.engine.schedules import clock, declaration, firing, rules, targets
 from onceflow.engine.schedules.declaration import Time
