@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 
 import onceflow
-from onceflow import Ref, current, list_attempts, put, run, size, task, workflow
+from onceflow import Ref, current, put, run, task, workflow
+from onceflow.runs import list_attempts, size
 
 Column = np.ndarray[Any, np.dtype[Any]]
 Figures = dict[str, int]

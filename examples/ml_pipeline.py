@@ -16,7 +16,8 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from onceflow import UnsafeGraph, get_output, run, task, workflow
+from onceflow import UnsafeGraph, run, task, workflow
+from onceflow.runs import get_output
 
 Rows = list[tuple[float, float]]
 

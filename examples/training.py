@@ -31,7 +31,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the workers compute side b
 
 import numpy as np
 
-from onceflow import Exclusive, Ref, actor, const, create, later, put, run, task, workflow
+from onceflow import Ref, actor, put, run, task, workflow
+from onceflow.actors import Exclusive, const, create, later
 
 Mode = Literal["none", "sync", "async", "selective"]
 Array = np.ndarray[Any, np.dtype[np.float32]]

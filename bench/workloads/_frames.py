@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import venvs
-from onceflow import Exclusive, actor, const, create, task
+from onceflow import actor, task
+from onceflow.actors import Exclusive, const, create
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "bench" / "spark.txt"

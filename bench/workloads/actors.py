@@ -16,7 +16,8 @@ import numpy as np
 
 from bench.rows import Row
 from bench.workloads._measuring import most, percentile
-from onceflow import Engine, Exclusive, actor, const, create, later, task
+from onceflow import Engine, actor, task
+from onceflow.actors import Exclusive, const, create, later
 
 MOST_CALL = 0.15
 """ms for a call, median. (Ray needs 1.0 to 1.8 here.)"""

@@ -438,7 +438,7 @@ class SecretUnavailable(OnceflowError, LookupError):
         super().__init__(f"{secret} is not available: {reason}")
 
 
-class TaskNotFound(OnceflowError, LookupError):
+class CodeMissing(OnceflowError, LookupError):
     """Raised when a stored run needs a task whose code is not there any more, or cannot be imported. `task` is its
     name, `module` where it was defined, `reason` why it is not found."""
 

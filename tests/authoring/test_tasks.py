@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from onceflow import InvalidOption, Retry, task
+from onceflow import RetryPolicy, task
 from onceflow.authoring.graph_builder import build_graph
 from onceflow.core.effects import Options
+from onceflow.errors import InvalidOption
 
 
 @task
@@ -281,34 +282,34 @@ class TestRollbackParameters:
 
 class TestRetry:
     def test_a_count_is_short_for_a_policy(self) -> None:
-        assert double.options(retry=3).settings.retry == Retry(3)
+        assert double.options(retry=3).settings.retry == RetryPolicy(3)
 
     def test_delays_grow_up_to_the_longest(self) -> None:
-        policy = Retry(9, delay=1, backoff=3, max_delay=10)
+        policy = RetryPolicy(9, delay=1, backoff=3, max_delay=10)
         assert [policy.wait(failures) for failures in (1, 2, 3, 4, 100_000)] == [1, 3, 9, 10, 10]
 
     def test_jitter_moves_a_delay_both_ways(self) -> None:
-        policy = Retry(1, delay=10, jitter=0.5)
+        policy = RetryPolicy(1, delay=10, jitter=0.5)
         assert [policy.wait(1, chance) for chance in (0.0, 0.5, 1.0)] == [5, 10, 15]
 
     def test_only_the_named_errors_are_covered(self) -> None:
-        policy = Retry(1, on=(OSError, KeyError))
+        policy = RetryPolicy(1, on=(OSError, KeyError))
         assert policy.covers(ConnectionError())
         assert not policy.covers(ValueError())
-        assert Retry(1, on=KeyError).covers(KeyError())
+        assert RetryPolicy(1, on=KeyError).covers(KeyError())
 
     @pytest.mark.parametrize(
         "wrong",
         [{"count": -1}, {"delay": -1}, {"backoff": 0.5}, {"jitter": 2}, {"max_delay": -1}],
     )
     def test_impossible_numbers_are_refused(self, wrong: dict[str, float]) -> None:
-        with pytest.raises(ValueError, match="Retry: "):
-            Retry(**{"count": 1, **wrong})  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="RetryPolicy: "):
+            RetryPolicy(**{"count": 1, **wrong})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("wrong", [{"count": "3"}, {"count": True}, {"on": ()}, {"on": "OSError"}, {"on": (3,)}])
     def test_wrong_kinds_are_refused(self, wrong: dict[str, object]) -> None:
-        with pytest.raises(TypeError, match="Retry: "):
-            Retry(**{"count": 1, **wrong})  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="RetryPolicy: "):
+            RetryPolicy(**{"count": 1, **wrong})  # type: ignore[arg-type]
 
 
 class TestPickling:

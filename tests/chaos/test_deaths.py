@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, TaskFailed, WorkerDied, task
+from onceflow import Engine, TaskFailed, task
 from onceflow.engine.settings import WORKER_DEATHS
+from onceflow.errors import WorkerDied
 from tests.engine.common import Door, knock, note, traces
 
 

@@ -13,11 +13,11 @@ from tests.engine.common import started, traces, until
 
 SCRIPT = """
 import os, sys
-from onceflow import Retry, current, for_each, reduce, run, task
+from onceflow import RetryPolicy, current, for_each, reduce, run, task
 from tests.engine.common import note
 
 OUTER, MIDDLE, INNER = map(int, sys.argv[1:])
-AGAIN = Retry(4, delay=0.001)
+AGAIN = RetryPolicy(4, delay=0.001)
 
 def stumble(*number):
     # Raises once for some of the items, whoever tries them.

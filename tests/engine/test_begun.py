@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, RunCancelled, TaskFailed, TaskTimedOut, task
+from onceflow import Engine, RunCancelled, TaskFailed, task
+from onceflow.errors import TaskTimedOut
 from tests.engine.common import Door, kill, knock, started, traces, until
 
 WINDOW = 1

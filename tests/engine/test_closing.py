@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, EngineClosed, OnceflowError, RunInterrupted, StorageError, TaskFailed, task
+from onceflow import Engine, OnceflowError, TaskFailed, task
+from onceflow.errors import EngineClosed, RunInterrupted, StorageError
 from tests.engine.common import LONG, Door, add, keep, kill, knock, note, pass_door, run_script, started, traces, until
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import onceflow
-from onceflow import AmbiguousRun, Engine, NoOutput, NoSuchRun, TaskFailed, task, transaction, workflow
+from onceflow import Engine, TaskFailed, task, transaction, workflow
+from onceflow.errors import AmbiguousRun, NoOutput, NoSuchRun
 from tests.engine.common import Door, add, double, fail_while, keep, pass_door, run_script, until
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, Retry, TaskFailed, task
+from onceflow import Engine, RetryPolicy, TaskFailed, task
 from tests.engine.common import note, traces, until
 
 NOT_UTF8 = "cannot read caf\udce9.txt"
@@ -39,7 +39,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-@task(retry=Retry(1, delay=MONTH, max_delay=MONTH))
+@task(retry=RetryPolicy(1, delay=MONTH, max_delay=MONTH))
 def fail() -> None:
     raise ValueError
 

@@ -6,8 +6,10 @@ import asyncio
 import math
 import time
 
-from onceflow import Engine, Event, Progress, TaskInfo, current, task, track
+from onceflow import Engine, current, task
 from onceflow.engine.handles import MOST_EVENTS, Feed
+from onceflow.runs import Event, Progress, TaskInfo
+from onceflow.tasks import track
 from tests.engine.common import Door, keep, knock, pass_door, until
 
 

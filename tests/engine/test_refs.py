@@ -14,7 +14,8 @@ import numpy
 import pytest
 
 import onceflow
-from onceflow import Engine, InvalidRef, Ref, RefLost, TaskFailed, WorkerDied, put, ref, task, workflow
+from onceflow import Engine, Ref, TaskFailed, put, ref, task, workflow
+from onceflow.errors import InvalidRef, RefLost, WorkerDied
 
 LARGE = 300_000
 """Numbers: more than travels in messages."""

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, NameTaken, Secret, SecretUnavailable, TaskFailed, current, task, workflow
+from onceflow import Engine, Secret, TaskFailed, current, task, workflow
+from onceflow.errors import NameTaken, SecretUnavailable
 from tests.engine.common import fail_while, keep, kill, note, run_script, started, traces, until
 
 CLEAR = "correct-horse-battery"

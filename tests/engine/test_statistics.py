@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, Retry, TaskFailed, current, task
+from onceflow import Engine, RetryPolicy, TaskFailed, current, task
 from onceflow.planning.estimates import Estimate
 from tests.engine.common import Door, add, double, fail_while, keep, knock, pass_door, until
 
 
-@task(rollback=lambda: None, retry=Retry(1, delay=0))
+@task(rollback=lambda: None, retry=RetryPolicy(1, delay=0))
 def raise_once(path: str) -> str:
     mark = Path(path)
     if not mark.exists():

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, NoSuchTask, ResultRefused, TaskFailed, task
+from onceflow import Engine, TaskFailed, task
+from onceflow.errors import NoSuchTask, ResultRefused
 from tests.engine.common import LONG, trace, traces
 
 

@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from onceflow import Engine, ResultRefused, TaskFailed, fiber, sleep, task
+from onceflow import Engine, TaskFailed, fiber, sleep, task
+from onceflow.errors import ResultRefused
 from tests.engine.common import LONG
 
 

@@ -16,7 +16,8 @@ from tests.engine.common import LONG, run_script
 
 SHOP = """
 from dataclasses import dataclass
-from onceflow import call, fiber, task, wait_event
+from onceflow import fiber, task, wait_event
+from onceflow.fibers import call
 
 @dataclass
 class Order:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, InvalidOption
+from onceflow import Engine
+from onceflow.errors import InvalidOption
 from tests.engine.common import LONG, run_script
 
 SHOP = """
-from onceflow import call, fiber, task, wait_event
+from onceflow import fiber, task, wait_event
+from onceflow.fibers import call
 import bank
 
 @task

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from onceflow import Ref, RefLost, current, handler, retry, task, transaction
+from onceflow import Ref, current, task, transaction
+from onceflow.errors import RefLost
+from onceflow.handlers import handler, retry
 from onceflow.testing import MemoryEngine
 
 

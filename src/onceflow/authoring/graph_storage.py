@@ -32,7 +32,7 @@ from onceflow.authoring.tasks import AnyTask, _with_options
 from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.effects import Options
 from onceflow.core.graph import Graph, Node, pack, unpack
-from onceflow.errors import InvalidGraph, TaskNotFound, UnpicklableTask
+from onceflow.errors import CodeMissing, InvalidGraph, UnpicklableTask
 from onceflow.values import imports, versions
 from onceflow.values.snapshot import LARGE, PROTOCOL
 from onceflow.values.templates import Slot, Template
@@ -302,7 +302,7 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
     """The graph of these bytes. `read` gives the content of a buffer that was stored, and is asked once for each.
     `present` is a graph of the same digest, whose code is taken: that of a program that builds it anew.
 
-    Raises `TaskNotFound` for a task whose code is gone, and `InvalidGraph` for what no onceflow or a newer one wrote.
+    Raises `CodeMissing` for a task whose code is gone, and `InvalidGraph` for what no onceflow or a newer one wrote.
     """
     known = _known.get(stored)
     definition = _open(stored) if known is None else known.definition
@@ -438,15 +438,15 @@ def present_versions(stored: bytes, problem_in: ProblemIn) -> dict[str, str | No
     return {node.id: homes[definition.tasks[node.task].home] for node in definition.nodes}
 
 
-def missing_tasks(stored: bytes, concerned: Callable[[str], bool], problem_in: ProblemIn) -> list[TaskNotFound]:
+def missing_tasks(stored: bytes, concerned: Callable[[str], bool], problem_in: ProblemIn) -> list[CodeMissing]:
     """Tasks in these bytes that are not there any more, of modules that are concerned; these are imported."""
     definition = _open(stored)
-    missing: list[TaskNotFound] = []
+    missing: list[CodeMissing] = []
     for home in definition.homes:
         if concerned(home.module):
             try:
                 _look_up(home, definition, problem_in)
-            except TaskNotFound as error:
+            except CodeMissing as error:
                 missing.append(error)
     return missing
 
@@ -454,7 +454,7 @@ def missing_tasks(stored: bytes, concerned: Callable[[str], bool], problem_in: P
 def _present_version(home: _Home, definition: _Definition, problem_in: ProblemIn) -> str | None:
     try:
         found = _look_up(home, definition, problem_in)
-    except TaskNotFound:
+    except CodeMissing:
         return None
     return home.version if found is None else versions.code_version(found.function)
 
@@ -501,7 +501,7 @@ def _import(home: _Home) -> AnyTask[..., Any]:
     if isinstance(found, AnyTask):
         return found._base
     problem = f"there is no {home.qualname!r} in that module" if found is None else f"{home.qualname!r} is not a task"
-    raise TaskNotFound(home.name, home.module, problem, "Bring the task back under that name, then resume.")
+    raise CodeMissing(home.name, home.module, problem, "Bring the task back under that name, then resume.")
 
 
 def _module(task: str, module: str) -> Any:
@@ -513,7 +513,7 @@ def _module(task: str, module: str) -> Any:
     except Exception as error:
         is_gone = isinstance(error, ModuleNotFoundError)
         how = " (install it, set PYTHONPATH, or start where the run was started)" if is_gone else ""
-        raise TaskNotFound(
+        raise CodeMissing(
             task,
             module,
             f"that module cannot be imported, {type(error).__name__}: {error}",
@@ -526,7 +526,7 @@ def _load(payload: bytes, what: str, task: str, module: str, definition: _Defini
     _refuse_foreign(payload, what, task, module, definition)
     try:
         return imports.loads(payload)
-    except TaskNotFound:
+    except CodeMissing:
         raise
     except Exception as error:
         if module != "__main__":
@@ -534,15 +534,15 @@ def _load(payload: bytes, what: str, task: str, module: str, definition: _Defini
         raise _cannot_be_loaded(what, task, module, f"raised {type(error).__name__}: {error}") from error
 
 
-def _cannot_be_loaded(what: str, task: str, module: str, how: str) -> TaskNotFound:
+def _cannot_be_loaded(what: str, task: str, module: str, how: str) -> CodeMissing:
     reason = f"loading {what}, which was stored by value, {how}"
-    return TaskNotFound(task, module, reason, "Make what it refers to importable again, then resume.")
+    return CodeMissing(task, module, reason, "Make what it refers to importable again, then resume.")
 
 
 def _refuse_foreign(payload: bytes, what: str, task: str, module: str, definition: _Definition) -> None:
-    """Raises `TaskNotFound` for what another interpreter has stored by value."""
+    """Raises `CodeMissing` for what another interpreter has stored by value."""
     if definition.interpreter != versions.TAG and b"CodeType" in payload:  # foreign instructions: undefined behaviour
-        raise TaskNotFound(
+        raise CodeMissing(
             task,
             module,
             f"{what} was stored by value for {definition.interpreter}, and this interpreter is {versions.TAG}",
@@ -583,7 +583,7 @@ def _as_stored(record: _Task, base: AnyTask[..., Any], definition: _Definition) 
     if record.options.effect != "undoable":
         given["rollback"] = None
     elif settings.rollback is None:
-        raise TaskNotFound(
+        raise CodeMissing(
             record.name,
             module,
             "it had a rollback function, and has none now",

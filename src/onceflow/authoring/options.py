@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
-from onceflow.authoring.retries import MOST_RETRIES, Retry
+from onceflow.authoring.retries import MOST_RETRIES, RetryPolicy
 from onceflow.authoring.signatures import STARS, Shape
 from onceflow.core.effects import Effect, Options
 from onceflow.errors import InvalidOption
@@ -42,7 +42,7 @@ class PureOptions(TypedDict, total=False):
     priority: int
     queue: str | None
     queue_key: str | Callable[..., Any] | None
-    retry: int | Retry
+    retry: int | RetryPolicy
     threads: bool
     worker_deaths: int | None
 
@@ -86,7 +86,7 @@ class Settings:
     can_rollback: bool = False
     rollback: Callable[..., Any] | None = None
     num_returns: int = 1
-    retry: Retry = dataclasses.field(default_factory=lambda: Retry(0))
+    retry: RetryPolicy = dataclasses.field(default_factory=lambda: RetryPolicy(0))
     threads: bool = False
     cpus: float | None = None
     """None if nothing was said: one core, but nothing for functions that share a process."""
@@ -245,13 +245,13 @@ def _worker_deaths(value: Any, task: str) -> int | None:
     return value
 
 
-def _retry(value: Any, task: str) -> Retry:
-    if isinstance(value, Retry):
+def _retry(value: Any, task: str) -> RetryPolicy:
+    if isinstance(value, RetryPolicy):
         return value
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_RETRIES:
-        problem = f"retry must be a count from 0 to {MOST_RETRIES:,}, or a Retry, not {value!r}"
+        problem = f"retry must be a count from 0 to {MOST_RETRIES:,}, or a RetryPolicy, not {value!r}"
         raise InvalidOption(task, problem)
-    return Retry(value)
+    return RetryPolicy(value)
 
 
 def _queue(value: Any, task: str) -> str | None:

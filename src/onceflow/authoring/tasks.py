@@ -305,7 +305,7 @@ class TaskDecorator:
     - `rollback=fn`: what it does outside is taken back by `fn`, which is called with those of the task's parameters
       that it declares, and with `output` (None if the task did not finish) and `key` if it declares them. Its `*args`
       and `**kwargs` get the other arguments, as they were given to `bind`.
-    - `retry=3` or `retry=Retry(...)`: how often and how late it is repeated when it raises (never, by default).
+    - `retry=3` or `retry=RetryPolicy(...)`: how often and how late it is repeated when it raises (never, by default).
     - `num_returns=2`: it returns a tuple of two, whose parts can be passed on apart: `a, b = split.bind(text)`.
     - `name="..."`: how people see it. By default the function's name.
     - `threads=True`: it runs in a thread, in a process that it shares with others: for functions that mostly wait, or

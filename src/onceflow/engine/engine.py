@@ -266,7 +266,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         queue: str | None = None,
         priority: int = 0,
     ) -> RunHandle[R]:
-        """Leaves a run to an engine that serves. See `onceflow.submit`."""
+        """Leaves a run to an engine that serves. See `onceflow.runs.submit`."""
         self._check_usable()
         submission = self._prepare(node, name, on_failure, timeout, metadata, queue, priority)
         most = self.settings.max_pending
@@ -325,7 +325,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         drain(self._hub, grace)
 
     def list_engines(self) -> list[EngineInfo]:
-        """The engines that share this journal. See `onceflow.list_engines`."""
+        """The engines that share this journal. See `onceflow.runs.list_engines`."""
         self._check_open()
         return list_engines(self._home)
 
@@ -399,7 +399,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         self._mail.send([Letter(self._listing.row(run), key, payload, id)])
 
     def send_events(self, events: Iterable[tuple[str, str, Any]], *, ids: Iterable[str] | None = None) -> None:
-        """Sends many events at once. See `onceflow.send_events`."""
+        """Sends many events at once. See `onceflow.runs.send_events`."""
         self._check_open()
         sent = list(events)
         named: list[str | None] = [None] * len(sent) if ids is None else list(ids)
@@ -427,7 +427,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Runs a run again from a task on, as a new run, and returns its result. See `onceflow.rerun`."""
+        """Runs a run again from a task on, as a new run, and returns its result. See `onceflow.runs.rerun`."""
         handle = self.rerun_async(run, from_task=from_task, node=node, name=name, metadata=metadata)
         handle.wait()
         return handle.result()
@@ -461,7 +461,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         ask_to_cancel(self._listing.rows(runs).values(), Cancelling(undo, grace), self._home, self._hub)
 
     def pause(self, run: str) -> Status:
-        """Lets a run rest, wherever it is driven, and returns how it stands then. See `onceflow.pause`."""
+        """Lets a run rest, wherever it is driven, and returns how it stands then. See `onceflow.runs.pause`."""
         self._check_usable()
         row = self._listing.row(run)
         status = pause(row, self._home, self._hub, self._attaching)
@@ -474,24 +474,24 @@ class Engine(Inspecting, Scheduling, Queueing):
         ask_to_pause(self._listing.rows(runs).values(), self._home, self._hub)
 
     def set_result(self, run: str, task: str, value: object) -> None:
-        """Gives the result of a failed task, by id or name of its run. See `onceflow.set_result`."""
+        """Gives the result of a failed task, by id or name of its run. See `onceflow.runs.set_result`."""
         self._check_usable()
         supply(self._listing.row(run), task, value, self._home, self._reading)
 
     def limit(self, run: str, loop: str, spawn_limit: int) -> None:
-        """Says how many chunks of a loop may be in flight, wherever the run is driven. See `onceflow.limit`."""
+        """Says how many chunks of a loop may be in flight, wherever the run is driven. See `onceflow.runs.limit`."""
         self._check_usable()
         limit(self._listing.row(run), Limiting(loop, spawn_limit), self._home, self._hub)
 
     def get_output(self, run: str, task: str | None = None) -> Any:
-        """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""
+        """The saved output of a run, or of one of its tasks. See `onceflow.runs.get_output`."""
         self._check_open()
         row = self._listing.row(run)
         ending = self._reading.output(row.id, task)
         return outcomes.value_of(ending, row.id, row.name, self.map_blob)
 
     def delete(self, run: str) -> None:
-        """Forgets a run with everything it saved. See `onceflow.delete`."""
+        """Forgets a run with everything it saved. See `onceflow.runs.delete`."""
         self._check_open()
         row = self._listing.row(run)
         if not self._attaching.can_be_driven(row) or self._attaching.rests_here(row):

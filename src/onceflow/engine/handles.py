@@ -382,7 +382,7 @@ class RunHandle(Generic[R]):
         return self._engine.cancel(self.id, undo=undo)
 
     def limit(self, loop: str, spawn_limit: int) -> None:
-        """Says how many chunks of a loop may be in flight from now on; see `onceflow.limit`."""
+        """Says how many chunks of a loop may be in flight from now on; see `onceflow.runs.limit`."""
         self._engine.limit(self.id, loop, spawn_limit)
 
     def _look_after(self) -> None:

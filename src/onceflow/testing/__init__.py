@@ -13,16 +13,7 @@ interleaving and failure), `chaos` (real processes, killed at random), and `demo
 - `chaos`: real processes, killed at random
 """
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from onceflow.engine.default import use
-    from onceflow.testing.kit.clock import Clock
-    from onceflow.testing.kit.crashes import CrashPoint, crash_everywhere, crash_points
-    from onceflow.testing.kit.engine import Crashed, MemoryEngine
-    from onceflow.testing.kit.faults import When
-    from onceflow.testing.kit.ledger import Effect, Ledger
-    from onceflow.testing.kit.record import Attempt, Attempts
+from typing import TYPE_CHECKING
 
 __all__ = [
     "Attempt",
@@ -39,7 +30,7 @@ __all__ = [
     "use",
 ]
 
-_MODULES = {
+_HOMES = {
     "Attempt": "testing.kit.record",
     "Attempts": "testing.kit.record",
     "Clock": "testing.kit.clock",
@@ -53,17 +44,17 @@ _MODULES = {
     "crash_points": "testing.kit.crashes",
     "use": "engine.default",
 }
-"""Name → module. Imported when first used: the demo has no use for the kit, nor the simulation for an engine."""
+"""Name → the module that defines it. Imported when first used: the demo has no use for the kit."""
 
+if TYPE_CHECKING:
+    from onceflow.engine.default import use
+    from onceflow.testing.kit.clock import Clock
+    from onceflow.testing.kit.crashes import CrashPoint, crash_everywhere, crash_points
+    from onceflow.testing.kit.engine import Crashed, MemoryEngine
+    from onceflow.testing.kit.faults import When
+    from onceflow.testing.kit.ledger import Effect, Ledger
+    from onceflow.testing.kit.record import Attempt, Attempts
+else:
+    from onceflow import lazy
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = globals()[name] = getattr(importlib.import_module(f"onceflow.{_MODULES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy.names(__name__, _HOMES)

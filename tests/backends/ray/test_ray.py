@@ -14,9 +14,11 @@ import numpy
 import pytest
 
 import onceflow
-from onceflow import Engine, InvalidOption, TaskFailed, actor, const, create, task
+from onceflow import Engine, TaskFailed, actor, task
+from onceflow.actors import const, create
 from onceflow.backends.local.worker_deadline import AWAY, Leash
 from onceflow.engine import proof_of_death
+from onceflow.errors import InvalidOption
 from onceflow.testing.servers.s3 import S3Server
 from tests.backends.ray import sockets
 

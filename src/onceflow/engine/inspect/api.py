@@ -58,7 +58,7 @@ class Inspecting:
         raise AssertionError("an engine says whether it is open")
 
     def variables(self, run: str) -> dict[str, Any]:
-        """The task variables of a run that tasks have written, by id or name. See `onceflow.variables`."""
+        """The task variables of a run that tasks have written, by id or name. See `onceflow.runs.variables`."""
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)
         return {name: packed_outputs.unpack(value) for name, value in packed.items()}
@@ -81,29 +81,29 @@ class Inspecting:
         return self._listing.status(self._listing.row(run))
 
     def info(self, run: str) -> RunInfo:
-        """What is known about a run, by id or name. See `onceflow.info`."""
+        """What is known about a run, by id or name. See `onceflow.runs.info`."""
         self._check_open()
         return self._listing.info(self._listing.row(run))
 
     def find(self, run: str) -> RunInfo:
-        """The run that somebody means who types this. See `onceflow.find`."""
+        """The run that somebody means who types this. See `onceflow.runs.find`."""
         self._check_open()
         return self._listing.find(run)
 
     def list_tasks(self, run: str) -> list[TaskInfo]:
-        """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
+        """What is known about the tasks of a run, in the order of its graph. See `onceflow.runs.list_tasks`."""
         self._check_open()
         return self._look(run, self._hub.describe, client.describe, self._reading.tasks)
 
     def list_fibers(self, run: str) -> list[FiberInfo]:
-        """The fibers of a run that have not ended, and where each stands. See `onceflow.list_fibers`."""
+        """The fibers of a run that have not ended, and where each stands. See `onceflow.runs.list_fibers`."""
         from onceflow.engine.inspect.fibers import list_fibers  # slow to import, only for looking inside fibers
 
         self._check_open()
         return list_fibers(self._home, self._listing.row(run).id)
 
     def deploy_check(self, module: str) -> list[FiberOutlook]:
-        """What would become of parked fibers in the code of a module as it is now. See `onceflow.deploy_check`."""
+        """What would become of parked fibers in the code of a module as it is now. See `onceflow.runs.deploy_check`."""
         from onceflow.engine.inspect.deploy_check import deploy_check  # as above
 
         self._check_open()
@@ -111,7 +111,7 @@ class Inspecting:
         return deploy_check(self._home, self.list_runs(status=going, limit=None), module)
 
     def why(self, run: str, task: str | None = None) -> Why:
-        """What a run, or a task of it, waits for. See `onceflow.why`."""
+        """What a run, or a task of it, waits for. See `onceflow.runs.why`."""
         info = self.info(run)
         return explain(info, self.list_tasks(info.id), task)
 
@@ -130,7 +130,7 @@ class Inspecting:
         before: str | None = None,
         limit: int | None = 100,
     ) -> list[RunInfo]:
-        """What is known about runs, newest first. See `onceflow.list_runs`."""
+        """What is known about runs, newest first. See `onceflow.runs.list_runs`."""
         self._check_open()
         return self._listing.list(
             status=status, name=name, workflow=workflow, metadata=metadata, before=before, limit=limit
@@ -151,12 +151,12 @@ class Inspecting:
             return decode_settings(loaded.settings).onceflow
 
     def list_attempts(self, run: str) -> list[AttemptInfo]:
-        """What was measured of the attempts of a run. See `onceflow.list_attempts`."""
+        """What was measured of the attempts of a run. See `onceflow.runs.list_attempts`."""
         self._check_open()
         return self._past.attempts(self._listing.row(run).id)
 
     def estimate(self, run: str) -> Estimate | None:
-        """How long a run will go on, from what its tasks took before. See `onceflow.estimate`."""
+        """How long a run will go on, from what its tasks took before. See `onceflow.runs.estimate`."""
         self._check_open()
         row = self._listing.row(run)
         status = self._listing.status(row)
@@ -165,7 +165,7 @@ class Inspecting:
         return self._past.estimate(row, self.list_tasks(row.id)) if status in ACTIVE else None
 
     def statistics(self, workflow: str | None = None) -> Statistics:
-        """What this engine has done, and what tasks took. See `onceflow.statistics`."""
+        """What this engine has done, and what tasks took. See `onceflow.runs.statistics`."""
         self._check_open()
         counts = self._hub.counts
         return Statistics(
@@ -196,7 +196,7 @@ class Inspecting:
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[LogLine]:
-        """What the tasks of a run have printed and logged. See `onceflow.logs`."""
+        """What the tasks of a run have printed and logged. See `onceflow.runs.logs`."""
         self._check_open()
         id = self._listing.row(run).id
         wanted = task_lines.wanted(task, attempt, stream, level, since)

@@ -1,4 +1,4 @@
-"""Queues of the default engine: what `onceflow.queue` and its siblings call."""
+"""Queues of the default engine: what `onceflow.queues.queue` and its siblings call."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Queueing:
         """Those who drive runs are to look."""
 
     def queue(self, name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:
-        """Declares a queue. See `onceflow.queue`."""
+        """Declares a queue. See `onceflow.queues.queue`."""
         declared = Limits(**checked(check_name(name), dict(limits)))
 
         def change(before: Defined) -> Defined:
@@ -89,16 +89,16 @@ class Queueing:
         return self._change_queue(name, change, new=True)
 
     def set_queue(self, name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:
-        """Changes limits of a queue while everything goes on. See `onceflow.set_queue`."""
+        """Changes limits of a queue while everything goes on. See `onceflow.queues.set_queue`."""
         changes = checked(check_name(name), dict(limits))
         return self._change_queue(name, lambda before: _with(before, **changes), new=True)
 
     def pause_queue(self, name: str) -> QueueInfo:
-        """Lets nobody in. See `onceflow.pause_queue`."""
+        """Lets nobody in. See `onceflow.queues.pause_queue`."""
         return self._change_queue(name, lambda before: _with(before, paused=True), new=True)
 
     def resume_queue(self, name: str) -> QueueInfo:
-        """Ends that. See `onceflow.resume_queue`."""
+        """Ends that. See `onceflow.queues.resume_queue`."""
         return self._change_queue(name, lambda before: _with(before, paused=False))
 
     def get_queue(self, name: str) -> QueueInfo:
@@ -110,7 +110,7 @@ class Queueing:
         return [self._info(row) for row in self._queue_place().journal.list_standing("queue")]
 
     def delete_queue(self, name: str) -> None:
-        """Forgets the limits of a queue. See `onceflow.delete_queue`."""
+        """Forgets the limits of a queue. See `onceflow.queues.delete_queue`."""
         while not self._write_queue(DeleteQueue(name, self._queue_row(name).version)):
             pass
 

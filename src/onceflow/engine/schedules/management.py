@@ -234,7 +234,7 @@ class Scheduling(ABC):
         queue: str | None = None,
         priority: int = 0,
     ) -> ScheduleInfo:
-        """Has a workflow run by the clock. See `onceflow.schedule`."""
+        """Has a workflow run by the clock. See `onceflow.schedules.schedule`."""
         manager = self._manage()
         target = targets.check(workflow)
         with manager.sealing():
@@ -270,11 +270,11 @@ class Scheduling(ABC):
         return info(self._manage().row(id))
 
     def pause_schedule(self, id: str) -> ScheduleInfo:
-        """Lets a schedule rest. See `onceflow.pause_schedule`."""
+        """Lets a schedule rest. See `onceflow.schedules.pause_schedule`."""
         return self._manage().change(id, lambda state: replace(state, paused=True))
 
     def resume_schedule(self, id: str) -> ScheduleInfo:
-        """Ends the rest of a schedule. See `onceflow.resume_schedule`."""
+        """Ends the rest of a schedule. See `onceflow.schedules.resume_schedule`."""
         manager = self._manage()
 
         def go_on(state: State) -> State:
@@ -283,16 +283,16 @@ class Scheduling(ABC):
         return manager.change(id, go_on)
 
     def delete_schedule(self, id: str) -> None:
-        """Forgets a schedule, not its runs. See `onceflow.delete_schedule`."""
+        """Forgets a schedule, not its runs. See `onceflow.schedules.delete_schedule`."""
         self._manage().delete(id)
 
     def trigger_schedule(self, id: str) -> RunHandle[Any]:
-        """Runs what a schedule runs, now. See `onceflow.trigger_schedule`."""
+        """Runs what a schedule runs, now. See `onceflow.schedules.trigger_schedule`."""
         feed = Feed()
         return self._handle(self._manage().trigger(id, feed), feed)
 
     def next_times(self, id: str, count: int = 5) -> list[datetime]:
-        """For which instants a schedule fires next. See `onceflow.next_times`."""
+        """For which instants a schedule fires next. See `onceflow.schedules.next_times`."""
         declaration.check_count("count", count, MOST_NEXT)
         manager = self._manage()
         row = manager.row(id)
@@ -308,7 +308,7 @@ class Scheduling(ABC):
         return found
 
     def backfill(self, id: str, start: Time, end: Time, *, at_once: int | None = None) -> list[RunInfo]:
-        """Runs what is missing or has failed in a stretch of time. See `onceflow.backfill`."""
+        """Runs what is missing or has failed in a stretch of time. See `onceflow.schedules.backfill`."""
         manager = self._manage()
         definition, instants = manager.instants(id, start, end)
         most = (10 if definition.overlap == "allow" else 1) if at_once is None else at_once

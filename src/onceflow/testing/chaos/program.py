@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from onceflow import Exclusive
+from onceflow.actors import Exclusive
 from onceflow.testing.chaos import lives, steps
 from onceflow.testing.chaos.plans import Step
 
