@@ -6,7 +6,7 @@
 - `delete_queue`: forgets the limits.
 """
 
-from onceflow.engine.queues.api import (
+from onceflow.engine.default import (
     delete_queue,
     get_queue,
     list_queues,

@@ -6,7 +6,7 @@
 - `trigger_schedule`: runs it now. `backfill`: runs what is missing or has failed in a stretch of time.
 """
 
-from onceflow.engine.schedules.api import (
+from onceflow.engine.default import (
     backfill,
     delete_schedule,
     get_schedule,

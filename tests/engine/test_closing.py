@@ -516,7 +516,7 @@ def test_who_waits_for_room_is_told_when_the_engine_closes(
     tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given runs that wait at a door, and more that are not let in
-    monkeypatch.setattr("onceflow.engine.engine.MOST_OPENING", 1)
+    monkeypatch.setattr("onceflow.engine.run_graphs.MOST_OPENING", 1)
     monkeypatch.setattr("onceflow.engine.runtime.host.MOST_WAITING", 1)
     engine = Engine(tmp_path / "home", workers=1)
     results: list[Any] = []

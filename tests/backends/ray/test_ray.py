@@ -95,7 +95,7 @@ def test_one_program_runs_on_any_backend_with_any_journal_and_any_store(
 ) -> None:
     graph = twice.bind(ones.bind(100_000))
     here = onceflow.run(graph, backend="local")
-    there = onceflow.run(graph, backend=ray_cluster, store=postgres_url, blobs=s3.create_bucket())
+    there = onceflow.run(graph, backend=ray_cluster, journal=postgres_url, blobs=s3.create_bucket())
     assert here.sum() == there.sum() == 200_000
 
 

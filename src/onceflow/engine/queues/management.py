@@ -78,7 +78,22 @@ class Queueing:
         """Those who drive runs are to look."""
 
     def queue(self, name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:
-        """Declares a queue. See `onceflow.queues.queue`."""
+        """Declares a queue: which tasks (`@task(queue="gpu")`) and runs (`run(node, queue="reports")`) may go on at the
+        same time, and how fast, counted over all engines that share the journal.
+
+        - `concurrency`: how many have a place at a time.
+        - `per_key`: how many of those that count under one key (`@task(queue="api", queue_key="{customer}")`).
+        - `per_host`: how many on one host.
+        - `rate`: how many may begin in a stretch of time: `"10/s"`, `"100/m"`, `"5/10s"`. After a pause as many as that
+          may begin at once.
+        - `max_pending`: how many runs may wait; one more is refused with `QueueFull`.
+
+        What is not given does not matter. Declaring the same again changes nothing, so a program may do that whenever
+        it starts, and what was changed meanwhile with `set_queue` stays; another declaration replaces everything.
+
+            queue("gpu", concurrency=2)
+            queue("billing", rate="100/m", per_key=1)
+        """
         declared = Limits(**checked(check_name(name), dict(limits)))
 
         def change(before: Defined) -> Defined:
@@ -89,28 +104,38 @@ class Queueing:
         return self._change_queue(name, change, new=True)
 
     def set_queue(self, name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:
-        """Changes limits of a queue while everything goes on. See `onceflow.queues.set_queue`."""
+        """Changes limits of a queue while everything goes on, wherever; those that are not given stay, and None takes
+        one away. Nobody who has a place is stopped.
+
+            set_queue("gpu", concurrency=4)
+        """
         changes = checked(check_name(name), dict(limits))
         return self._change_queue(name, lambda before: _with(before, **changes), new=True)
 
     def pause_queue(self, name: str) -> QueueInfo:
-        """Lets nobody in. See `onceflow.queues.pause_queue`."""
+        """Lets nobody into a queue until `resume_queue`. Who has a place keeps it."""
         return self._change_queue(name, lambda before: _with(before, paused=True), new=True)
 
     def resume_queue(self, name: str) -> QueueInfo:
-        """Ends that. See `onceflow.queues.resume_queue`."""
+        """Ends the pause of a queue. Raises `NoSuchQueue`."""
         return self._change_queue(name, lambda before: _with(before, paused=False))
 
     def get_queue(self, name: str) -> QueueInfo:
-        """What is known about a queue. Raises `NoSuchQueue`."""
+        """What is known about a queue: its limits, who has a place, and how many wait. Raises `NoSuchQueue`."""
         return self._info(self._queue_row(name))
 
     def list_queues(self) -> list[QueueInfo]:
-        """What is known about all queues, by name."""
+        """What is known about all queues, by name.
+
+        for found in list_queues():
+            print(found.name, len(found.places), found.waiting)
+        """
         return [self._info(row) for row in self._queue_place().journal.list_standing("queue")]
 
     def delete_queue(self, name: str) -> None:
-        """Forgets the limits of a queue. See `onceflow.queues.delete_queue`."""
+        """Forgets the limits of a queue. Tasks and runs that name it go on, and wait for nothing.
+
+        Raises `NoSuchQueue`."""
         while not self._write_queue(DeleteQueue(name, self._queue_row(name).version)):
             pass
 
