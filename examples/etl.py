@@ -63,7 +63,7 @@ class Table:
 
 # Somebody may correct a file tomorrow, so this is not deterministic; nobody can see that it was read, so it has no
 # effect. Each column is saved, while others are already being read.
-@task(can_rollback=True, retry=3)
+@task(effect="none", retry=3)
 def extract(month: str) -> Table:
     return Table(month, {file.stem: put(np.load(file)) for file in sorted((LAKE / month).glob("*.npy"))})
 

@@ -151,7 +151,7 @@ def collect(workers: list[Worker]) -> str:
     return hashlib.sha256(b"".join(weight.tobytes() for weight in states[0])).hexdigest()[:16]
 
 
-SYNC = {"checkpoint": True, "deterministic": False, "can_rollback": False}
+SYNC = {"checkpoint": True, "deterministic": False, "effect": "irrevocable"}
 """A task that must not be repeated starts when all it builds on is saved, and cannot change any more."""
 
 

@@ -126,12 +126,12 @@ class Frame:
         return cls(rows)
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def load() -> Frame:
     return create(Frame)
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def clean(frame: Exclusive[Frame], rows: int) -> Frame:
     frame.generate(rows)
     return frame
@@ -152,7 +152,7 @@ class Steps(NamedTuple):
     """When the last of them was over."""
 
 
-@task(can_rollback=True, threads=True)
+@task(effect="none", threads=True)
 def consume(frame: Frame, seed: int, _: Steps) -> float:
     """Waits for Spark, and does nothing else: so all consumers share a process."""
     return frame.sample(seed)

@@ -21,12 +21,12 @@ SECONDS = 1e6
 AT_ONCE = 500
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def got(number: int) -> int:
     return number
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def woke() -> None:
     return None
 

@@ -46,7 +46,7 @@ def begin(bytes: int = 0) -> Echo:
     return create(Echo, bytes)
 
 
-@task(can_rollback=True, checkpoint=False)
+@task(effect="none", checkpoint=False)
 def call(echo: Exclusive[Echo], count: int) -> tuple[list[float], Echo]:
     seconds = []
     for _ in range(count):
@@ -56,7 +56,7 @@ def call(echo: Exclusive[Echo], count: int) -> tuple[list[float], Echo]:
     return seconds, echo
 
 
-@task(can_rollback=True, checkpoint=False)
+@task(effect="none", checkpoint=False)
 def call_later(echo: Exclusive[Echo], count: int) -> tuple[float, Echo]:
     started = time.perf_counter()
     for answer in [later(echo.add, 1) for _ in range(count)]:
@@ -64,7 +64,7 @@ def call_later(echo: Exclusive[Echo], count: int) -> tuple[float, Echo]:
     return (time.perf_counter() - started) / count, echo
 
 
-@task(can_rollback=True, checkpoint=False)
+@task(effect="none", checkpoint=False)
 def send(echo: Echo, bytes: int, rounds: int) -> list[float]:
     value = np.ones(bytes, np.uint8)
     seconds = []
@@ -75,7 +75,7 @@ def send(echo: Echo, bytes: int, rounds: int) -> list[float]:
     return seconds
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def made() -> float:
     started = time.perf_counter()
     create(Echo).add(1)
@@ -87,7 +87,7 @@ def first(pair: tuple[Any, Echo]) -> Any:
     return pair[0]
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def touch(echo: Exclusive[Echo]) -> Echo:
     echo.add(1)
     return echo

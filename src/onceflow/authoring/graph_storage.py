@@ -27,7 +27,7 @@ import msgspec
 
 from onceflow.authoring.calls import Call
 from onceflow.authoring.graph_builder import WorkflowGraph
-from onceflow.authoring.options import MOST_RETURNS
+from onceflow.authoring.options import MOST_RETURNS, merged
 from onceflow.authoring.tasks import AnyTask, _with_options
 from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.effects import Options
@@ -572,13 +572,12 @@ def _as_stored(record: _Task, base: AnyTask[..., Any], definition: _Definition) 
     if (settings.name, settings.num_returns, task.core_options) == (record.name, record.parts, record.options):
         return task
     given = {
-        **task._given,
+        **merged(task._given, {"effect": record.options.effect}),
         "name": record.name,
         "num_returns": record.parts,
         "checkpoint": record.options.checkpoint,
         "deterministic": record.options.deterministic,
         "retry": dataclasses.replace(settings.retry, count=record.options.retries),
-        "can_rollback": record.options.effect != "irrevocable",
     }
     if record.options.effect != "undoable":
         given["rollback"] = None

@@ -28,7 +28,7 @@ class TransactionOptions(TypedDict, total=False):
     retry: int | RetryPolicy
 
 
-_DEFAULTS: dict[str, Any] = {"can_rollback": True, "transaction": True}
+_DEFAULTS: dict[str, Any] = {"effect": "none", "transaction": True}
 
 
 class _WithOptions:

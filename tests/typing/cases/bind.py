@@ -119,6 +119,8 @@ def options_keep_the_types() -> None:
 
 def decorators_know_their_options() -> None:
     task(deterministic=True, can_rollback=True, rollback=None, num_returns=2)
+    task(effect="none")
+    task(effect="nothing")  # E: call-overload
     task(after=[])  # E: call-overload
     task(checkpoint=3)  # E: call-overload
     task.pure(deterministic=True)  # E: call-overload

@@ -35,7 +35,7 @@ NAME = "segment"
 CLOSE = 0.25
 """Seconds. If something timed out so near to a deadline, it was the deadline. (Clocks of two hosts are never equal.)"""
 
-OPTIONS: dict[str, Any] = {"can_rollback": True, "fiber": True}
+OPTIONS: dict[str, Any] = {"effect": "none", "fiber": True}
 """No effect, nondeterministic, saved."""
 
 
