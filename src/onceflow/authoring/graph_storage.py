@@ -13,7 +13,6 @@ that exists now, unless it was given by `.options(...)`.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import operator
 import os
@@ -577,7 +576,7 @@ def _as_stored(record: _Task, base: AnyTask[..., Any], definition: _Definition) 
         "num_returns": record.parts,
         "checkpoint": record.options.checkpoint,
         "deterministic": record.options.deterministic,
-        "retry": dataclasses.replace(settings.retry, count=record.options.retries),
+        "retry": msgspec.structs.replace(settings.retry, count=record.options.retries),
     }
     if record.options.effect != "undoable":
         given["rollback"] = None

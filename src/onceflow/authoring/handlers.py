@@ -9,10 +9,11 @@ A decision is data. Who asks, and when, is a matter of `handler_guards`; what fo
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, TypeVar, overload
+
+import msgspec
 
 from onceflow.authoring.function_wrapper import Wrapper, blank
 from onceflow.authoring.retries import RetryPolicy
@@ -21,8 +22,7 @@ from onceflow.errors import InvalidOption
 E = TypeVar("E", bound=BaseException)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What shall become of a failure. Made by `retry`, `ignore`, `break_` and `terminate`."""
 
     kind: Literal["retry", "ignore", "break", "terminate"]
@@ -73,8 +73,7 @@ def terminate() -> Decision:
     return Decision("terminate")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FailedAttempt:
+class FailedAttempt(msgspec.Struct, frozen=True):
     """What a handler's function learns about a failure beside the exception."""
 
     run: str

@@ -6,11 +6,12 @@ decorator's options before contradictions are looked for.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, get_args
+
+import msgspec
 
 from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
@@ -78,8 +79,7 @@ MOST_PRIORITY = 100
 PURE: TaskOptions = {"checkpoint": False, "deterministic": True, "effect": "none"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """All options of a task, with defaults filled in."""
 
     name: str
@@ -88,7 +88,7 @@ class Settings:
     effect: Effect = "irrevocable"
     rollback: Callable[..., Any] | None = None
     num_returns: int = 1
-    retry: RetryPolicy = dataclasses.field(default_factory=lambda: RetryPolicy(0))
+    retry: RetryPolicy = RetryPolicy(0)
     threads: bool = False
     cpus: float | None = None
     """None if nothing was said: one core, but nothing for functions that share a process."""

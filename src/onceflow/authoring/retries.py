@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from typing import Any
+
+import msgspec
 
 MOST_RETRIES = 2**31 - 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True):
     """What happens when a task raises. `retry=3` is short for `retry=RetryPolicy(3)`.
 
     The waiting is durable state, not a sleep in a worker: it outlives a crash and keeps nobody busy. An undoable task
@@ -36,7 +36,7 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         errors: Any = self.on if isinstance(self.on, tuple) else (self.on,)
-        object.__setattr__(self, "on", errors)
+        msgspec.structs.force_setattr(self, "on", errors)
         count: Any = self.count
         if isinstance(count, bool) or not isinstance(count, int):
             raise TypeError(f"RetryPolicy: count must be an int, not {count!r}")
