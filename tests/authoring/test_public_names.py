@@ -102,3 +102,16 @@ def test_a_module_with_tasks_is_imported_without_an_engine() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_the_class_of_engines_is_imported_without_what_drives_runs() -> None:
+    program = (
+        "import sys; from onceflow import Engine, run, task; from onceflow.runs import RunHandle, find; "
+        "heavy = ('onceflow.backends', 'onceflow.engine.runtime.host', 'onceflow.driver.driver', 'onceflow.core.run', "
+        "'onceflow.storage.home', 'onceflow.authoring.fibers'); "
+        "print([name for name in sys.modules if name.startswith(heavy)])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"

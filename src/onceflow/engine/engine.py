@@ -7,34 +7,31 @@ import functools
 import os
 import threading
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from onceflow.engine import proof_of_death, settings
-from onceflow.engine.attaching import MOST_RUNS, Attaching
-from onceflow.engine.display.refresh import Displaying
-from onceflow.engine.handles import Completion, Feed, RunHandle
+from onceflow.engine import settings
+from onceflow.engine.handles import Feed, RunHandle
 from onceflow.engine.inspect.api import Inspecting
-from onceflow.engine.inspect.journal_view import Reading
-from onceflow.engine.inspect.measurements import Past
-from onceflow.engine.inspect.run_info import Listing
-from onceflow.engine.options import EngineOptions, RunOptions, check_known
+from onceflow.engine.options import EngineOptions, check_known
 from onceflow.engine.queues.management import Queueing
 from onceflow.engine.run_commands.api import Commanding
-from onceflow.engine.run_commands.send_event import Mail
 from onceflow.engine.run_graphs import Running, as_ours
-from onceflow.engine.runtime.garbage import Collecting
-from onceflow.engine.runtime.host import Hub
-from onceflow.engine.runtime.local_host import LocalHub
-from onceflow.engine.schedules.clock import Clockwork, Winding
 from onceflow.engine.schedules.management import EngineRuns, Manager, Scheduling
-from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
 from onceflow.engine.statuses import ACTIVE
-from onceflow.engine.submission import Submission, left_to_others
+from onceflow.engine.submission import left_to_others
 from onceflow.errors import NameTaken, QueueFull
-from onceflow.storage.home import Home
 from onceflow.storage.journal import Failed, RunRow, Taken, commit
-from onceflow.storage.run_stores import Place
 from onceflow.values import sealed_bytes
+
+if TYPE_CHECKING:
+    from onceflow.engine.handles import Completion
+    from onceflow.engine.options import RunOptions
+    from onceflow.engine.runtime.garbage import Collecting
+    from onceflow.engine.runtime.host import Hub
+    from onceflow.engine.schedules.clock import Winding
+    from onceflow.engine.serving import Serving
+    from onceflow.engine.submission import Submission
+    from onceflow.storage.run_stores import Place
 
 R = TypeVar("R")
 
@@ -84,6 +81,13 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
     """What fires schedules, if this engine does."""
 
     def __init__(self, home: str | os.PathLike[str] | None = None, **options: Unpack[EngineOptions]) -> None:
+        # What drives runs is imported when an engine is opened: workers import modules that only name this class.
+        from onceflow.engine import proof_of_death
+        from onceflow.engine.runtime.garbage import Collecting
+        from onceflow.engine.runtime.local_host import LocalHub
+        from onceflow.engine.schedules.clock import Clockwork
+        from onceflow.storage.home import Home
+
         check_known(options, EngineOptions, "Engine")
         self.settings = settings.find(home=home, **options)
         home_directory = Home(
@@ -107,6 +111,14 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
             clockwork.start()
 
     def _open(self, home: Place, hub: Hub, collecting: Collecting | None) -> None:
+        from onceflow.engine.attaching import Attaching
+        from onceflow.engine.display.refresh import Displaying
+        from onceflow.engine.inspect.journal_view import Reading
+        from onceflow.engine.inspect.measurements import Past
+        from onceflow.engine.inspect.run_info import Listing
+        from onceflow.engine.run_commands.send_event import Mail
+        from onceflow.engine.runtime.local_host import LocalHub
+
         self._home = home
         self._hub = hub
         self._collecting = collecting
@@ -134,6 +146,8 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
 
     def _recover(self) -> None:
         """Goes on with every interrupted run. Those that only wait are loaded when it is time: there may be many."""
+        from onceflow.engine.attaching import MOST_RUNS
+
         left: list[RunRow] = []
         for owner in self._home.journal.owners(sorted(ACTIVE)):
             if owner is not None and not self._home.engines.is_alive(owner):
@@ -179,6 +193,9 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
                 engine.serve()
                 threading.Event().wait()
         """
+        from onceflow.engine.serving import RUNS_PER_WORKER, Serving
+        from onceflow.storage.home import Home
+
         self._check_usable()
         if capacity is not None:
             settings.check(workers=capacity)
@@ -194,6 +211,8 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
     def drain(self, *, grace: float = 30.0) -> None:
         """Takes no more runs, fires none, and lets go of those that it drives, so that others go on with them: tasks
         with an effect have `grace` seconds to end. Returns when nothing runs here any more. Close the engine then."""
+        from onceflow.engine.serving import drain
+
         self._check_open()
         self._stop_firing()
         if self._serving is not None:
@@ -203,6 +222,8 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
     def close(self) -> None:
         """Ends all workers and lets go of the home directory. Runs that are going on are interrupted and can be
         resumed. Closing twice is harmless."""
+        from onceflow.storage.home import Home
+
         with self._lock:
             if not self._closed and self._process == os.getpid():
                 self._closed = True

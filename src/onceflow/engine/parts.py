@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from onceflow.engine.attaching import Attaching
-from onceflow.engine.inspect.journal_view import Reading
-from onceflow.engine.inspect.run_info import Listing
-from onceflow.engine.runtime.host import Hub
-from onceflow.engine.settings import EngineSettings
 from onceflow.errors import (
     EngineClosed,
     InsideTask,
 )
-from onceflow.storage.run_stores import Place
 from onceflow.values.context import is_in_fiber, running
+
+if TYPE_CHECKING:
+    from onceflow.engine.attaching import Attaching
+    from onceflow.engine.inspect.journal_view import Reading
+    from onceflow.engine.inspect.run_info import Listing
+    from onceflow.engine.runtime.host import Hub
+    from onceflow.engine.settings import EngineSettings
+    from onceflow.storage.run_stores import Place
 
 
 class Parts:

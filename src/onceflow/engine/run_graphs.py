@@ -6,15 +6,13 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from onceflow.engine.handles import Completion, Feed, Redirected, RunHandle
+from onceflow.engine.handles import Feed, Redirected
 from onceflow.engine.options import CommonRunOptions, RunOptions, check_known
 from onceflow.engine.parts import Parts
 from onceflow.engine.queues.management import defined, waiting_elsewhere
-from onceflow.engine.queues.pending import count_submitted
-from onceflow.engine.run_commands import rerun
-from onceflow.engine.submission import Submission, new_id, prepare
+from onceflow.engine.submission import new_id, prepare
 from onceflow.errors import (
     InvalidOption,
     NameTaken,
@@ -23,8 +21,12 @@ from onceflow.errors import (
     RunInterrupted,
     StorageError,
 )
-from onceflow.storage.journal import RunRow
 from onceflow.values import sealed_bytes
+
+if TYPE_CHECKING:
+    from onceflow.engine.handles import Completion, RunHandle
+    from onceflow.engine.submission import Submission
+    from onceflow.storage.journal import RunRow
 
 R = TypeVar("R")
 
@@ -149,6 +151,8 @@ class Running(Parts):
         metadata: Mapping[str, Any] | None = None,
     ) -> RunHandle[Any]:
         """Like `rerun`, but returns as soon as the new run is durable."""
+        from onceflow.engine.run_commands import rerun  # few programs run a run again
+
         self._check_usable()
         tasks = [from_task] if isinstance(from_task, str) else list(from_task)
         made = rerun.create(
@@ -286,6 +290,8 @@ class Running(Parts):
         self._refuse_if_queue_is_full(submission.settings.queue)
 
     def _refuse_if_queue_is_full(self, queue: str | None) -> None:
+        from onceflow.engine.queues.pending import count_submitted
+
         row = None if queue is None else self._home.journal.get_standing("queue", queue)
         limit = None if row is None else defined(row).limits.max_pending
         if queue is None or row is None or limit is None:

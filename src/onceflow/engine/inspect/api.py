@@ -11,30 +11,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onceflow.engine import outcomes
-from onceflow.engine.inspect import overview
-from onceflow.engine.inspect.engines import EngineInfo, list_engines
-from onceflow.engine.inspect.journal_view import LeftBehind
-from onceflow.engine.inspect.measurements import AttemptInfo, Past
-from onceflow.engine.inspect.overview import Overview
-from onceflow.engine.inspect.run_info import RunInfo
-from onceflow.engine.inspect.statistics import RunCounts, Statistics
-from onceflow.engine.inspect.task_info import TaskInfo
-from onceflow.engine.inspect.why import Why, explain
+from onceflow.engine.inspect.engines import list_engines
 from onceflow.engine.logs import task_lines
-from onceflow.engine.logs.task_lines import Level, LogLine, LogStream
 from onceflow.engine.parts import Parts
-from onceflow.engine.peers import client
-from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED, STATUSES, Status
+from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED, STATUSES
 from onceflow.engine.submission import decode_settings
 from onceflow.errors import InvalidOption
 from onceflow.planning.estimates import Estimate
 from onceflow.storage import logs as stored_logs
-from onceflow.storage.journal import DamagedRun, RunRow
 from onceflow.values import inert, packed_outputs
 
 if TYPE_CHECKING:
     from onceflow.engine.inspect.deploy_check import FiberOutlook
+    from onceflow.engine.inspect.engines import EngineInfo
     from onceflow.engine.inspect.fibers import FiberInfo
+    from onceflow.engine.inspect.journal_view import LeftBehind
+    from onceflow.engine.inspect.measurements import AttemptInfo, Past
+    from onceflow.engine.inspect.overview import Overview
+    from onceflow.engine.inspect.run_info import RunInfo
+    from onceflow.engine.inspect.statistics import Statistics
+    from onceflow.engine.inspect.task_info import TaskInfo
+    from onceflow.engine.inspect.why import Why
+    from onceflow.engine.logs.task_lines import Level, LogLine, LogStream
+    from onceflow.engine.peers import client
+    from onceflow.engine.statuses import Status
+    from onceflow.storage.journal import DamagedRun, RunRow
 
 T = TypeVar("T")
 
@@ -97,6 +98,8 @@ class Inspecting(Parts):
                 print(info.id, info.state)
         """
         self._check_open()
+        from onceflow.engine.peers import client
+
         return self._look(run, self._hub.describe, client.describe, self._reading.tasks)
 
     def list_fibers(self, run: str) -> list[FiberInfo]:
@@ -134,11 +137,16 @@ class Inspecting(Parts):
             for obstacle in why("trip-17").obstacles:
                 print(obstacle.task, obstacle.text)
         """
+        from onceflow.engine.inspect.why import explain
+
         info = self.info(run)
         return explain(info, self.list_tasks(info.id), task)
 
     def survey(self, run: str) -> Overview:
         """How a run gets on, at a glance: for displays that look again and again."""
+        from onceflow.engine.inspect import overview
+        from onceflow.engine.peers import client
+
         self._check_open()
         return self._look(run, self._hub.survey, client.survey, lambda id: overview.of(self._reading.tasks(id)))
 
@@ -215,6 +223,8 @@ class Inspecting(Parts):
             for found in statistics("trip").tasks:
                 print(found.task, found.finished, found.p50, found.p90)
         """
+        from onceflow.engine.inspect.statistics import RunCounts, Statistics
+
         self._check_open()
         counts = self._hub.counts
         return Statistics(
@@ -296,6 +306,8 @@ class Inspecting(Parts):
         journal: Callable[[str], T],
     ) -> T:
         """What whoever drives the run says; what the journal has if nobody does, or does not answer."""
+        from onceflow.engine.peers import client
+
         row = self._listing.row(run)
         while (said := here(row.id)) is None and not self._attaching.can_be_driven(row):
             if row.owner is None or row.owner == self._home.engine:
@@ -317,6 +329,8 @@ class Inspecting(Parts):
 
     def _note_unheard(self, row: RunRow, problem: client.NotAnswered) -> None:
         """Logs it once: who looks again and again need not read it each time."""
+        from onceflow.engine.peers import client
+
         level = logging.WARNING if isinstance(problem, client.Stopped) else logging.INFO
         noted = (level, f"{row.owner}: {problem}")
         if self._unheard.get(row.id) != noted:

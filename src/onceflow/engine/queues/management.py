@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import msgspec
 
-from onceflow.engine import proof_of_death
-from onceflow.engine.queues.decision import Share, State
+from onceflow.engine.queues.decision import State
 from onceflow.engine.queues.limits import Limits, check_name, checked
 from onceflow.errors import NoSuchQueue
-from onceflow.storage.journal import DeleteQueue, Failed, OfStanding, StandingRow, WriteQueue, commit
+from onceflow.storage.journal import DeleteQueue, Failed, WriteQueue, commit
 
 if TYPE_CHECKING:
+    from onceflow.engine.queues.decision import Share
+    from onceflow.storage.journal import OfStanding, StandingRow
     from onceflow.storage.run_stores import Place
 
 
@@ -194,6 +195,8 @@ def defined(row: StandingRow) -> Defined:
 def shares_of(row: StandingRow, home: Place) -> dict[str, Share]:
     """What engines have of a queue. One that is gone has nothing, although its places are taken from the journal only
     when somebody needs them."""
+    from onceflow.engine import proof_of_death  # this module is imported with the engine's class
+
     shares = msgspec.msgpack.decode(row.state, type=State).shares
     return {engine: share for engine, share in shares.items() if not proof_of_death.is_gone(home, engine)}
 

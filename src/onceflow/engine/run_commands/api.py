@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceflow.engine.parts import Parts
 from onceflow.engine.run_commands.cancel import GRACE, Cancelling, ask_to_cancel, cancel
 from onceflow.engine.run_commands.limit import Limiting, limit
 from onceflow.engine.run_commands.pause import ask_to_pause, pause
-from onceflow.engine.run_commands.send_event import Letter, Mail
-from onceflow.engine.run_commands.set_result import supply
-from onceflow.engine.statuses import Status
 from onceflow.errors import (
     InvalidOption,
     RunActive,
@@ -19,6 +16,10 @@ from onceflow.errors import (
 from onceflow.storage import failures
 from onceflow.storage import logs as stored_logs
 from onceflow.storage.journal import DeleteRun, Failed, Fenced, commit
+
+if TYPE_CHECKING:
+    from onceflow.engine.run_commands.send_event import Mail
+    from onceflow.engine.statuses import Status
 
 
 class Commanding(Parts):
@@ -36,6 +37,8 @@ class Commanding(Parts):
 
             send_event("order-17", "approval", True)
         """
+        from onceflow.engine.run_commands.send_event import Letter
+
         self._check_open()
         self._mail.send([Letter(self._listing.row(run), key, payload, id)])
 
@@ -48,6 +51,8 @@ class Commanding(Parts):
 
             send_events([("order-17", "approval", True), ("order-18", "approval", False)])
         """
+        from onceflow.engine.run_commands.send_event import Letter
+
         self._check_open()
         sent = list(events)
         named: list[str | None] = [None] * len(sent) if ids is None else list(ids)
@@ -105,6 +110,8 @@ class Commanding(Parts):
         it failed is undone first. Returns when it is durable. Raises `NoSuchTask`, and `ResultRefused` if the task has
         not failed, or its run goes on (`pause` it first).
         """
+        from onceflow.engine.run_commands.set_result import supply
+
         self._check_usable()
         supply(self._listing.row(run), task, value, self._home, self._reading)
 
