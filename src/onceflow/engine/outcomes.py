@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from onceflow.driver.fiber_failures import let_through
 from onceflow.driver.outputs import Blob
-from onceflow.errors import PINNED, RunCancelled, RunPaused, RunTimedOut, TaskFailed
+from onceflow.errors import RunCancelled, RunPaused, RunTimedOut, TaskFailed
+from onceflow.errors.runs import PINNED
 from onceflow.values import actors, failures, packed_outputs
 from onceflow.values.refs import ValueRef, is_own, restore
 
