@@ -173,7 +173,7 @@ class RunCancelled(OnceflowError):
         if fibers:
             text += (
                 f" It cannot go on, because its fiber {', '.join(fibers)} was told that and has ended: "
-                f"rerun({run!r}, from_task={fibers[0]!r}) starts it again, in a new run."
+                f"onceflow.runs.rerun({run!r}, from_task={fibers[0]!r}) starts it again, in a new run."
             )
         else:
             text += f" resume({run!r}) would go on with it."
