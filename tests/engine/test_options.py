@@ -11,6 +11,7 @@ import pytest
 import onceflow
 from onceflow import Engine, runs
 from onceflow.engine import default, options, submission
+from onceflow.engine.run_commands import rerun
 from onceflow.engine.schedules import declaration
 from onceflow.engine.settings import EngineSettings
 from onceflow.errors import InvalidOption
@@ -33,7 +34,10 @@ def test_the_options_of_runs_and_schedules_are_those_that_are_taken_apart() -> N
     of_runs = set(inspect.signature(submission.prepare).parameters) - {"node", "home", "id"}
     of_schedules = set(inspect.signature(declaration.define).parameters) - {"id", "target"}
 
+    of_reruns = set(inspect.signature(rerun.create).parameters) - {"row", "home", "id"}
+
     assert options.RunOptions.__optional_keys__ == of_runs
+    assert options.RerunOptions.__optional_keys__ == of_reruns
     assert options.ScheduleOptions.__optional_keys__ == of_schedules
 
 

@@ -48,6 +48,19 @@ class RunOptions(CommonRunOptions, total=False):
     It is no part of what makes two runs the same; the first one under a name decides."""
 
 
+class RerunOptions(TypedDict, total=False):
+    """Options of `rerun` and `rerun_async`."""
+
+    from_task: str | Sequence[str]
+    """What is done again, with all that it leads to."""
+    node: object | None
+    """Another graph than that of the first run."""
+    name: str | None
+    """An idempotency key of the new run."""
+    metadata: Mapping[str, Any] | None
+    """By default that of the first run."""
+
+
 class ScheduleOptions(CommonRunOptions, total=False):
     """Options of `schedule`. Those of runs apply to each run."""
 

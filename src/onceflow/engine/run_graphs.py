@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from onceflow.engine.handles import Feed, Redirected
-from onceflow.engine.options import CommonRunOptions, RunOptions, check_known
+from onceflow.engine.options import CommonRunOptions, RerunOptions, RunOptions, check_known
 from onceflow.engine.parts import Parts
 from onceflow.engine.queues.management import defined, waiting_elsewhere
 from onceflow.engine.submission import new_id, prepare
@@ -118,15 +118,7 @@ class Running(Parts):
         self._check_usable()
         return self._resume_all(self._listing.interrupted())
 
-    def rerun(
-        self,
-        run: str,
-        *,
-        from_task: str | Sequence[str] = (),
-        node: object | None = None,
-        name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def rerun(self, run: str, **options: Unpack[RerunOptions]) -> Any:
         """Runs a run again, by id or name, from a task on, as a new run, and returns its result. That task and all that
         it leads to is done again, with the code of now; everything else that was saved is reused. Effects of the first
         run stay its own: the new one never takes them back.
@@ -137,27 +129,17 @@ class Running(Parts):
         options and arguments above which everything is the same. Options and metadata are those of the first run,
         unless given. Raises `NoSuchTask`.
         """
-        handle = self.rerun_async(run, from_task=from_task, node=node, name=name, metadata=metadata)
+        handle = self.rerun_async(run, **options)
         handle.wait()
         return handle.result()
 
-    def rerun_async(
-        self,
-        run: str,
-        *,
-        from_task: str | Sequence[str] = (),
-        node: object | None = None,
-        name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> RunHandle[Any]:
+    def rerun_async(self, run: str, **options: Unpack[RerunOptions]) -> RunHandle[Any]:
         """Like `rerun`, but returns as soon as the new run is durable."""
         from onceflow.engine.run_commands import rerun  # few programs run a run again
 
+        check_known(options, RerunOptions, "rerun")
         self._check_usable()
-        tasks = [from_task] if isinstance(from_task, str) else list(from_task)
-        made = rerun.create(
-            self._listing.row(run), tasks, node, name=name, metadata=metadata, home=self._home, id=self._new_id
-        )
+        made = rerun.create(self._listing.row(run), home=self._home, id=self._new_id, **options)
         return self.resume_async(made)
 
     def map_blob(self, reference: str) -> memoryview:

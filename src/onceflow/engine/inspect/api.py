@@ -49,6 +49,9 @@ class Inspecting(Parts):
     _unheard: dict[str, tuple[int, str]]
     """Run → what was logged about the engine that drives it and could not be asked, and how urgent that was."""
 
+    def _check_logs(self) -> None:
+        """Raises if nothing is captured here."""
+
     def variables(self, run: str) -> dict[str, Any]:
         """The task variables of a run, by id or name: those that tasks have written, as they are committed now.
 
@@ -266,6 +269,7 @@ class Inspecting(Parts):
             for line in logs("trip-17", level="WARNING"):
                 print(line.task, line.text)
         """
+        self._check_logs()
         self._check_open()
         id = self._listing.row(run).id
         wanted = task_lines.wanted(task, attempt, stream, level, since)
