@@ -128,7 +128,7 @@ def run(node: R, **options: Unpack[LocatedRunOptions]) -> R:
     With `on_failure="undo"` a failure takes back what undoable tasks have done; by default it is kept, and resuming
     goes on from there.
     After `timeout` seconds the run is cancelled, as `cancel` does it, and `RunTimedOut` is raised; time in which no
-    engine drives it counts as well, until somebody resumes it.
+    engine drives it counts as well, until it is resumed.
     `metadata` is for people: a dictionary of what JSON has a form for, by which runs can be found (`list_runs`). It is
     no part of what makes two runs the same, and the first one under a name decides.
     `backend`, `journal` and `blobs` say where it is driven and written down, if that is not as configured:
