@@ -142,6 +142,6 @@ class Configuration(EngineOptions, total=False):
 def check_known(given: Mapping[str, Any], allowed: type, function: str) -> None:
     """Raises `InvalidOption` for options that `function` does not have."""
     known: frozenset[str] = allowed.__optional_keys__  # type: ignore[attr-defined]
-    for name in given:
-        if name not in known:
-            raise InvalidOption(name, f"{function} has only {', '.join(sorted(known))}", kind="option")
+    if not given.keys() <= known:
+        unknown = next(name for name in given if name not in known)
+        raise InvalidOption(unknown, f"{function} has only {', '.join(sorted(known))}", kind="option")

@@ -272,12 +272,12 @@ class Running(Parts):
         self._refuse_if_queue_is_full(submission.settings.queue)
 
     def _refuse_if_queue_is_full(self, queue: str | None) -> None:
-        from onceflow.engine.queues.pending import count_submitted
-
         row = None if queue is None else self._home.journal.get_standing("queue", queue)
         limit = None if row is None else defined(row).limits.max_pending
         if queue is None or row is None or limit is None:
             return
+        from onceflow.engine.queues.pending import count_submitted  # few runs wait in queues
+
         waiting = self._hub.waiting_runs(queue) + waiting_elsewhere(row, self._home)
         if waiting >= limit or waiting + count_submitted(self._home, queue, limit - waiting) >= limit:
             raise QueueFull(queue, limit)
