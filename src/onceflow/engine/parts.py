@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from onceflow.errors import (
-    EngineClosed,
-    InsideTask,
-)
+from onceflow.errors import EngineClosed, InsideTask
 from onceflow.values.context import is_in_fiber, running
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Running graphs: from a node to a result, a handle, or a run that is left to others."""
+"""Running graphs: from a node to a result or a handle; and going on with runs that exist."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ from onceflow.engine.options import CommonRunOptions, RerunOptions, RunOptions, 
 from onceflow.engine.parts import Parts
 from onceflow.engine.queues.management import defined, waiting_elsewhere
 from onceflow.engine.submission import new_id, prepare
-from onceflow.errors import (
-    InvalidOption,
-    NameTaken,
-    OnceflowError,
-    QueueFull,
-    RunInterrupted,
-    StorageError,
-)
+from onceflow.errors import InvalidOption, NameTaken, OnceflowError, QueueFull, RunInterrupted, StorageError
 from onceflow.values import sealed_bytes
 
 if TYPE_CHECKING:

@@ -9,10 +9,7 @@ from onceflow.engine.parts import Parts
 from onceflow.engine.run_commands.cancel import GRACE, Cancelling, ask_to_cancel, cancel
 from onceflow.engine.run_commands.limit import Limiting, limit
 from onceflow.engine.run_commands.pause import ask_to_pause, pause
-from onceflow.errors import (
-    InvalidOption,
-    RunActive,
-)
+from onceflow.errors import InvalidOption, RunActive
 from onceflow.storage import failures
 from onceflow.storage import logs as stored_logs
 from onceflow.storage.journal import DeleteRun, Failed, Fenced, commit
