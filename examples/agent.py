@@ -19,19 +19,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from onceflow import (
-    Retry,
-    RunHandle,
-    configure,
-    fiber,
-    list_fibers,
-    resume,
-    run_async,
-    send_event,
-    sleep,
-    task,
-    wait_event,
-)
+from onceflow import RetryPolicy, configure, fiber, resume, run_async, send_event, sleep, task, wait_event
+from onceflow.runs import RunHandle, list_fibers
 
 INBOX, OUTBOX = Path("inbox"), Path("outbox")
 SAMPLES = {
@@ -56,7 +45,7 @@ def look(seen: list[str]) -> dict[str, str]:
     return {file.name: file.read_text() for file in sorted(INBOX.iterdir()) if file.name not in seen}
 
 
-@task(retry=Retry(3, delay=1))
+@task(retry=RetryPolicy(3, delay=1))
 def think(letter: str, memory: list[str]) -> Decision:
     """What a language model would say, given the letter and what was done before."""
     sums = [int(word) for word in letter.split() if word.isdigit()]

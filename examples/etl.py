@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 
 import onceflow
-from onceflow import Ref, current, list_attempts, put, run, size, task, workflow
+from onceflow import Ref, current, put, run, task, workflow
+from onceflow.runs import list_attempts, size
 
 Column = np.ndarray[Any, np.dtype[Any]]
 Figures = dict[str, int]
@@ -62,7 +63,7 @@ class Table:
 
 # Somebody may correct a file tomorrow, so this is not deterministic; nobody can see that it was read, so it has no
 # effect. Each column is saved, while others are already being read.
-@task(can_rollback=True, retry=3)
+@task(effect="none", retry=3)
 def extract(month: str) -> Table:
     return Table(month, {file.stem: put(np.load(file)) for file in sorted((LAKE / month).glob("*.npy"))})
 

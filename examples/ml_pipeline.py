@@ -16,7 +16,8 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from onceflow import UnsafeGraph, get_output, run, task, workflow
+from onceflow import UnsafeGraph, run, task, workflow
+from onceflow.runs import get_output
 
 Rows = list[tuple[float, float]]
 
@@ -33,7 +34,7 @@ class Model:
 
 # The table may have grown by the next time somebody reads it, so this is not deterministic; nobody can see that it was
 # read, so it has no effect. It is saved.
-@task(can_rollback=True)
+@task(effect="none")
 def load(table: str) -> Rows:
     return [(float(x), 2.0 * x + random.random()) for x in range(1_000)]
 
@@ -46,7 +47,7 @@ def split(rows: Rows) -> tuple[Rows, Rows]:
 
 # No effect, but a model depends on chance. Not saved: if a worker dies before `choose` has read the model, it is
 # trained again.
-@task(can_rollback=True, checkpoint=False)
+@task(effect="none", checkpoint=False)
 def train(rows: Rows, held_out: Rows, rate: float) -> Model:
     slope = random.random()
     for x, y in random.sample(rows, len(rows)):
@@ -61,7 +62,7 @@ def choose(models: list[Model]) -> Model:
     return min(models, key=lambda model: model.loss)
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def write_report(model: Model) -> str:
     return f"learning rate {model.rate}, slope {model.slope:.3f}, loss {model.loss:.3f}"
 

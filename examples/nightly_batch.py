@@ -16,7 +16,8 @@ import sqlite3
 import sys
 from contextlib import closing
 
-from onceflow import Child, current, fiber, fork, join, on, run, sleep, spawn_limit, task
+from onceflow import current, fiber, run, sleep, task
+from onceflow.fibers import Child, fork, join, on, spawn_limit
 
 OUTSIDE = "bank.db"
 AT_A_TIME = 4

@@ -20,7 +20,8 @@ import threading
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from onceflow import backfill, current, next_times, schedule, task, workflow
+from onceflow import current, task, workflow
+from onceflow.schedules import backfill, next_times, schedule
 
 REPORTS = Path("reports")
 

@@ -18,7 +18,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from onceflow import RunHandle, Task, current, fiber, on, resume, run_async, send_event, task, wait_event
+from onceflow import current, fiber, resume, run_async, send_event, task, wait_event
+from onceflow.fibers import on
+from onceflow.runs import RunHandle
+from onceflow.tasks import Task
 
 OUTSIDE = "shop.db"
 PRICES = {"book": 12, "tea": 4, "piano": 4_000}

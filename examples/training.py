@@ -31,7 +31,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the workers compute side b
 
 import numpy as np
 
-from onceflow import Exclusive, Ref, actor, const, create, later, put, run, task, workflow
+from onceflow import Ref, actor, put, run, task, workflow
+from onceflow.actors import Exclusive, const, create, later
 
 Mode = Literal["none", "sync", "async", "selective"]
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -150,7 +151,7 @@ def collect(workers: list[Worker]) -> str:
     return hashlib.sha256(b"".join(weight.tobytes() for weight in states[0])).hexdigest()[:16]
 
 
-SYNC = {"checkpoint": True, "deterministic": False, "can_rollback": False}
+SYNC = {"checkpoint": True, "deterministic": False, "effect": "irrevocable"}
 """A task that must not be repeated starts when all it builds on is saved, and cannot change any more."""
 
 

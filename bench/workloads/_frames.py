@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import venvs
-from onceflow import Exclusive, actor, const, create, task
+from onceflow import actor, task
+from onceflow.actors import Exclusive, const, create
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "bench" / "spark.txt"
@@ -125,12 +126,12 @@ class Frame:
         return cls(rows)
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def load() -> Frame:
     return create(Frame)
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def clean(frame: Exclusive[Frame], rows: int) -> Frame:
     frame.generate(rows)
     return frame
@@ -151,7 +152,7 @@ class Steps(NamedTuple):
     """When the last of them was over."""
 
 
-@task(can_rollback=True, threads=True)
+@task(effect="none", threads=True)
 def consume(frame: Frame, seed: int, _: Steps) -> float:
     """Waits for Spark, and does nothing else: so all consumers share a process."""
     return frame.sample(seed)

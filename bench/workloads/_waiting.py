@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onceflow import Engine, call, fiber, sleep, task, wait_event
+from onceflow import Engine, fiber, sleep, task, wait_event
 from onceflow.engine.runtime.local_host import LocalHub
+from onceflow.fibers import call
 from onceflow.storage.home import Home
 from onceflow.storage.journal import NEVER, AppendEntries, CreateRun, SetStatus, commit
 
@@ -20,12 +21,12 @@ SECONDS = 1e6
 AT_ONCE = 500
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def got(number: int) -> int:
     return number
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def woke() -> None:
     return None
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from bench.rows import Row
 from bench.workloads._measuring import most, percentile
-from onceflow import Engine, Exclusive, actor, const, create, later, task
+from onceflow import Engine, actor, task
+from onceflow.actors import Exclusive, const, create, later
 
 MOST_CALL = 0.15
 """ms for a call, median. (Ray needs 1.0 to 1.8 here.)"""
@@ -45,7 +46,7 @@ def begin(bytes: int = 0) -> Echo:
     return create(Echo, bytes)
 
 
-@task(can_rollback=True, checkpoint=False)
+@task(effect="none", checkpoint=False)
 def call(echo: Exclusive[Echo], count: int) -> tuple[list[float], Echo]:
     seconds = []
     for _ in range(count):
@@ -55,7 +56,7 @@ def call(echo: Exclusive[Echo], count: int) -> tuple[list[float], Echo]:
     return seconds, echo
 
 
-@task(can_rollback=True, checkpoint=False)
+@task(effect="none", checkpoint=False)
 def call_later(echo: Exclusive[Echo], count: int) -> tuple[float, Echo]:
     started = time.perf_counter()
     for answer in [later(echo.add, 1) for _ in range(count)]:
@@ -63,7 +64,7 @@ def call_later(echo: Exclusive[Echo], count: int) -> tuple[float, Echo]:
     return (time.perf_counter() - started) / count, echo
 
 
-@task(can_rollback=True, checkpoint=False)
+@task(effect="none", checkpoint=False)
 def send(echo: Echo, bytes: int, rounds: int) -> list[float]:
     value = np.ones(bytes, np.uint8)
     seconds = []
@@ -74,7 +75,7 @@ def send(echo: Echo, bytes: int, rounds: int) -> list[float]:
     return seconds
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def made() -> float:
     started = time.perf_counter()
     create(Echo).add(1)
@@ -86,7 +87,7 @@ def first(pair: tuple[Any, Echo]) -> Any:
     return pair[0]
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def touch(echo: Exclusive[Echo]) -> Echo:
     echo.add(1)
     return echo

@@ -234,7 +234,7 @@ def _pipeline(mode: str) -> Any:
     for number in range(STEPS):
         saved = save and (not mode.startswith("selective") or number % 4 == 0)
         # A task with an effect waits until what it reads is saved; those without do not.
-        step = task(work, checkpoint=saved, can_rollback=not wait, deterministic=not wait)
+        step = task(work, checkpoint=saved, effect="irrevocable" if wait else "none", deterministic=not wait)
         node = step.bind(node, STEP)
     return consume.bind(node)
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from bench.rows import Row
 from bench.workloads._measuring import most
-from onceflow import Fiber, Op, fiber
+from onceflow import fiber
+from onceflow.fibers import Fiber, Op
 
 ROUNDS = 9
 KEY = bytes(32)

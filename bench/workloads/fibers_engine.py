@@ -32,7 +32,7 @@ def same(number: int) -> int:
     return number
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def kept(number: int) -> int:
     return number
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from bench.rows import Row
 from bench.workloads import _measuring
-from onceflow import Engine, Task, for_each, task
+from onceflow import Engine, for_each, task
+from onceflow.tasks import Task
 
 ITEMS = 100_000
 ROUNDS = 5

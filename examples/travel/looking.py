@@ -11,7 +11,7 @@ from travel.world import database, hashed
 By = Literal["price", "rating", "distance"]
 
 
-@task(can_rollback=True, checkpoint=False, retry=PATIENT)
+@task(effect="none", checkpoint=False, retry=PATIENT)
 @unlucky
 def nearby(city: str, distance: int) -> list[str]:
     with database() as db:
@@ -22,7 +22,7 @@ def nearby(city: str, distance: int) -> list[str]:
         return [id for (id,) in rows]
 
 
-@task(can_rollback=True, checkpoint=False, retry=PATIENT)
+@task(effect="none", checkpoint=False, retry=PATIENT)
 @unlucky
 def best(city: str, by: By) -> list[str]:
     order = {"price": "price", "rating": "rating DESC", "distance": "distance"}[by]
@@ -33,7 +33,7 @@ def best(city: str, by: By) -> list[str]:
         return [id for (id,) in rows]
 
 
-@task(can_rollback=True, checkpoint=False, retry=PATIENT)
+@task(effect="none", checkpoint=False, retry=PATIENT)
 @unlucky
 def profiles(hotels: list[str]) -> list[tuple[str, int, int]]:
     with database() as db:
@@ -42,7 +42,7 @@ def profiles(hotels: list[str]) -> list[tuple[str, int, int]]:
         ).fetchall()
 
 
-@task(can_rollback=True, checkpoint=False, retry=PATIENT)
+@task(effect="none", checkpoint=False, retry=PATIENT)
 @unlucky
 def is_customer(name: str, password: Secret[str]) -> bool:
     with database() as db:

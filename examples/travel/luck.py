@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from onceflow import Retry
+from onceflow import RetryPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,7 +17,7 @@ R = TypeVar("R")
 RATE = "TRAVEL_FAILURES"
 """The variable that says how often attempts fail: 0.1 is one in ten."""
 
-PATIENT = Retry(20, delay=0.01, max_delay=0.1)
+PATIENT = RetryPolicy(20, delay=0.01, max_delay=0.1)
 
 
 class Unlucky(Exception):

@@ -25,7 +25,7 @@ from travel.luck import PATIENT, unlucky
 from travel.world import database, lock, note
 
 
-@task(can_rollback=True, retry=PATIENT)
+@task(effect="none", retry=PATIENT)
 @unlucky
 def begin() -> str:
     return uuid.uuid4().hex
@@ -44,7 +44,7 @@ def acquire(txn: str, item: str) -> bool:
         return lock(db, txn, item)
 
 
-@task(deterministic=True, can_rollback=True, checkpoint=False, retry=PATIENT)
+@task(deterministic=True, effect="none", checkpoint=False, retry=PATIENT)
 @unlucky
 def reserve(txn: str, item: str, locked: bool) -> bool:
     with database() as db:

@@ -1,507 +1,130 @@
-"""onceflow runs graphs of ordinary Python functions exactly once."""
+"""onceflow runs graphs of ordinary Python functions exactly once.
 
-from typing import TYPE_CHECKING, Any
+The names here are what a first program needs. Each other subject has a module, as `onceflow.runs.find`:
 
-from onceflow.authoring.actors import Exclusive, actor, actor_statistics, const, create, later
-from onceflow.authoring.event_nodes import sleep, sleep_until, wait_event
-from onceflow.authoring.graph_check import check
-from onceflow.authoring.handlers import Decision, Failure, Handler, break_, handler, ignore, retry, terminate
-from onceflow.authoring.refs import ref
-from onceflow.authoring.retries import Retry
-from onceflow.authoring.tasks import AsyncTask, Task, task
-from onceflow.authoring.transactions import transaction
-from onceflow.authoring.workflows import Workflow, workflow
-from onceflow.core.model.graph import Graph
-from onceflow.errors import (
-    ActorLost,
-    ActorNotReturned,
-    AmbiguousRun,
-    BadSnapshot,
-    BrokenPromise,
-    Cancelled,
-    CannotJoin,
-    CodeChanged,
-    DurableSyntaxError,
-    EngineClosed,
-    EventRefused,
-    EventTimedOut,
-    ExceptionLost,
-    FunctionNotLoaded,
-    IllegalEvent,
-    InputNotSent,
-    InsideTask,
-    InvalidActor,
-    InvalidGraph,
-    InvalidOption,
-    InvalidRef,
-    InvalidVariable,
-    LostForGood,
-    MissingPackage,
-    NameTaken,
-    NoAttributeYet,
-    NoOutput,
-    NoSuchPart,
-    NoSuchQueue,
-    NoSuchRun,
-    NoSuchSchedule,
-    NoSuchTask,
-    NotANode,
-    NotDeterministic,
-    NotInFiber,
-    NotInTask,
-    NotPersistable,
-    NoValueYet,
-    OnceflowError,
-    OutputNotSent,
-    QueueFull,
-    RefLost,
-    ResultRefused,
-    RunActive,
-    RunCancelled,
-    RunInterrupted,
-    RunNotActive,
-    RunPaused,
-    RunStuck,
-    RunTimedOut,
-    SecretUnavailable,
-    SharedActor,
-    Stopped,
-    StorageBusy,
-    StorageClosed,
-    StorageDamaged,
-    StorageError,
-    StorageFull,
-    StorageMoved,
-    StorageNotTrusted,
-    StorageReadOnly,
-    StorageTooNew,
-    TaskFailed,
-    TaskNotFound,
-    TaskTimedOut,
-    UnfinishedCalls,
-    UnpicklableArgument,
-    UnpicklableOutput,
-    UnpicklableTask,
-    UnsafeGraph,
-    UnusedNode,
-    WorkerDied,
-    WorkersUnavailable,
-    WrongArguments,
-    WrongParts,
-)
-from onceflow.values.actors import ActorRef, ActorStatistics
-from onceflow.values.context import current
-from onceflow.values.put import put
-from onceflow.values.refs import Ref
-from onceflow.values.secrets import Secret
-from onceflow.values.track import track
-from onceflow.values.variables import Variable
+- `actors`: what the methods of an actor may do, and how tasks take it
+- `errors`: everything that onceflow raises
+- `fibers`: what fibers await: calls, children, timeouts
+- `handlers`: what becomes of a task that raises
+- `loops`: what loops give and take
+- `queues`: limits on what runs at the same time
+- `runs`: leaving, finding, explaining, repeating and forgetting runs
+- `schedules`: runs that begin by the clock
+- `tasks`: types of tasks, workflows and graphs; the progress of a task
+"""
 
-if TYPE_CHECKING:
-    from onceflow.authoring.fiber_tasks.blocks import on, timeout
-    from onceflow.authoring.fiber_tasks.decorator import fiber
-    from onceflow.authoring.fiber_tasks.forks import Child, fork, join, spawn_limit
-    from onceflow.authoring.fiber_tasks.gather import gather
-    from onceflow.authoring.fiber_tasks.ops import call
-    from onceflow.authoring.fibers.description import FrameInfo
-    from onceflow.authoring.fibers.durable_coroutine import Fiber
-    from onceflow.authoring.fibers.ops import Op
-    from onceflow.authoring.loops.api import for_each, parallel, reduce
-    from onceflow.authoring.loops.failed_items import Failed
-    from onceflow.authoring.loops.partials import Partial
-    from onceflow.engine.default import (
-        cancel,
-        configure,
-        delete,
-        deploy_check,
-        estimate,
-        find,
-        get_output,
-        info,
-        limit,
-        list_attempts,
-        list_engines,
-        list_fibers,
-        list_runs,
-        list_tasks,
-        logs,
-        pause,
-        rerun,
-        rerun_async,
-        resume,
-        resume_all,
-        resume_async,
-        run,
-        run_async,
-        run_many,
-        send_event,
-        send_events,
-        set_result,
-        size,
-        statistics,
-        status,
-        submit,
-        variables,
-        why,
-    )
-    from onceflow.engine.engine import Engine
-    from onceflow.engine.handles import Event, RunHandle
-    from onceflow.engine.inspect.deploy_check import FiberOutlook
-    from onceflow.engine.inspect.engines import EngineInfo
-    from onceflow.engine.inspect.fibers import FiberFrame, FiberInfo
-    from onceflow.engine.inspect.measurements import AttemptInfo
-    from onceflow.engine.inspect.run_info import RunInfo
-    from onceflow.engine.inspect.statistics import Statistics
-    from onceflow.engine.inspect.task_info import TaskInfo
-    from onceflow.engine.inspect.why import Obstacle, Why
-    from onceflow.engine.logs.task_lines import LogLine
-    from onceflow.engine.queues.api import (
-        delete_queue,
-        get_queue,
-        list_queues,
-        pause_queue,
-        queue,
-        resume_queue,
-        set_queue,
-    )
-    from onceflow.engine.queues.management import QueueInfo, QueuePlace
-    from onceflow.engine.runtime.live_info import Progress
-    from onceflow.engine.schedules.api import (
-        backfill,
-        delete_schedule,
-        get_schedule,
-        list_schedules,
-        next_times,
-        pause_schedule,
-        resume_schedule,
-        schedule,
-        trigger_schedule,
-    )
-    from onceflow.engine.schedules.definitions import ScheduleInfo
-    from onceflow.engine.statuses import Status
-    from onceflow.planning.estimates import Estimate
-    from onceflow.planning.tasks import TaskStatistics
+from typing import TYPE_CHECKING
 
 __all__ = [
-    "ActorLost",
-    "ActorNotReturned",
-    "ActorRef",
-    "ActorStatistics",
-    "AmbiguousRun",
-    "AsyncTask",
-    "AttemptInfo",
-    "BadSnapshot",
-    "BrokenPromise",
-    "Cancelled",
-    "CannotJoin",
-    "Child",
-    "CodeChanged",
-    "Decision",
-    "DurableSyntaxError",
     "Engine",
-    "EngineClosed",
-    "EngineInfo",
-    "Estimate",
-    "Event",
-    "EventRefused",
-    "EventTimedOut",
-    "ExceptionLost",
-    "Exclusive",
-    "Failed",
-    "Failure",
-    "Fiber",
-    "FiberFrame",
-    "FiberInfo",
-    "FiberOutlook",
-    "FrameInfo",
-    "FunctionNotLoaded",
-    "Graph",
-    "Handler",
-    "IllegalEvent",
-    "InputNotSent",
-    "InsideTask",
-    "InvalidActor",
-    "InvalidGraph",
-    "InvalidOption",
-    "InvalidRef",
-    "InvalidVariable",
-    "LogLine",
-    "LostForGood",
-    "MissingPackage",
-    "NameTaken",
-    "NoAttributeYet",
-    "NoOutput",
-    "NoSuchPart",
-    "NoSuchQueue",
-    "NoSuchRun",
-    "NoSuchSchedule",
-    "NoSuchTask",
-    "NoValueYet",
-    "NotANode",
-    "NotDeterministic",
-    "NotInFiber",
-    "NotInTask",
-    "NotPersistable",
-    "Obstacle",
     "OnceflowError",
-    "Op",
-    "OutputNotSent",
-    "Partial",
-    "Progress",
-    "QueueFull",
-    "QueueInfo",
-    "QueuePlace",
     "Ref",
-    "RefLost",
-    "ResultRefused",
-    "Retry",
-    "RunActive",
+    "RetryPolicy",
     "RunCancelled",
-    "RunHandle",
-    "RunInfo",
-    "RunInterrupted",
-    "RunNotActive",
-    "RunPaused",
-    "RunStuck",
-    "RunTimedOut",
-    "ScheduleInfo",
     "Secret",
-    "SecretUnavailable",
-    "SharedActor",
-    "Statistics",
-    "Status",
-    "Stopped",
-    "StorageBusy",
-    "StorageClosed",
-    "StorageDamaged",
-    "StorageError",
-    "StorageFull",
-    "StorageMoved",
-    "StorageNotTrusted",
-    "StorageReadOnly",
-    "StorageTooNew",
-    "Task",
     "TaskFailed",
-    "TaskInfo",
-    "TaskNotFound",
-    "TaskStatistics",
-    "TaskTimedOut",
-    "UnfinishedCalls",
-    "UnpicklableArgument",
-    "UnpicklableOutput",
-    "UnpicklableTask",
     "UnsafeGraph",
-    "UnusedNode",
     "Variable",
-    "Why",
-    "WorkerDied",
-    "WorkersUnavailable",
-    "Workflow",
-    "WrongArguments",
-    "WrongParts",
     "actor",
-    "actor_statistics",
-    "backfill",
-    "break_",
-    "call",
+    "actors",
     "cancel",
     "check",
     "configure",
-    "const",
-    "create",
     "current",
-    "delete",
-    "delete_queue",
-    "delete_schedule",
-    "deploy_check",
-    "estimate",
+    "errors",
     "fiber",
-    "find",
+    "fibers",
     "for_each",
-    "fork",
-    "gather",
-    "get_output",
-    "get_queue",
-    "get_schedule",
-    "handler",
-    "ignore",
-    "info",
-    "join",
-    "later",
-    "limit",
-    "list_attempts",
-    "list_engines",
-    "list_fibers",
-    "list_queues",
-    "list_runs",
-    "list_schedules",
-    "list_tasks",
-    "logs",
-    "next_times",
-    "on",
+    "handlers",
+    "loops",
     "parallel",
-    "pause",
-    "pause_queue",
-    "pause_schedule",
     "put",
-    "queue",
+    "queues",
     "reduce",
     "ref",
-    "rerun",
-    "rerun_async",
     "resume",
-    "resume_all",
-    "resume_async",
-    "resume_queue",
-    "resume_schedule",
-    "retry",
     "run",
     "run_async",
     "run_many",
-    "schedule",
+    "runs",
+    "schedules",
     "send_event",
-    "send_events",
-    "set_queue",
-    "set_result",
-    "size",
     "sleep",
     "sleep_until",
-    "spawn_limit",
-    "statistics",
     "status",
-    "submit",
     "task",
-    "terminate",
-    "timeout",
-    "track",
+    "tasks",
     "transaction",
-    "trigger_schedule",
-    "variables",
     "wait_event",
-    "why",
     "workflow",
 ]
 
-_IN_LOOPS = {
-    "Failed": "failed_items",
-    "Partial": "partials",
-    "for_each": "api",
-    "parallel": "api",
-    "reduce": "api",
+_HOMES = {
+    "Engine": "engine.engine",
+    "OnceflowError": "errors",
+    "Ref": "values.refs",
+    "RetryPolicy": "authoring.retries",
+    "RunCancelled": "errors",
+    "Secret": "values.secrets",
+    "TaskFailed": "errors",
+    "UnsafeGraph": "errors",
+    "Variable": "values.variables",
+    "actor": "authoring.actors",
+    "actors": "actors",
+    "cancel": "engine.default",
+    "check": "authoring.graph_check",
+    "configure": "engine.default",
+    "current": "values.context",
+    "errors": "errors",
+    "fiber": "authoring.fiber_tasks.decorator",
+    "fibers": "fibers",
+    "for_each": "authoring.loops.api",
+    "handlers": "handlers",
+    "loops": "loops",
+    "parallel": "authoring.loops.api",
+    "put": "values.put",
+    "queues": "queues",
+    "reduce": "authoring.loops.api",
+    "ref": "authoring.refs",
+    "resume": "engine.default",
+    "run": "engine.default",
+    "run_async": "engine.default",
+    "run_many": "engine.default",
+    "runs": "runs",
+    "schedules": "schedules",
+    "send_event": "engine.default",
+    "sleep": "authoring.event_nodes",
+    "sleep_until": "authoring.event_nodes",
+    "status": "engine.default",
+    "task": "authoring.tasks",
+    "tasks": "tasks",
+    "transaction": "authoring.transactions",
+    "wait_event": "authoring.event_nodes",
+    "workflow": "authoring.workflows",
 }
-"""Name → module. Imported when first used: not every program has loops."""
+"""Name → the module that defines it. Imported when first used."""
 
-_IN_FIBERS = {
-    "Fiber": "durable_coroutine",
-    "FrameInfo": "description",
-    "Op": "ops",
-}
-"""Name → module. Imported when first used: few programs have fibers, and the transformer is large."""
+if TYPE_CHECKING:
+    from onceflow import actors, errors, fibers, handlers, loops, queues, runs, schedules, tasks
+    from onceflow.authoring.actors import actor
+    from onceflow.authoring.event_nodes import sleep, sleep_until, wait_event
+    from onceflow.authoring.fiber_tasks.decorator import fiber
+    from onceflow.authoring.graph_check import check
+    from onceflow.authoring.loops.api import for_each, parallel, reduce
+    from onceflow.authoring.refs import ref
+    from onceflow.authoring.retries import RetryPolicy
+    from onceflow.authoring.tasks import task
+    from onceflow.authoring.transactions import transaction
+    from onceflow.authoring.workflows import workflow
+    from onceflow.engine.default import cancel, configure, resume, run, run_async, run_many, send_event, status
+    from onceflow.engine.engine import Engine
+    from onceflow.errors import OnceflowError, RunCancelled, TaskFailed, UnsafeGraph
+    from onceflow.values.context import current
+    from onceflow.values.put import put
+    from onceflow.values.refs import Ref
+    from onceflow.values.secrets import Secret
+    from onceflow.values.variables import Variable
+else:
+    from onceflow import lazy
 
-_IN_FIBER_TASKS = {
-    "Child": "forks",
-    "call": "ops",
-    "fork": "forks",
-    "join": "forks",
-    "spawn_limit": "forks",
-    "on": "blocks",
-    "timeout": "blocks",
-    "fiber": "decorator",
-    "gather": "gather",
-}
-"""The same."""
-
-_IN_ENGINE = {
-    "AttemptInfo": "inspect.measurements",
-    "Engine": "engine",
-    "EngineInfo": "inspect.engines",
-    "Estimate": "inspect.measurements",
-    "Event": "handles",
-    "FiberFrame": "inspect.fibers",
-    "FiberInfo": "inspect.fibers",
-    "FiberOutlook": "inspect.deploy_check",
-    "LogLine": "logs.task_lines",
-    "Obstacle": "inspect.why",
-    "Progress": "runtime.live_info",
-    "RunHandle": "handles",
-    "RunInfo": "inspect.run_info",
-    "ScheduleInfo": "schedules.definitions",
-    "Statistics": "inspect.statistics",
-    "Status": "statuses",
-    "TaskInfo": "inspect.task_info",
-    "TaskStatistics": "inspect.statistics",
-    "Why": "inspect.why",
-    "backfill": "schedules.api",
-    "cancel": "default",
-    "configure": "default",
-    "delete": "default",
-    "delete_schedule": "schedules.api",
-    "deploy_check": "default",
-    "estimate": "default",
-    "find": "default",
-    "get_output": "default",
-    "get_schedule": "schedules.api",
-    "info": "default",
-    "limit": "default",
-    "list_attempts": "default",
-    "list_engines": "default",
-    "list_fibers": "default",
-    "list_runs": "default",
-    "list_schedules": "schedules.api",
-    "list_tasks": "default",
-    "logs": "default",
-    "pause": "default",
-    "rerun": "default",
-    "rerun_async": "default",
-    "next_times": "schedules.api",
-    "pause_schedule": "schedules.api",
-    "resume": "default",
-    "resume_all": "default",
-    "resume_async": "default",
-    "resume_schedule": "schedules.api",
-    "run": "default",
-    "run_async": "default",
-    "run_many": "default",
-    "send_event": "default",
-    "send_events": "default",
-    "set_result": "default",
-    "schedule": "schedules.api",
-    "size": "default",
-    "statistics": "default",
-    "status": "default",
-    "submit": "default",
-    "variables": "default",
-    "trigger_schedule": "schedules.api",
-    "QueueInfo": "queues.management",
-    "QueuePlace": "queues.management",
-    "delete_queue": "queues.api",
-    "get_queue": "queues.api",
-    "list_queues": "queues.api",
-    "pause_queue": "queues.api",
-    "queue": "queues.api",
-    "resume_queue": "queues.api",
-    "set_queue": "queues.api",
-    "why": "default",
-}
-"""Name → module. Imported when first used: a worker that imports a module with tasks has no use for an engine."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _IN_ENGINE:
-        module = f"onceflow.engine.{_IN_ENGINE[name]}"
-    elif name in _IN_LOOPS:
-        module = f"onceflow.authoring.loops.{_IN_LOOPS[name]}"
-    elif name in _IN_FIBERS:
-        module = f"onceflow.authoring.fibers.{_IN_FIBERS[name]}"
-    elif name in _IN_FIBER_TASKS:
-        module = f"onceflow.authoring.fiber_tasks.{_IN_FIBER_TASKS[name]}"
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = globals()[name] = getattr(importlib.import_module(module), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_IN_FIBER_TASKS, *_IN_ENGINE, *_IN_FIBERS, *_IN_LOOPS})
+    __getattr__, __dir__ = lazy.names(__name__, _HOMES)

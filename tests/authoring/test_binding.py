@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceflow import UnpicklableArgument, WrongArguments, task
+from onceflow import task
 from onceflow.authoring.graph_builder import build_graph
 from onceflow.authoring.signatures import Shape
+from onceflow.errors import UnpicklableArgument, WrongArguments
 
 
 @task

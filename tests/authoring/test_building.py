@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from onceflow import NotANode, UnsafeGraph, check, task
+from onceflow import UnsafeGraph, check, task
 from onceflow.authoring.graph_builder import WorkflowGraph, build_graph
 from onceflow.core.model.graph import Node
+from onceflow.errors import NotANode
 
 
 @task

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from onceflow import InvalidOption, task
+from onceflow import task
 from onceflow.authoring.graph_builder import build_graph
+from onceflow.errors import InvalidOption
 
 
 @task

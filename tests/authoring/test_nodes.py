@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import NoAttributeYet, NoSuchPart, NoValueYet, OnceflowError, task
+from onceflow import OnceflowError, task
+from onceflow.errors import NoAttributeYet, NoSuchPart, NoValueYet
 
 
 @task

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from onceflow import InvalidOption, Retry, sleep, sleep_until, task, wait_event, workflow
+from onceflow import RetryPolicy, sleep, sleep_until, task, wait_event, workflow
 from onceflow.authoring.fiber_tasks.blocks import timeout
 from onceflow.engine.schedules.declaration import instant_of
+from onceflow.errors import InvalidOption
 from onceflow.testing import MemoryEngine
 
 HUGE = 10**400
@@ -48,8 +49,8 @@ def test_it_is_an_invalid_option(given: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("given", [{"count": HUGE}, {"count": 1, "delay": HUGE}, {"count": 1, "backoff": HUGE}])
 def test_so_is_a_policy(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="Retry: "):
-        Retry(**given)
+    with pytest.raises(ValueError, match="RetryPolicy: "):
+        RetryPolicy(**given)
 
 
 def test_what_is_merely_unusual_is_accepted() -> None:

@@ -19,10 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceflow import InvalidGraph, Retry, TaskNotFound, UnpicklableTask, task, workflow
+from onceflow import RetryPolicy, task, workflow
 from onceflow.authoring import graph_storage
 from onceflow.authoring.graph_builder import WorkflowGraph, build_graph
 from onceflow.core.model.graph import Node
+from onceflow.errors import CodeMissing, InvalidGraph, UnpicklableTask
 from onceflow.values import versions
 
 
@@ -47,7 +48,7 @@ async def fetch(url: str) -> str:
 def undo(number: int) -> None: ...
 
 
-@task(rollback=undo, retry=Retry(2, delay=5))
+@task(rollback=undo, retry=RetryPolicy(2, delay=5))
 def book(number: int) -> int:
     return number
 
@@ -151,7 +152,7 @@ def test_options_given_for_one_call_come_back() -> None:
     def local_undo(number: int) -> str:
         return f"undone {number}"
 
-    retry = Retry(7, on=(KeyError, OSError), delay=0.5)
+    retry = RetryPolicy(7, on=(KeyError, OSError), delay=0.5)
     changed = book.options(rollback=local_undo, retry=retry, name="other", num_returns=2, threads=True, cpus=2)
     (node,) = again(build_graph(changed.bind(1))).graph.nodes
     settings = node.call.settings
@@ -291,7 +292,7 @@ class Module:
 
     def write(self, body: str) -> Any:
         self.forget()
-        self.file.write_text(f"from onceflow import Retry, task\n{body}")
+        self.file.write_text(f"from onceflow import RetryPolicy, task\n{body}")
         importlib.invalidate_caches()
         return importlib.import_module("module_of_tasks")
 
@@ -348,18 +349,18 @@ def undo(): return {undo}
 @task({options})
 def one(): return 1
 """
-    options = "rollback=undo, retry=Retry(2, delay=1), deterministic=True, checkpoint=False"
+    options = "rollback=undo, retry=RetryPolicy(2, delay=1), deterministic=True, checkpoint=False"
     before = module.write(source.format(undo=1, options=options))
     graph = build_graph(before.one.options(name="renamed").bind())
     stored = graph_storage.encode(graph, ())
-    module.write(source.format(undo=2, options="rollback=undo, retry=Retry(5, delay=9), num_returns=2"))
+    module.write(source.format(undo=2, options="rollback=undo, retry=RetryPolicy(5, delay=9), num_returns=2"))
     decoded = graph_storage.decode(stored, nothing_to_read)
 
     (node,) = decoded.graph.nodes
     assert_alike(graph, decoded.graph)
     assert node.call.task.core_options == node.options
     assert (node.call.settings.name, node.call.settings.num_returns) == ("renamed", 1)
-    assert node.call.retry == Retry(2, delay=9)
+    assert node.call.retry == RetryPolicy(2, delay=9)
     assert node.call.rollback() == 2
     assert decoded.changed == {}
 
@@ -395,7 +396,7 @@ def test_a_task_that_is_gone_is_named(module: Module, after: str | None, reason:
         module.file.unlink()
     else:
         module.file.write_text(f"from onceflow import task\n{after}")
-    with pytest.raises(TaskNotFound, match=reason) as raised:
+    with pytest.raises(CodeMissing, match=reason) as raised:
         graph_storage.decode(stored, nothing_to_read)
     assert "task 'first' of module 'module_of_tasks'" in str(raised.value)
     assert "then resume" in str(raised.value)
@@ -440,7 +441,7 @@ def test_code_that_was_stored_for_another_interpreter_is_not_run(monkeypatch: py
 
     assert graph_storage.decode(by_name, nothing_to_read).changed == {}
     for stored in (by_value, of_option):
-        with pytest.raises(TaskNotFound, match="stored by value for cp399"):
+        with pytest.raises(CodeMissing, match="stored by value for cp399"):
             graph_storage.decode(stored, nothing_to_read)
 
 
@@ -449,7 +450,7 @@ def test_what_a_task_by_value_needs_and_is_gone_is_said(module: Module) -> None:
     stored = graph_storage.encode(build_graph(task(name="local")(lambda: helper()).bind()), ())
     module.forget()
     module.file.unlink()
-    with pytest.raises(TaskNotFound, match=r"task 'local' .* No module named 'module_of_tasks'"):
+    with pytest.raises(CodeMissing, match=r"task 'local' .* No module named 'module_of_tasks'"):
         graph_storage.decode(stored, nothing_to_read)
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from onceflow import InvalidOption, Retry, task
+from onceflow import RetryPolicy, task
 from onceflow.authoring.graph_builder import build_graph
 from onceflow.core.model.effects import Options
+from onceflow.errors import InvalidOption
 
 
 @task
@@ -78,11 +79,61 @@ def test_a_name_and_retries_are_taken_from_the_decorator() -> None:
 def test_a_rollback_makes_a_task_undoable() -> None:
     undoable = task(rollback=undo)(double.function)
     assert undoable.core_options.effect == "undoable"
-    assert undoable.settings.can_rollback
+    assert undoable.settings.effect == "undoable"
 
 
 def test_can_rollback_without_a_rollback_means_no_effect() -> None:
     assert task(can_rollback=True)(double.function).core_options.effect == "none"
+
+
+@pytest.mark.parametrize(
+    ("given", "effect"),
+    [
+        ({"effect": "irrevocable"}, "irrevocable"),
+        ({"effect": "irrevocable", "can_rollback": False}, "irrevocable"),
+        ({"can_rollback": False}, "irrevocable"),
+        ({"effect": "none"}, "none"),
+        ({"effect": "none", "can_rollback": True}, "none"),
+        ({"can_rollback": True}, "none"),
+        ({"rollback": undo}, "undoable"),
+        ({"rollback": undo, "can_rollback": True}, "undoable"),
+        ({"rollback": undo, "effect": "undoable"}, "undoable"),
+        ({"rollback": undo, "effect": "undoable", "can_rollback": True}, "undoable"),
+    ],
+)
+def test_a_task_says_what_it_does_outside_in_either_spelling(given: dict[str, Any], effect: str) -> None:
+    declared = task(**given)(double.function)
+
+    assert declared.core_options.effect == effect
+    assert double.options(**given).core_options == declared.core_options
+
+
+@pytest.mark.parametrize(
+    ("declared", "changes", "effect"),
+    [
+        ({"effect": "none"}, {"rollback": undo}, "undoable"),
+        ({"effect": "none"}, {"rollback": None}, "none"),
+        ({"effect": "none"}, {"can_rollback": False}, "irrevocable"),
+        ({"effect": "none"}, {"checkpoint": False}, "none"),
+        ({"effect": "irrevocable"}, {"can_rollback": True}, "none"),
+        ({"effect": "irrevocable"}, {"rollback": undo}, "undoable"),
+        ({"can_rollback": True}, {"effect": "irrevocable"}, "irrevocable"),
+        ({"can_rollback": False}, {"effect": "none"}, "none"),
+        ({"rollback": undo, "effect": "undoable"}, {"rollback": None}, "irrevocable"),
+        ({"rollback": undo, "effect": "undoable"}, {"checkpoint": False}, "undoable"),
+        ({"rollback": undo}, {"rollback": None, "effect": "none"}, "none"),
+        ({"rollback": undo, "can_rollback": True}, {"rollback": None, "effect": "irrevocable"}, "irrevocable"),
+    ],
+)
+def test_what_options_say_of_the_effect_replaces_what_was_declared(
+    declared: dict[str, Any], changes: dict[str, Any], effect: str
+) -> None:
+    assert task(**declared)(double.function).options(**changes).core_options.effect == effect
+
+
+def test_a_pure_task_can_be_given_an_effect() -> None:
+    assert shout.options(effect="irrevocable").core_options.effect == "irrevocable"
+    assert shout.options(can_rollback=False).core_options.effect == "irrevocable"
 
 
 def test_options_merge_over_those_of_the_decorator() -> None:
@@ -118,6 +169,13 @@ def test_a_task_may_serve_as_rollback() -> None:
         ({"retry": "often"}, "retry must be a count"),
         ({"rollback": 3}, "rollback must be a function"),
         ({"rollback": undo, "can_rollback": False}, "leave one out"),
+        ({"rollback": undo, "effect": "none"}, "says effect='none'; leave one out"),
+        ({"rollback": undo, "effect": "irrevocable"}, "says effect='irrevocable'; leave one out"),
+        ({"effect": "undoable"}, "needs rollback="),
+        ({"effect": "none", "can_rollback": False}, "contradict each other"),
+        ({"effect": "irrevocable", "can_rollback": True}, "contradict each other"),
+        ({"effect": "nothing"}, "effect must be 'none', 'undoable' or 'irrevocable', not 'nothing'"),
+        ({"effect": None}, "effect must be 'none', 'undoable' or 'irrevocable', not None"),
         ({"after": 3}, "after must be a list of nodes"),
     ],
 )
@@ -137,6 +195,12 @@ def test_an_inherited_rollback_contradicts_can_rollback_false() -> None:
     undoable = task(rollback=undo)(double.function)
     with pytest.raises(TypeError, match="leave one out"):
         undoable.options(can_rollback=False)
+
+
+def test_an_inherited_rollback_contradicts_another_effect() -> None:
+    undoable = task(rollback=undo)(double.function)
+    with pytest.raises(TypeError, match="leave one out"):
+        undoable.options(effect="none")
 
 
 def test_after_belongs_to_a_call_and_not_to_the_decorator() -> None:
@@ -281,34 +345,34 @@ class TestRollbackParameters:
 
 class TestRetry:
     def test_a_count_is_short_for_a_policy(self) -> None:
-        assert double.options(retry=3).settings.retry == Retry(3)
+        assert double.options(retry=3).settings.retry == RetryPolicy(3)
 
     def test_delays_grow_up_to_the_longest(self) -> None:
-        policy = Retry(9, delay=1, backoff=3, max_delay=10)
+        policy = RetryPolicy(9, delay=1, backoff=3, max_delay=10)
         assert [policy.wait(failures) for failures in (1, 2, 3, 4, 100_000)] == [1, 3, 9, 10, 10]
 
     def test_jitter_moves_a_delay_both_ways(self) -> None:
-        policy = Retry(1, delay=10, jitter=0.5)
+        policy = RetryPolicy(1, delay=10, jitter=0.5)
         assert [policy.wait(1, chance) for chance in (0.0, 0.5, 1.0)] == [5, 10, 15]
 
     def test_only_the_named_errors_are_covered(self) -> None:
-        policy = Retry(1, on=(OSError, KeyError))
+        policy = RetryPolicy(1, on=(OSError, KeyError))
         assert policy.covers(ConnectionError())
         assert not policy.covers(ValueError())
-        assert Retry(1, on=KeyError).covers(KeyError())
+        assert RetryPolicy(1, on=KeyError).covers(KeyError())
 
     @pytest.mark.parametrize(
         "wrong",
         [{"count": -1}, {"delay": -1}, {"backoff": 0.5}, {"jitter": 2}, {"max_delay": -1}],
     )
     def test_impossible_numbers_are_refused(self, wrong: dict[str, float]) -> None:
-        with pytest.raises(ValueError, match="Retry: "):
-            Retry(**{"count": 1, **wrong})  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="RetryPolicy: "):
+            RetryPolicy(**{"count": 1, **wrong})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("wrong", [{"count": "3"}, {"count": True}, {"on": ()}, {"on": "OSError"}, {"on": (3,)}])
     def test_wrong_kinds_are_refused(self, wrong: dict[str, object]) -> None:
-        with pytest.raises(TypeError, match="Retry: "):
-            Retry(**{"count": 1, **wrong})  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="RetryPolicy: "):
+            RetryPolicy(**{"count": 1, **wrong})  # type: ignore[arg-type]
 
 
 class TestPickling:

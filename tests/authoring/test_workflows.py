@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import InvalidOption, NotANode, UnusedNode, WrongArguments, check, task, workflow
+from onceflow import check, task, workflow
 from onceflow.authoring.graph_builder import build_graph
+from onceflow.errors import InvalidOption, NotANode, UnusedNode, WrongArguments
 from onceflow.values.snapshot import take
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from onceflow import NotInTask, current, track
+from onceflow import current
 from onceflow.backends.local.messages import Progress
 from onceflow.backends.local.progress import INTERVAL, Reporter
 from onceflow.backends.local.reports import Ended, Progressed
-from onceflow.errors import Stopped
+from onceflow.errors import NotInTask, Stopped
+from onceflow.tasks import track
 from tests.backends.common import Gate, Loop, pass_gate, running_pool
 
 CONTEXT: dict[str, str | int] = {"run": "r", "task": "t", "attempt": "1.1", "key": "k"}

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, TaskFailed, WorkerDied, task
+from onceflow import Engine, TaskFailed, task
 from onceflow.engine.settings import WORKER_DEATHS
+from onceflow.errors import WorkerDied
 from tests.helpers.doors import Door, knock
 from tests.helpers.traces import note, traces
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, FunctionNotLoaded
+from onceflow import Engine
+from onceflow.errors import FunctionNotLoaded
 from tests.helpers.scripts import run_script
 
 SCRIPT = """

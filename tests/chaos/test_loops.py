@@ -15,11 +15,16 @@ from tests.tools.chaos import kills
 
 SCRIPT = """
 import os, sys
-from onceflow import Retry, current, for_each, reduce, run, task
+from onceflow import current
+from onceflow import for_each
+from onceflow import reduce
+from onceflow import run
+from onceflow import task
 from tests.helpers.traces import note
+from onceflow import RetryPolicy
 
 OUTER, MIDDLE, INNER = map(int, sys.argv[1:])
-AGAIN = Retry(4, delay=0.001)
+AGAIN = RetryPolicy(4, delay=0.001)
 
 def stumble(*number):
     # Raises once for some of the items, whoever tries them.

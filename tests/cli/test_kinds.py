@@ -5,8 +5,8 @@ from typing import get_args
 import click
 import pytest
 
-from onceflow import Status
 from onceflow.cli.types import AGE, SIZE, STATUS, STATUSES, TEXT
+from onceflow.runs import Status
 
 
 def test_the_statuses_are_those_of_the_engine():

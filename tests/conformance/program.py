@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onceflow import Exclusive, Ref, Variable, actor, const, create, current, fiber, put, task
+from onceflow import Ref, Variable, actor, current, fiber, put, task
+from onceflow.actors import Exclusive, const, create
 from tests.helpers.doors import knock
 from tests.helpers.traces import note
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, TaskFailed, TaskTimedOut, for_each, ref
-from onceflow.errors import SharedActor
+from onceflow import Engine, TaskFailed, for_each, ref
+from onceflow.errors import SharedActor, TaskTimedOut
 from tests.conformance import program
 from tests.conformance.program import LARGE
 from tests.helpers.doors import Door

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onceflow import Retry, task
+from onceflow import RetryPolicy, task
 from onceflow.authoring.graph_builder import build_graph
 from onceflow.core.run import Run
 from onceflow.data.objects import Object, Shelf
@@ -218,7 +218,7 @@ def loose(*values: Any) -> Any: ...
 def take_back(*, output: Any, key: str) -> None: ...
 
 
-@task(rollback=take_back, retry=Retry(1, delay=3, jitter=0))
+@task(rollback=take_back, retry=RetryPolicy(1, delay=3, jitter=0))
 def undoable(*values: Any) -> Any: ...
 
 

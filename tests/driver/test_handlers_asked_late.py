@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskTimedOut, handler, retry, task
+from onceflow import task
+from onceflow.errors import TaskTimedOut
+from onceflow.handlers import handler, retry
 from onceflow.testing import MemoryEngine
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import handler, retry, task, transaction
+from onceflow import task, transaction
 from onceflow.authoring.caught_results import without_error
 from onceflow.authoring.graph_builder import build_graph
 from onceflow.core.model import events
+from onceflow.handlers import handler, retry
 from onceflow.values import packed_outputs
 from onceflow.values.handler_answers import Answer
 from tests.driver.common import Drive, commit, loose, take_back

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import Retry, task
+from onceflow import RetryPolicy, task
 from onceflow.testing import MemoryEngine
 
 
@@ -18,7 +18,7 @@ def returns_graph(drawn: int) -> Any:
     return raises_once.bind(drawn)
 
 
-@task(can_rollback=True, retry=Retry(1, delay=60))
+@task(can_rollback=True, retry=RetryPolicy(1, delay=60))
 def raises_once(drawn: int) -> int:
     return drawn
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from onceflow import Exclusive, actor, const, create, later, task
+from onceflow import actor, task
+from onceflow.actors import Exclusive, const, create, later
 from tests.helpers.doors import knock
 from tests.helpers.traces import note, traces
 

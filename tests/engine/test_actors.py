@@ -10,18 +10,8 @@ from pathlib import Path
 import numpy
 import pytest
 
-from onceflow import (
-    ActorNotReturned,
-    Engine,
-    InvalidRef,
-    LostForGood,
-    SharedActor,
-    TaskFailed,
-    UnfinishedCalls,
-    UnsafeGraph,
-    check,
-    task,
-)
+from onceflow import Engine, TaskFailed, UnsafeGraph, check, task
+from onceflow.errors import ActorNotReturned, InvalidRef, LostForGood, SharedActor, UnfinishedCalls
 from tests.engine import acting
 from tests.engine.acting import (
     add,
@@ -271,7 +261,8 @@ def test_an_attempt_whose_worker_dies_leaves_nothing_of_what_it_did(engine: Engi
 def test_actors_die_with_their_engine_and_are_restored_by_the_next_one(tmp_path: Path):
     body = """
         import os, sys, time
-        from onceflow import Exclusive, create, actor, const, run, task
+        from onceflow import actor, run, task
+        from onceflow.actors import Exclusive, const, create
 
         @actor
         class Counter:

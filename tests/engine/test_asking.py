@@ -11,11 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceflow import Engine, Event, Progress, TaskInfo, task
+from onceflow import Engine, task
 from onceflow.engine.handles import RunHandle
 from onceflow.engine.inspect.overview import Overview
 from onceflow.engine.peers import client, messages, server
 from onceflow.engine.peers.server import MOST_CONNECTIONS
+from onceflow.runs import Event, Progress, TaskInfo
 from onceflow.storage import sockets
 from onceflow.storage.home import ENGINES
 from tests.engine.common import add, keep, pass_door, walk

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, RunCancelled, TaskFailed, TaskTimedOut, task
+from onceflow import Engine, RunCancelled, TaskFailed, task
+from onceflow.errors import TaskTimedOut
 from tests.helpers.doors import Door, knock
 from tests.helpers.scripts import kill, started
 from tests.helpers.traces import traces

@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceflow import Engine, Retry, RunCancelled, RunInterrupted, RunPaused, TaskFailed, TaskNotFound, task
+from onceflow import Engine, RetryPolicy, RunCancelled, TaskFailed, task
 from onceflow.engine.run_commands.cancel import Cancelling, cancel
+from onceflow.errors import CodeMissing, RunInterrupted, RunPaused
 from onceflow.storage.home import Home
 from tests.engine.common import keep, pass_door, trace
 from tests.helpers.doors import Door, knock
@@ -234,7 +235,7 @@ def test_a_handle_of_a_closed_engine_says_that_the_run_was_interrupted(home: Pat
 
 SHOP = """
 import os
-from onceflow import Retry, task
+from onceflow import RetryPolicy, task
 
 def give_back(): ...
 
@@ -246,7 +247,7 @@ def look():
 def book(pid):
     os.kill(pid, 9)
 
-@task(retry=Retry(1, delay=600))
+@task(retry=RetryPolicy(1, delay=600))
 def pack(number):
     raise ValueError("not now")
 
@@ -281,14 +282,14 @@ def test_a_run_whose_code_is_gone_can_be_cancelled(tmp_path: Path, node: str) ->
         assert engine.status("sale") == "interrupted"
         assert engine.cancel("sale") == "cancelled"
         assert engine.status("sale") == "cancelled"
-        with pytest.raises(TaskNotFound):
+        with pytest.raises(CodeMissing):
             engine.resume("sale")
 
 
 def test_a_run_whose_code_is_gone_is_not_cancelled_if_something_has_to_be_taken_back(tmp_path: Path) -> None:
     interrupted_sale(tmp_path, "sell.bind(pid, book.bind(pid))")
     with Engine(tmp_path / "home", workers=1) as engine:
-        with pytest.raises(TaskNotFound, match=r"needs its code, because 'book' has to be taken back") as caught:
+        with pytest.raises(CodeMissing, match=r"needs its code, because 'book' has to be taken back") as caught:
             engine.cancel("sale")
         assert caught.value.module == "shop"
         assert engine.status("sale") == "interrupted"
@@ -298,7 +299,7 @@ def fail_to_give_back() -> None:
     raise OSError("the hotel does not answer")
 
 
-@task(rollback=fail_to_give_back, retry=Retry(0, delay=0.001))
+@task(rollback=fail_to_give_back, retry=RetryPolicy(0, delay=0.001))
 def book_for_ever() -> None:
     raise ValueError("no room")
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, EngineClosed, OnceflowError, RunInterrupted, StorageError, TaskFailed, task
+from onceflow import Engine, OnceflowError, TaskFailed, task
+from onceflow.errors import EngineClosed, RunInterrupted, StorageError
 from tests.engine.common import add, keep, pass_door
 from tests.helpers.doors import Door, knock
 from tests.helpers.processes import is_running
@@ -513,7 +514,7 @@ def test_who_waits_for_room_is_told_when_the_engine_closes(
     tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given runs that wait at a door, and more that are not let in
-    monkeypatch.setattr("onceflow.engine.engine.MOST_OPENING", 1)
+    monkeypatch.setattr("onceflow.engine.run_graphs.MOST_OPENING", 1)
     monkeypatch.setattr("onceflow.engine.runtime.host.MOST_WAITING", 1)
     engine = Engine(tmp_path / "home", workers=1)
     results: list[Any] = []

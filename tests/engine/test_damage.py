@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import onceflow
-from onceflow import Engine, StorageDamaged, TaskFailed, task
+from onceflow import Engine, TaskFailed, task
+from onceflow.errors import StorageDamaged
 from onceflow.storage.high_water_marks import path_of
 from onceflow.storage.home import Home
 from onceflow.storage.inspection import Damage

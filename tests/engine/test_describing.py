@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, Retry, TaskFailed, task
+from onceflow import Engine, RetryPolicy, TaskFailed, task
 from tests.engine.common import add, fail_while, pass_door
 from tests.helpers.doors import Door
 from tests.helpers.waiting import LONG, until
@@ -63,7 +63,7 @@ def test_a_failed_run_tells_which_task_failed_and_which_never_ran(engine: Engine
     }
 
 
-@task(retry=Retry(1, delay=LONG))
+@task(retry=RetryPolicy(1, delay=LONG))
 def raise_lines(text: str) -> None:
     raise OSError(text)
 

@@ -12,20 +12,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import (
-    Engine,
-    ExceptionLost,
-    InsideTask,
-    OnceflowError,
-    TaskFailed,
-    UnpicklableArgument,
-    UnpicklableOutput,
-    WorkerDied,
-    WrongParts,
-    run,
-    run_async,
-    task,
-)
+from onceflow import Engine, OnceflowError, TaskFailed, run, run_async, task
+from onceflow.errors import ExceptionLost, InsideTask, UnpicklableArgument, UnpicklableOutput, WorkerDied, WrongParts
 from tests.engine.common import add, fail_while, keep, trace
 from tests.helpers.traces import note, traces
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, Retry, RunCancelled, RunInterrupted, TaskFailed, WorkerDied, current, task
+from onceflow import Engine, RetryPolicy, RunCancelled, TaskFailed, current, task
 from onceflow.backends.local import pool
+from onceflow.errors import RunInterrupted, WorkerDied
 from onceflow.values.functions import ship
 from tests.helpers.doors import Door, knock
 from tests.helpers.traces import note, traces
@@ -45,7 +46,7 @@ def tell(before: list[str]) -> list[str]:
     return [*before, f"{context.task} {context.attempt} {os.getpid()}"]
 
 
-@task.pure(retry=Retry(2, delay=0.001))
+@task.pure(retry=RetryPolicy(2, delay=0.001))
 def hesitate(value: int, path: str) -> int:
     note(path, value)
     if len(traces(path)) < 3:

@@ -7,23 +7,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import (
-    Engine,
-    Failure,
-    InvalidOption,
-    Retry,
-    TaskFailed,
-    TaskTimedOut,
-    WorkerDied,
-    WrongParts,
-    current,
-    handler,
-    ignore,
-    retry,
-    task,
-    terminate,
-    workflow,
-)
+from onceflow import Engine, RetryPolicy, TaskFailed, current, task, workflow
+from onceflow.errors import InvalidOption, TaskTimedOut, WorkerDied, WrongParts
+from onceflow.handlers import FailedAttempt, handler, ignore, retry, terminate
 from tests.helpers.traces import note, traces
 
 
@@ -41,27 +27,27 @@ hopeless = handler(Declined, terminate())
 
 
 @handler(Declined)
-def replace(error: Declined, failure: Failure) -> object:
+def replace(error: Declined, failure: FailedAttempt) -> object:
     return f"{failure.task}: {error}, {failure.failures}"
 
 
 @handler(Declined)
-def decide(error: Declined, failure: Failure) -> object:
+def decide(error: Declined, failure: FailedAttempt) -> object:
     return retry(2, delay=0.001) if failure.failures < 3 else ignore("given up")
 
 
 @handler(Declined)
-def pass_on(error: Declined, failure: Failure) -> object:
+def pass_on(error: Declined, failure: FailedAttempt) -> object:
     raise error
 
 
 @handler(Declined)
-def translate(error: Declined, failure: Failure) -> object:
+def translate(error: Declined, failure: FailedAttempt) -> object:
     raise KeyError(str(error)) from error
 
 
 @handler(Declined)
-def who(error: Declined, failure: Failure) -> object:
+def who(error: Declined, failure: FailedAttempt) -> object:
     assert (current().task, current().key) == (failure.task, failure.key)
     return current().task
 
@@ -155,14 +141,14 @@ def test_when_its_tries_are_used_up_the_next_handler_is_asked(engine: Engine, tm
 
 def test_the_retry_policy_comes_first(engine: Engine, tmp_path: Path) -> None:
     path = str(tmp_path / "calls")
-    node = fail_until.options(retry=Retry(2, delay=0.001), handlers=[handler(Flaky, ignore(0))]).bind(path, 9)
+    node = fail_until.options(retry=RetryPolicy(2, delay=0.001), handlers=[handler(Flaky, ignore(0))]).bind(path, 9)
     assert engine.run(node) == 0
     assert len(traces(path)) == 3
 
 
 def test_what_the_retry_policy_does_not_cover_is_handled_at_once(engine: Engine, tmp_path: Path) -> None:
     path = str(tmp_path / "calls")
-    policy = Retry(2, on=KeyError, delay=0.001)
+    policy = RetryPolicy(2, on=KeyError, delay=0.001)
     assert engine.run(fail_until.options(retry=policy, handlers=[handler(Flaky, ignore(0))]).bind(path, 9)) == 0
     assert len(traces(path)) == 1
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, NameTaken, TaskFailed, UnsafeGraph, task
+from onceflow import Engine, TaskFailed, UnsafeGraph, task
+from onceflow.errors import NameTaken
 from tests.engine.common import add, double, fail_while, keep, pass_door, trace
 from tests.helpers.doors import Door
 from tests.helpers.traces import traces

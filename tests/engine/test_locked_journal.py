@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, StorageBusy
+from onceflow import Engine
+from onceflow.errors import StorageBusy
 from onceflow.storage import journal, lock_waits
 from tests.engine.common import add, keep
 from tests.storage.common import Child

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, InvalidOption, LogLine, NoSuchRun, Retry, TaskFailed, current, task
+from onceflow import Engine, RetryPolicy, TaskFailed, current, task
 from onceflow.engine.logs import terminal_lines
+from onceflow.errors import InvalidOption, NoSuchRun
+from onceflow.runs import LogLine
 from onceflow.storage import logs
 from tests.engine.common import fail_while, keep
 from tests.helpers.doors import Door, knock
@@ -53,7 +55,7 @@ def speak_everywhere() -> None:
     print("no end", end="")
 
 
-@task(retry=Retry(2, delay=0))
+@task(retry=RetryPolicy(2, delay=0))
 def speak_and_fail(marker: str) -> str:
     print("trying")
     if not os.path.exists(marker):

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import onceflow
-from onceflow import AmbiguousRun, Engine, NoOutput, NoSuchRun, TaskFailed, task, transaction, workflow
+from onceflow import Engine, TaskFailed, task, transaction, workflow
+from onceflow.errors import AmbiguousRun, NoOutput, NoSuchRun
 from tests.engine.common import add, double, fail_while, keep, pass_door
 from tests.helpers.doors import Door
 from tests.helpers.scripts import run_script

@@ -8,29 +8,12 @@ from typing import Any
 
 import pytest
 
-from onceflow import (
-    Engine,
-    Failed,
-    InvalidOption,
-    Ref,
-    Retry,
-    RunNotActive,
-    TaskFailed,
-    WrongArguments,
-    break_,
-    current,
-    for_each,
-    handler,
-    ignore,
-    parallel,
-    put,
-    reduce,
-    ref,
-    task,
-    workflow,
-)
+from onceflow import Engine, Ref, RetryPolicy, TaskFailed, current, for_each, parallel, put, reduce, ref, task, workflow
 from onceflow.authoring.loops import chunk_sizes
 from onceflow.engine.inspect.overview import Loop
+from onceflow.errors import InvalidOption, RunNotActive, WrongArguments
+from onceflow.handlers import break_, handler, ignore
+from onceflow.loops import FailedItem
 from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
 from tests.helpers.doors import Door, knock
 from tests.helpers.traces import note, traces
@@ -73,7 +56,7 @@ def order(x: int) -> str:
     return f"{x} ordered"
 
 
-@task(retry=Retry(2, delay=10))
+@task(retry=RetryPolicy(2, delay=10))
 def order_again(x: int) -> str:
     calls.append(x)
     if x in broken and calls.count(x) < 3:
@@ -353,7 +336,7 @@ def test_each_item_has_a_key_of_its_own(memory: MemoryEngine) -> None:
 keys: dict[int, set[str]] = {}
 
 
-@task(retry=Retry(1, delay=1))
+@task(retry=RetryPolicy(1, delay=1))
 def once_more(x: int) -> int:
     keys.setdefault(x, set()).add(current().key)
     calls.append(x)
@@ -413,13 +396,13 @@ def test_errors_may_be_collected(memory: MemoryEngine) -> None:
     broken.update({1})
     first, failed, last = memory.run(for_each(order, range(3), chunk=3, on_error="collect"))
     assert (first, last) == ("0 ordered", "2 ordered")
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, FailedItem)
     assert failed.index == 1
     assert isinstance(failed.error, ValueError)
     assert repr(failed) == "<item 1 failed: ValueError: no 1>"
 
 
-@task(retry=Retry(2, delay=10, on=ConnectionError))
+@task(retry=RetryPolicy(2, delay=10, on=ConnectionError))
 def stubborn(x: int) -> int:
     calls.append(x)
     if x in broken:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, InvalidOption, TaskFailed, current, task
+from onceflow import Engine, TaskFailed, current, task
+from onceflow.errors import InvalidOption
 from tests.engine.common import add, fail_while, keep, pass_door
 from tests.helpers.doors import Door
 from tests.helpers.scripts import run_script
@@ -214,6 +215,6 @@ def test_metadata_can_be_read_when_the_code_is_gone(tmp_path: Path) -> None:
     run_script(tmp_path, "import gone, onceflow; onceflow.run(gone.work.bind(), name='w', metadata={'ticket': 5})")
     (tmp_path / "gone.py").unlink()
     output = run_script(
-        tmp_path, "import onceflow; print(onceflow.info('w').metadata, onceflow.list_tasks('w')[0].metadata)"
+        tmp_path, "import onceflow; print(onceflow.runs.info('w').metadata, onceflow.runs.list_tasks('w')[0].metadata)"
     )
     assert output == "{'ticket': 5} {'rows': 3, 'team': 'sales'}\n"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, InvalidOption, NameTaken, NoSuchRun, RunActive, TaskFailed, task, workflow
+from onceflow import Engine, TaskFailed, task, workflow
+from onceflow.errors import InvalidOption, NameTaken, NoSuchRun, RunActive
 from tests.engine.common import add, double, fail_while, keep, pass_door, trace
 from tests.helpers.doors import Door, knock
 from tests.helpers.scripts import kill, started

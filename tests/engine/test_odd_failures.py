@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, Retry, TaskFailed, task
+from onceflow import Engine, RetryPolicy, TaskFailed, task
 from tests.helpers.traces import note, traces
 from tests.helpers.waiting import until
 
@@ -40,7 +40,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-@task(retry=Retry(1, delay=MONTH, max_delay=MONTH))
+@task(retry=RetryPolicy(1, delay=MONTH, max_delay=MONTH))
 def fail() -> None:
     raise ValueError
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, EventRefused
+from onceflow import Engine
+from onceflow.errors import EventRefused
 from tests.fibers import asking
 from tests.fibers.asking import Answer
 from tests.helpers.waiting import LONG, until

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceflow import Engine, RunPaused, task
+from onceflow import Engine, task
 from onceflow.engine.run_commands.pause import PAUSE
 from onceflow.engine.run_commands.reach import tell
+from onceflow.errors import RunPaused
 from tests.engine.common import keep, pass_door, trace
 from tests.helpers.doors import Door, knock
 from tests.helpers.scripts import kill, started

@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceflow import Engine, Retry, RunPaused, break_, handler, task
+from onceflow import Engine, RetryPolicy, task
 from onceflow.backends.local.send_ahead import Estimates
 from onceflow.engine.runtime.host import Hub
 from onceflow.engine.runtime.pool_executor import Workers
+from onceflow.errors import RunPaused
+from onceflow.handlers import break_, handler
 from tests.helpers.doors import Door, knock
 from tests.helpers.waiting import until
 
@@ -80,7 +82,7 @@ def test_a_task_whose_time_is_over_keeps_no_place_in_its_queue(
     monkeypatch.setattr(Estimates, "expected", lambda estimates, function: 1.0)  # so a worker is promised to one only
     with Engine(tmp_path / "home", workers=1) as engine, Engine(tmp_path / "home", workers=1) as other:
         engine.set_queue("q", concurrency=1)
-        late = fail.options(queue="q", retry=Retry(1, delay=0.7), total_timeout=1.5, catch=True)
+        late = fail.options(queue="q", retry=RetryPolicy(1, delay=0.7), total_timeout=1.5, catch=True)
         engine.run_async(late.bind(), name="late")
         until(lambda: any(one.state == "retrying" for one in engine.list_tasks("late")))
         busy = engine.run_async(wait_at.bind(door.path))

@@ -6,8 +6,10 @@ import asyncio
 import math
 import time
 
-from onceflow import Engine, Event, Progress, TaskInfo, task, track
+from onceflow import Engine, task
 from onceflow.engine.handles import MOST_EVENTS, Feed
+from onceflow.runs import Event, Progress, TaskInfo
+from onceflow.tasks import track
 from tests.engine.common import keep, pass_door, walk
 from tests.helpers.doors import Door
 from tests.helpers.waiting import until

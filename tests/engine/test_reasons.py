@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceflow import Engine, Retry, task
+from onceflow import Engine, RetryPolicy, task
 from onceflow.engine.inspect import task_info
 from onceflow.engine.runtime.live_info import Insight, Look
 from tests.core.building import Drive, graph
@@ -177,7 +177,7 @@ def greedy(path: str) -> str:
     return "fed"
 
 
-@task(retry=Retry(3, delay=1000))
+@task(retry=RetryPolicy(3, delay=1000))
 def never(number: int) -> int:
     raise ValueError(f"not {number}")
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, NoOutput, NoSuchRun, Retry, RunInterrupted, TaskFailed, current, task
+from onceflow import Engine, RetryPolicy, TaskFailed, current, task
+from onceflow.errors import NoOutput, NoSuchRun, RunInterrupted
 from tests.engine.common import add, keep, pass_door, trace
 from tests.helpers.doors import Door, knock
 from tests.helpers.scripts import kill, run_script, started
@@ -40,7 +41,7 @@ def sum_of(*numbers: int) -> int:
     return sum(numbers)
 
 
-@task(retry=Retry(2, delay=0.001))
+@task(retry=RetryPolicy(2, delay=0.001))
 def fail_thrice(path: str, door: str) -> None:
     note(path, "tried")
     if len(traces(path)) == 2:
@@ -341,7 +342,7 @@ def test_a_killed_run_is_interrupted_and_resumed_by_the_next_process(tmp_path: P
         """
         import onceflow
         print(onceflow.status("killed"))
-        print(onceflow.get_output("killed", task="keep"))
+        print(onceflow.runs.get_output("killed", task="keep"))
         print(onceflow.resume("killed"))
         print(onceflow.status("killed"))
         """,

@@ -14,7 +14,8 @@ import numpy
 import pytest
 
 import onceflow
-from onceflow import Engine, InvalidRef, Ref, TaskFailed, WorkerDied, put, ref, task, workflow
+from onceflow import Engine, Ref, TaskFailed, put, ref, task, workflow
+from onceflow.errors import InvalidRef, WorkerDied
 from tests.helpers.file_refs import FileRef
 
 LARGE = 300_000

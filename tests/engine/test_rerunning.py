@@ -7,20 +7,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import (
-    Engine,
-    InvalidOption,
-    NameTaken,
-    NoSuchTask,
-    Ref,
-    TaskFailed,
-    Variable,
-    handler,
-    ignore,
-    put,
-    task,
-    workflow,
-)
+from onceflow import Engine, Ref, TaskFailed, Variable, put, task, workflow
+from onceflow.errors import InvalidOption, NameTaken, NoSuchTask
+from onceflow.handlers import handler, ignore
 from tests.helpers.traces import note, traces
 
 

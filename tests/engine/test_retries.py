@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, Retry, TaskFailed, UnpicklableOutput, WrongParts, current, task
+from onceflow import Engine, RetryPolicy, TaskFailed, current, task
+from onceflow.errors import UnpicklableOutput, WrongParts
 from tests.engine.common import keep
 from tests.helpers.doors import Door, knock
 from tests.helpers.traces import note, traces
 
-QUICK = Retry(2, delay=0.001)
+QUICK = RetryPolicy(2, delay=0.001)
 
 
 class Flaky(ConnectionError):
@@ -37,7 +38,7 @@ def take_back(path: str) -> None:
 undoable = task(retry=QUICK, rollback=take_back)(fail_until)
 
 
-@task(retry=Retry(2, delay=0.001, on=(KeyError, Flaky)))
+@task(retry=RetryPolicy(2, delay=0.001, on=(KeyError, Flaky)))
 def choosy(path: str, enough: int, kind: Any) -> int:
     return fail_until(path, enough, kind)
 
@@ -48,12 +49,12 @@ def wrong_parts(path: str) -> Any:
     return 1
 
 
-@task(retry=Retry(1, delay=0.001))
+@task(retry=RetryPolicy(1, delay=0.001))
 async def flaky_async(path: str) -> int:
     return fail_until(path, 2)
 
 
-@task(retry=Retry(1, delay=3600, jitter=0))
+@task(retry=RetryPolicy(1, delay=3600, jitter=0))
 def retry_in_an_hour(path: str) -> str:
     note(path, "called")
     if len(traces(path)) == 1:
@@ -61,7 +62,7 @@ def retry_in_an_hour(path: str) -> str:
     return "done"
 
 
-@task(retry=Retry(1, delay=0.001))
+@task(retry=RetryPolicy(1, delay=0.001))
 def fail_behind_a_door(path: str, door: str) -> str:
     note(path, current().key)
     if len(traces(path)) == 1:
@@ -114,7 +115,7 @@ def test_listed_errors_are_retried(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_subclasses_of_listed_errors_are_retried(engine: Engine, tmp_path: Path) -> None:
-    node = task(retry=Retry(2, delay=0.001, on=ConnectionError))(fail_until).bind(str(tmp_path / "trace"), 3)
+    node = task(retry=RetryPolicy(2, delay=0.001, on=ConnectionError))(fail_until).bind(str(tmp_path / "trace"), 3)
     assert engine.run(node) == 3
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, RunInterrupted
+from onceflow import Engine
 from onceflow.engine.handles import Completion
 from onceflow.engine.runtime import parking as parking_module
 from onceflow.engine.runtime.parking import Parking, Waking
-from onceflow.errors import StorageError
+from onceflow.errors import RunInterrupted, StorageError
 from tests.engine.runs import waiting
 from tests.helpers.waiting import LONG, until
 

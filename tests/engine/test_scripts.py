@@ -113,7 +113,7 @@ def test_retries_know_the_exceptions_of_a_script(tmp_path: Path) -> None:
         tmp_path,
         TRIP
         + """
-@task(retry=onceflow.Retry(2, on=SoldOut, delay=0.001))
+@task(retry=onceflow.RetryPolicy(2, on=SoldOut, delay=0.001))
 def try_again(ticket):
     note("tries", 1)
     raise SoldOut(ticket, left=0)

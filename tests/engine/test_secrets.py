@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, NameTaken, Secret, SecretUnavailable, TaskFailed, current, task, workflow
+from onceflow import Engine, Secret, TaskFailed, current, task, workflow
+from onceflow.errors import NameTaken, SecretUnavailable
 from tests.engine.common import fail_while, keep
 from tests.helpers.scripts import kill, run_script, started
 from tests.helpers.traces import note, traces

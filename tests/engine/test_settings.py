@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import onceflow
-from onceflow import Engine, OnceflowError, RunActive, StorageNotTrusted
+from onceflow import Engine, OnceflowError
 from onceflow.engine import settings
+from onceflow.errors import RunActive, StorageNotTrusted
 from tests.conftest import NOBODY
 from tests.engine.common import add, keep, pass_door
 from tests.helpers.doors import Door
@@ -185,27 +186,27 @@ def test_configure_sets_the_default_engine(tmp_path: Path) -> None:
     assert onceflow.run(add.bind(1, 2), name="sum") == 3
     assert (tmp_path / "configured" / "journal.db").exists()
     assert onceflow.status("sum") == "succeeded"
-    assert onceflow.get_output("sum") == 3
-    assert [info.name for info in onceflow.list_runs()] == ["sum"]
+    assert onceflow.runs.get_output("sum") == 3
+    assert [info.name for info in onceflow.runs.list_runs()] == ["sum"]
     assert onceflow.run_async(keep.bind(1)).result(60) == 1
     assert onceflow.run_many([keep.bind(1), keep.bind(2)]) == [1, 2]
     assert onceflow.resume("sum") == 3
-    assert onceflow.resume_all() == []
-    onceflow.delete("sum")
+    assert onceflow.runs.resume_all() == []
+    onceflow.runs.delete("sum")
     assert not Path(".onceflow").exists()
 
 
 def test_configure_comes_before_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEFLOW_HOME", str(tmp_path / "environment"))
     onceflow.configure(home=tmp_path / "configured")
-    onceflow.list_runs()
+    onceflow.runs.list_runs()
     assert (tmp_path / "configured").exists()
     assert not (tmp_path / "environment").exists()
 
 
 def test_the_default_engine_is_found_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEFLOW_HOME", str(tmp_path / "environment"))
-    assert onceflow.list_runs() == []
+    assert onceflow.runs.list_runs() == []
     assert (tmp_path / "environment" / "journal.db").exists()
 
 
@@ -216,7 +217,7 @@ def test_configure_opens_another_engine(tmp_path: Path) -> None:
     # when
     onceflow.configure(home=tmp_path / "two", workers=1)
     # then
-    assert onceflow.list_runs() == []
+    assert onceflow.runs.list_runs() == []
     assert list((tmp_path / "one" / "engines").iterdir()) == []
 
 
@@ -237,12 +238,12 @@ def test_a_bad_setting_is_told_by_configure_itself() -> None:
     with pytest.raises(OnceflowError, match="at least 1"):
         onceflow.configure(workers=0)
     onceflow.configure()
-    assert onceflow.list_runs() == []
+    assert onceflow.runs.list_runs() == []
 
 
 def test_a_home_that_is_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(onceflow.StorageError, match="not a directory"):
+    with pytest.raises(onceflow.errors.StorageError, match="not a directory"):
         Engine(tmp_path / "file")
 
 
@@ -405,6 +406,6 @@ def test_pickles_in_the_home_of_another_user_are_not_loaded(tmp_path: Path, give
         give_away(path)
 
     with pytest.raises(StorageNotTrusted):
-        onceflow.get_output("trap")
+        onceflow.runs.get_output("trap")
 
     assert not trace.exists()

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, Retry, TaskFailed, current, task
+from onceflow import Engine, RetryPolicy, TaskFailed, current, task
 from onceflow.planning.estimates import Estimate
 from tests.engine.common import add, double, fail_while, keep, pass_door
 from tests.helpers.doors import Door, knock
 from tests.helpers.waiting import until
 
 
-@task(rollback=lambda: None, retry=Retry(1, delay=0))
+@task(rollback=lambda: None, retry=RetryPolicy(1, delay=0))
 def raise_once(path: str) -> str:
     mark = Path(path)
     if not mark.exists():

@@ -14,17 +14,9 @@ from pathlib import Path
 import pytest
 
 import onceflow
-from onceflow import (
-    Engine,
-    StorageDamaged,
-    StorageError,
-    StorageMoved,
-    StorageReadOnly,
-    StorageTooNew,
-    TaskFailed,
-    task,
-)
+from onceflow import Engine, TaskFailed, task
 from onceflow.backends.local import send_ahead
+from onceflow.errors import StorageDamaged, StorageError, StorageMoved, StorageReadOnly, StorageTooNew
 from onceflow.storage import schema
 from onceflow.storage.sqlite import SqliteJournal
 from tests.engine.common import add, keep, trace
@@ -92,7 +84,7 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path) -> None:
         limit(200_000)
     try:
         print(len(onceflow.run(node, name="chain")))
-    except onceflow.StorageFull as error:
+    except onceflow.errors.StorageFull as error:
         print("full:", error)
     free()
     """
@@ -126,7 +118,7 @@ def test_a_full_disk_for_a_large_output_is_a_clear_error(tmp_path: Path) -> None
         limit_porter(1_000_000)
     try:
         print(len(onceflow.run(large.bind(), name="large")))
-    except onceflow.StorageFull as error:
+    except onceflow.errors.StorageFull as error:
         print("full")
     """
     )
@@ -143,7 +135,7 @@ def test_a_full_disk_for_a_large_argument_is_a_clear_error(tmp_path: Path) -> No
     limit(1_000_000)
     try:
         onceflow.run(keep.bind(bytearray(8_000_000)), name="large")
-    except onceflow.StorageFull as error:
+    except onceflow.errors.StorageFull as error:
         print("full")
     free()
     print(len(onceflow.run(keep.bind(bytearray(8_000_000)), name="large")))
@@ -162,7 +154,7 @@ def test_the_same_process_goes_on_when_there_is_room_again(tmp_path: Path) -> No
         onceflow.run(half_mebibyte.bind(1, bytes(60_000)), name="x")
         for number in range(100):
             onceflow.run(half_mebibyte.bind(number, bytes(60_000)))
-    except onceflow.StorageFull as error:
+    except onceflow.errors.StorageFull as error:
         print("full")
     free()
     print(len(onceflow.run(half_mebibyte.bind(1, bytes(60_000)), name="y")))
@@ -217,7 +209,7 @@ def test_a_run_in_another_home_goes_on_when_there_is_room_again(tmp_path: Path) 
     os.write(gate, b"1")
     try:
         handle.result()
-    except onceflow.StorageFull as error:
+    except onceflow.errors.StorageFull as error:
         print("full")
     free()
     os.write(gate, b"2")
@@ -229,7 +221,8 @@ def test_a_run_in_another_home_goes_on_when_there_is_room_again(tmp_path: Path) 
 
 DISK = """
     import os, sys, time
-    from onceflow import Engine, StorageFull, task
+    from onceflow import Engine, task
+    from onceflow.errors import StorageFull
     from onceflow.storage.group_commit import GroupWriter
 
     @task
@@ -304,7 +297,8 @@ def test_a_read_only_home_is_a_clear_error_and_works_again_when_it_is_writable(t
         tmp_path,
         """
         import os, tempfile
-        from onceflow import Engine, StorageReadOnly
+        from onceflow import Engine
+        from onceflow.errors import StorageReadOnly
         from tests.engine.common import keep
 
         NOBODY = 65534

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, NoSuchTask, ResultRefused, task
+from onceflow import Engine, task
+from onceflow.errors import NoSuchTask, ResultRefused
 from tests.engine.common import trace
 from tests.engine.runs import failed
 from tests.helpers.traces import traces

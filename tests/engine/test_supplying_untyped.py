@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from onceflow import Engine, ResultRefused, fiber, sleep, task
+from onceflow import Engine, fiber, sleep, task
+from onceflow.errors import ResultRefused
 from tests.engine.runs import failed
 
 

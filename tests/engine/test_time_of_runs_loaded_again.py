@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, RunTimedOut, TaskFailed, fiber, task, wait_event
+from onceflow import Engine, TaskFailed, fiber, task, wait_event
+from onceflow.errors import RunTimedOut
 from onceflow.testing import MemoryEngine
 from tests.helpers.waiting import LONG, until
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, InvalidOption, Retry, RunTimedOut, TaskFailed, TaskTimedOut, task
+from onceflow import Engine, RetryPolicy, TaskFailed, task
+from onceflow.errors import InvalidOption, RunTimedOut, TaskTimedOut
 from onceflow.testing import MemoryEngine
 from tests.engine.common import add, keep
 from tests.helpers.doors import Door, knock
@@ -65,7 +66,7 @@ def test_code_that_never_returns_is_stopped_all_the_same(engine: Engine, what: o
 
 def test_an_attempt_that_ran_out_of_time_is_retried(onceflow_engine: MemoryEngine) -> None:
     onceflow_engine.delay(add, 60, times=1)
-    assert onceflow_engine.run(add.options(timeout=5, retry=Retry(1, delay=0)).bind(1, 2)) == 3
+    assert onceflow_engine.run(add.options(timeout=5, retry=RetryPolicy(1, delay=0)).bind(1, 2)) == 3
     assert [attempt.outcome for attempt in onceflow_engine.ran] == ["timed out", "finished"]
 
 
@@ -96,13 +97,15 @@ def test_what_is_done_in_time_is_not_disturbed(engine: Engine) -> None:
 def test_a_task_that_is_not_done_in_all_its_time_is_not_tried_again(onceflow_engine: MemoryEngine) -> None:
     onceflow_engine.fail(add, ValueError("no"))
     with pytest.raises(TaskFailed) as caught:
-        onceflow_engine.run(add.options(total_timeout=35, retry=Retry(1000, delay=10, backoff=1, jitter=0)).bind(1, 2))
+        onceflow_engine.run(
+            add.options(total_timeout=35, retry=RetryPolicy(1000, delay=10, backoff=1, jitter=0)).bind(1, 2)
+        )
     assert isinstance(caught.value.__cause__, TaskTimedOut)
     assert caught.value.__cause__.total
     onceflow_engine.assert_ran(add, times=4)
 
 
-@task(total_timeout=100, retry=Retry(10, delay=60, backoff=1, jitter=0))
+@task(total_timeout=100, retry=RetryPolicy(10, delay=60, backoff=1, jitter=0))
 def fail_patiently() -> None:
     raise ValueError("no")
 
@@ -134,7 +137,7 @@ def test_a_task_that_ran_out_of_time_has_all_of_it_again_when_its_run_is_resumed
 
 def test_a_delay_before_a_retry_ends_when_the_time_is_over(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(TaskFailed) as caught:
-        engine.run(fail.options(total_timeout=0.1, retry=Retry(3, delay=600)).bind(str(tmp_path / "traces")))
+        engine.run(fail.options(total_timeout=0.1, retry=RetryPolicy(3, delay=600)).bind(str(tmp_path / "traces")))
     assert isinstance(caught.value.__cause__, TaskTimedOut)
 
 
@@ -164,7 +167,7 @@ def test_a_run_that_ran_out_of_time_can_be_resumed_with_all_its_time(onceflow_en
 def test_time_in_which_no_engine_drives_a_run_counts(onceflow_engine: MemoryEngine) -> None:
     # given a run that has waited for 40 seconds when its engine dies
     onceflow_engine.fail(add, ValueError("no"), times=1)
-    node = add.options(retry=Retry(1, delay=100, jitter=0)).bind(1, 2)
+    node = add.options(retry=RetryPolicy(1, delay=100, jitter=0)).bind(1, 2)
     handle = onceflow_engine.run_async(node, timeout=60)
     onceflow_engine.clock.advance(40)
     onceflow_engine.crash()

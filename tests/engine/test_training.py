@@ -119,7 +119,8 @@ def test_if_everything_is_killed_the_run_goes_on_from_the_last_saved_workers(wei
         import sys, time
         sys.path.insert(0, {str(EXAMPLE.parent)!r})
         import os
-        from onceflow import list_attempts, run, task
+        from onceflow import run, task
+        from onceflow.runs import list_attempts
         from training import training
 
         @task.pure

@@ -7,20 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import (
-    Engine,
-    Retry,
-    TaskFailed,
-    break_,
-    current,
-    handler,
-    ignore,
-    retry,
-    task,
-    terminate,
-    transaction,
-    workflow,
-)
+from onceflow import Engine, RetryPolicy, TaskFailed, current, task, transaction, workflow
+from onceflow.handlers import break_, handler, ignore, retry, terminate
 from tests.helpers.traces import note, traces
 
 
@@ -68,7 +56,7 @@ def trip(path: str, last: Any = sell_out) -> str:
     return show.bind(room, flight, last.bind(path, "train", flight))
 
 
-@transaction(retry=Retry(3, delay=0.001))
+@transaction(retry=RetryPolicy(3, delay=0.001))
 def stubborn(path: str, enough: int) -> str:
     return show.bind(fail_until.bind(path, enough, book.bind(path, "room")))
 
@@ -254,7 +242,7 @@ def test_what_fails_in_a_returned_graph_is_caught_as_a_whole(engine: Engine, tmp
 
 def test_the_key_of_a_task_changes_when_its_transaction_is_tried_again(engine: Engine, tmp_path: Path) -> None:
     path = str(tmp_path / "world")
-    engine.run(keyed.options(retry=Retry(1, delay=0.001)).bind(path))
+    engine.run(keyed.options(retry=RetryPolicy(1, delay=0.001)).bind(path))
     assert len(set(traces(path))) == 2
 
 

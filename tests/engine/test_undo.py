@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, Retry, RunPaused, TaskFailed, current, task
+from onceflow import Engine, RetryPolicy, TaskFailed, current, task
+from onceflow.errors import RunPaused
 from tests.engine.common import add, keep
 from tests.helpers.traces import note, traces
 
-NEVER = Retry(0, delay=0.01)
+NEVER = RetryPolicy(0, delay=0.01)
 
 
 class Refused(Exception):
@@ -264,7 +265,7 @@ def test_an_undo_that_fails_is_tried_again(engine: Engine, tmp_path: Path) -> No
 
     # when
     failure = failure_of(
-        engine, refuse.bind(task(rollback=shaky, retry=Retry(0, delay=0.01))(act).bind()), on_failure="undo"
+        engine, refuse.bind(task(rollback=shaky, retry=RetryPolicy(0, delay=0.01))(act).bind()), on_failure="undo"
     )
     # then
     assert failure.undone
@@ -349,7 +350,7 @@ def test_an_attempt_that_cannot_be_undone_before_its_retry_pauses_the_run(engine
         if os.path.exists(fault):
             raise Refused("cannot be taken back")
 
-    node = task(rollback=take_back, retry=Retry(1, delay=0.01))(act).bind(str(path), str(fault))
+    node = task(rollback=take_back, retry=RetryPolicy(1, delay=0.01))(act).bind(str(path), str(fault))
     # when
     with pytest.raises(RunPaused) as caught:
         engine.run(node)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, InvalidVariable, Retry, RunPaused, Variable, task
+from onceflow import Engine, RetryPolicy, Variable, task
+from onceflow.errors import InvalidVariable, RunPaused
 from tests.engine.common import pass_door
 from tests.helpers.doors import Door
 
@@ -100,7 +101,7 @@ def test_an_undo_may_read_and_not_write(engine: Engine) -> None:
         assert done.get() == 0
         done.set(1)
 
-    @task(rollback=take_back, retry=Retry(0, delay=0.001))
+    @task(rollback=take_back, retry=RetryPolicy(0, delay=0.001))
     def book() -> str:
         return "room"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from onceflow import Engine, NoSuchRun, OnceflowError, Progress, RunInfo, TaskInfo
+from onceflow import Engine, OnceflowError
 from onceflow.engine.display import progress_view as viewing
 from onceflow.engine.display import wording
 from onceflow.engine.display.layout import draw
@@ -17,7 +17,9 @@ from onceflow.engine.display.progress_view import ESTIMATE, LARGE, MOST_RUNS, Lo
 from onceflow.engine.inspect.overview import Overview
 from onceflow.engine.inspect.task_info import TaskState
 from onceflow.engine.statuses import Status
+from onceflow.errors import NoSuchRun
 from onceflow.planning.estimates import Estimate
+from onceflow.runs import Progress, RunInfo, TaskInfo
 from tests.engine.common import keep
 
 

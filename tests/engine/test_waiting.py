@@ -7,20 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import (
-    Engine,
-    EventRefused,
-    InvalidOption,
-    NoSuchRun,
-    RunActive,
-    RunPaused,
-    RunTimedOut,
-    sleep,
-    task,
-    wait_event,
-)
+from onceflow import Engine, sleep, task, wait_event
 from onceflow.driver.driver import Driver
 from onceflow.engine.runtime.local_host import LocalHub
+from onceflow.errors import EventRefused, InvalidOption, NoSuchRun, RunActive, RunPaused, RunTimedOut
 from onceflow.storage.journal import Request
 from tests.engine.common import pass_door
 from tests.helpers.doors import Door

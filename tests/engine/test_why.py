@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, NoSuchTask, TaskFailed, Why, task
+from onceflow import Engine, TaskFailed, task
 from onceflow.engine.inspect.run_info import RunInfo
 from onceflow.engine.inspect.task_info import TaskInfo
 from onceflow.engine.inspect.why import explain
+from onceflow.errors import NoSuchTask
+from onceflow.runs import Why
 from tests.engine.common import pass_door
 from tests.helpers.doors import Door
 

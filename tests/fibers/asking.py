@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from onceflow import EventRefused, call, fiber, gather, task, timeout, wait_event
+from onceflow import fiber, task, wait_event
+from onceflow.errors import EventRefused
+from onceflow.fibers import call, gather, timeout
 from tests.fibers.common import enter, world
 
 

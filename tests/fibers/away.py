@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from onceflow import Variable, call, create, current, fiber, put, sleep, task, wait_event
+from onceflow import Variable, current, fiber, put, sleep, task, wait_event
+from onceflow.actors import create
+from onceflow.fibers import call
 from tests.engine.acting import Counter
 from tests.helpers.doors import knock
 from tests.helpers.traces import note

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from onceflow import Cancelled, call, fiber, fork, join, wait_event, workflow
+from onceflow import fiber, wait_event, workflow
+from onceflow.errors import Cancelled
+from onceflow.fibers import call, fork, join
 from tests.fibers.common import enter, reserve
 
 

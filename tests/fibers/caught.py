@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import Ref, call, fiber, put, task, workflow
+from onceflow import Ref, fiber, put, task, workflow
+from onceflow.fibers import call
 
 taken_back: list[tuple[str, object]] = []
 """What the undo of each booking was given."""

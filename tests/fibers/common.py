@@ -9,27 +9,20 @@ import time
 from typing import Any
 
 from onceflow import (
-    Cancelled,
-    NotPersistable,
-    Retry,
+    RetryPolicy,
     Variable,
-    call,
     fiber,
     for_each,
-    fork,
-    gather,
-    join,
-    on,
     parallel,
     put,
     sleep,
-    spawn_limit,
     task,
-    timeout,
     transaction,
     wait_event,
     workflow,
 )
+from onceflow.errors import Cancelled, NotPersistable
+from onceflow.fibers import call, fork, gather, join, on, spawn_limit, timeout
 from onceflow.testing import Ledger
 
 world = Ledger()
@@ -67,7 +60,7 @@ def decline(card: str) -> str:
     raise Declined(card, code=7)
 
 
-@task(can_rollback=True, retry=Retry(2, delay=1, jitter=0))
+@task(can_rollback=True, retry=RetryPolicy(2, delay=1, jitter=0))
 def flaky(numbers: list[int]) -> int:
     raise ConnectionError("try again")
 
@@ -382,7 +375,7 @@ async def impatient(how: str) -> str:
                 case "transaction":
                     await reserving.call()
                 case "retried":
-                    await flaky.options(retry=Retry(100, delay=1, backoff=1, jitter=0)).call([])
+                    await flaky.options(retry=RetryPolicy(100, delay=1, backoff=1, jitter=0)).call([])
     except TimeoutError:
         return await enter.call("too late")
     return "never"

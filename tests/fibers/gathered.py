@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onceflow import call, fiber, fork, gather, join, sleep, spawn_limit
+from onceflow import fiber, sleep
+from onceflow.fibers import call, fork, gather, join, spawn_limit
 from tests.fibers.common import enter
 
 

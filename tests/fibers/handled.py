@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import fiber, fork, gather, handler, ignore, join, on, retry, sleep, task, timeout, transaction
+from onceflow import fiber, sleep, task, transaction
+from onceflow.fibers import fork, gather, join, on, timeout
+from onceflow.handlers import handler, ignore, retry
 from tests.fibers.common import reserve
 
 

@@ -5,22 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from onceflow import (
-    NotPersistable,
-    call,
-    fiber,
-    for_each,
-    fork,
-    gather,
-    join,
-    parallel,
-    put,
-    ref,
-    sleep,
-    spawn_limit,
-    task,
-    workflow,
-)
+from onceflow import fiber, for_each, parallel, put, ref, sleep, task, workflow
+from onceflow.errors import NotPersistable
+from onceflow.fibers import call, fork, gather, join, spawn_limit
 from tests.fibers.common import Declined, decline, double, enter, make_ref, total, world
 
 

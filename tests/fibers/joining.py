@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import (
-    Child,
-    current,
-    fiber,
-    fork,
-    join,
-    on,
-    send_event,
-    sleep,
-    spawn_limit,
-    task,
-    timeout,
-    transaction,
-    wait_event,
-)
+from onceflow import current, fiber, send_event, sleep, task, transaction, wait_event
+from onceflow.fibers import Child, fork, join, on, spawn_limit, timeout
 from tests.fibers.common import enter, world
 
 closed = False

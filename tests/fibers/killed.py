@@ -6,7 +6,8 @@ import random
 import time
 from typing import Any
 
-from onceflow import call, current, fiber, gather, task, wait_event
+from onceflow import current, fiber, task, wait_event
+from onceflow.fibers import call, gather
 from tests.helpers.traces import note
 from tests.testing.crashing import die_if_told
 

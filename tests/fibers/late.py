@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onceflow import call, fiber, task, timeout, transaction
+from onceflow import fiber, task, transaction
+from onceflow.fibers import call, timeout
 
 
 class Late(Exception):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import Cancelled, call, fiber, fork, gather, join, parallel, task, transaction, wait_event, workflow
+from onceflow import fiber, parallel, task, transaction, wait_event, workflow
+from onceflow.errors import Cancelled
+from onceflow.fibers import call, fork, gather, join
 from tests.fibers.common import enter, take_back, world
 
 broken: set[str] = set()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import Secret, call, fiber, fork, gather, join, task, wait_event
+from onceflow import Secret, fiber, task, wait_event
+from onceflow.fibers import call, fork, gather, join
 
 
 class Parcel:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceflow import Secret, fiber, fork, gather, join, wait_event
+from onceflow import Secret, fiber, wait_event
+from onceflow.fibers import fork, gather, join
 
 
 @fiber

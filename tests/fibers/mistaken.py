@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from onceflow import Variable, fiber, fork, join, run
+from onceflow import Variable, fiber, run
+from onceflow.fibers import fork, join
 from tests.fibers.common import enter
 
 written = Variable("written", 0)

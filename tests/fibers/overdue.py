@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onceflow import Retry, call, fiber, for_each, fork, sleep, task, timeout
+from onceflow import RetryPolicy, fiber, for_each, sleep, task
+from onceflow.fibers import call, fork, timeout
 from tests.fibers.common import enter
 
 
@@ -48,7 +49,7 @@ async def hurrying() -> str:
     return "in time"
 
 
-@task(retry=Retry(3, delay=300, jitter=0))
+@task(retry=RetryPolicy(3, delay=300, jitter=0))
 def flaky() -> str:
     raise ConnectionError
 

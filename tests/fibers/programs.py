@@ -52,7 +52,8 @@ def chance() -> float:
 
 
 HEAD = """
-from onceflow import call, fiber, fork, gather, join, on, sleep, spawn_limit, task, timeout, wait_event
+from onceflow import fiber, sleep, task, wait_event
+from onceflow.fibers import call, fork, gather, join, on, spawn_limit, timeout
 from tests.fibers.programs import Trouble, chance, effect, same, trouble
 
 

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from onceflow import fiber, sleep, task, timeout
+from onceflow import fiber, sleep, task
+from onceflow.fibers import timeout
 
 elapse: list[Callable[[float], None]] = []
 """What lets time pass, if that is not up to the clock on the wall."""

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from onceflow import NotInFiber, TaskFailed, on
+from onceflow import TaskFailed
+from onceflow.errors import NotInFiber
+from onceflow.fibers import on
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import common
 from tests.fibers.common import world

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from onceflow import NoOutput, TaskFailed
+from onceflow import TaskFailed
+from onceflow.errors import NoOutput
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import caught
 from tests.fibers.caught import taken_back

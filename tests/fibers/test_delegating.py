@@ -353,7 +353,8 @@ def test_runs_with_a_limit_or_a_place_in_a_queue_are_driven_here(engine: Engine)
 
 PRINTING = """
     from pathlib import Path
-    from onceflow import Engine, call, fiber, wait_event
+    from onceflow import Engine, fiber, wait_event
+    from onceflow.fibers import call
 
     print("imported")
 
@@ -380,7 +381,8 @@ PRINTING = """
 """
 
 SCRIPT = """
-    from onceflow import Engine, call, fiber, wait_event
+    from onceflow import Engine, fiber, wait_event
+    from onceflow.fibers import call
 
     class Greeting:
         def __init__(self, text):

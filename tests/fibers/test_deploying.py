@@ -17,7 +17,8 @@ from tests.helpers.waiting import LONG
 
 SHOP = """
 from dataclasses import dataclass
-from onceflow import call, fiber, task, wait_event
+from onceflow import fiber, task, wait_event
+from onceflow.fibers import call
 
 @dataclass
 class Order:

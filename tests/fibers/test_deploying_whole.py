@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import Engine, InvalidOption
+from onceflow import Engine
+from onceflow.errors import InvalidOption
 from tests.helpers.scripts import run_script
 from tests.helpers.waiting import LONG
 
 SHOP = """
-from onceflow import call, fiber, task, wait_event
+from onceflow import fiber, task, wait_event
+from onceflow.fibers import call
 import bank
 
 @task

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import EventRefused, TaskFailed
+from onceflow import TaskFailed
+from onceflow.errors import EventRefused
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import asking
 from tests.fibers.asking import Answer

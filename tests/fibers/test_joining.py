@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import CannotJoin, InvalidGraph, RunCancelled, TaskFailed
+from onceflow import RunCancelled, TaskFailed
+from onceflow.errors import CannotJoin, InvalidGraph
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import joining
 from tests.fibers.common import world

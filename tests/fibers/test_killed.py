@@ -41,7 +41,8 @@ def test_what_depends_on_chance_is_what_it_was_when_the_effect_began(task: str, 
 def test_classes_of_a_script_are_the_same_for_its_fibers_and_for_itself(tmp_path: Path) -> None:
     script = """
         from dataclasses import dataclass
-        from onceflow import TaskFailed, fiber, fork, join, run, task
+        from onceflow import TaskFailed, fiber, run, task
+        from onceflow.fibers import fork, join
 
         @dataclass
         class Order:

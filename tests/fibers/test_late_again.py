@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceflow import TaskFailed, handler, retry
+from onceflow import TaskFailed
+from onceflow.handlers import handler, retry
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import late
 

@@ -37,7 +37,7 @@ RESUME = """
     if __name__ == "__main__":
         try:
             onceflow.resume("order")
-        except onceflow.TaskNotFound as missing:
+        except onceflow.errors.CodeMissing as missing:
             print(missing)
 """
 TOLD = "had begun in code that has changed since, and went on in it"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskFailed, WrongArguments
+from onceflow import TaskFailed
+from onceflow.errors import WrongArguments
 from onceflow.testing import MemoryEngine
 from tests.fibers import mistaken
 from tests.fibers.mistaken import Shop

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import InvalidOption, Retry
+from onceflow import RetryPolicy
+from onceflow.errors import InvalidOption
 from onceflow.testing import MemoryEngine
 from tests.fibers import common
 
@@ -17,7 +18,7 @@ from tests.fibers import common
         ({"timeout": 1}, "write `async with timeout"),
         ({"total_timeout": 1}, "write `async with timeout"),
         ({"retry": 3}, r"write `with on\(…\)\.retry"),
-        ({"catch": True, "retry": Retry(3)}, r"write `with on\(…\)\.retry"),
+        ({"catch": True, "retry": RetryPolicy(3)}, r"write `with on\(…\)\.retry"),
         ({"num_returns": 2}, "a fiber returns one value"),
         ({"queue": "shops"}, "give it to those that the fiber awaits, or let the run"),
         ({"checkpoint": False}, "give it to those that the fiber awaits"),

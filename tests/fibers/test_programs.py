@@ -68,7 +68,8 @@ def test_so_do_many(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 SCRIPT = """
     import contextlib, json, os, sys
-    from onceflow import EventRefused, run_async, send_event
+    from onceflow import run_async, send_event
+    from onceflow.errors import EventRefused
     import program
     handle = run_async(program.main.bind(os.getcwd(), "m"), name="program")
     with contextlib.suppress(EventRefused):  # it has ended, with all that it needed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from onceflow import Cancelled, call, fiber, sleep, wait_event
+from onceflow import fiber, sleep, wait_event
+from onceflow.errors import Cancelled
+from onceflow.fibers import call
 
 
 @fiber

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from onceflow import Cancelled, Retry, fiber, fork, sleep, task
+from onceflow import RetryPolicy, fiber, sleep, task
+from onceflow.errors import Cancelled
+from onceflow.fibers import fork
 from tests.fibers.common import enter
 
 
-@task(can_rollback=True, retry=Retry(5, delay=300, jitter=0))
+@task(can_rollback=True, retry=RetryPolicy(5, delay=300, jitter=0))
 def flaky() -> None:
     raise ConnectionError
 

@@ -18,7 +18,8 @@ from random import Random
 
 import psycopg
 
-from onceflow import Engine, RunHandle, current, task
+from onceflow import Engine, current, task
+from onceflow.runs import RunHandle
 from onceflow.testing.servers.postgres import PostgresServer
 from tests.storage.common import PROJECT
 

@@ -13,7 +13,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from onceflow import Engine, RunActive, RunInterrupted, StorageError, StorageMoved
+from onceflow import Engine
+from onceflow.errors import RunActive, RunInterrupted, StorageError, StorageMoved
 from tests.fleet.common import LEASE, host, leave_trace, wait_at, wait_with_the_interpreter_lock
 from tests.helpers.doors import Door
 from tests.helpers.processes import is_running

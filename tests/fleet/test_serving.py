@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, NameTaken
+from onceflow import Engine
+from onceflow.errors import NameTaken
 from onceflow.testing.servers.postgres import PostgresServer
 from tests.fleet.common import LEASE, host, leave_trace, wait_at
 from tests.helpers.doors import Door

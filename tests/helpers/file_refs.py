@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from onceflow import Ref, RefLost
+from onceflow import Ref
+from onceflow.errors import RefLost
 
 
 class FileRef(Ref[str]):

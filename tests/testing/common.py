@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceflow import Retry, task, workflow
+from onceflow import RetryPolicy, task, workflow
 from onceflow.testing import Ledger
 
 world = Ledger()
@@ -27,7 +27,7 @@ def book_room(city: str) -> str:
     return f"room in {city}"
 
 
-@task(retry=Retry(3, delay=10, jitter=0))
+@task(retry=RetryPolicy(3, delay=10, jitter=0))
 def charge(cents: int, room: str) -> str:
     world.enter(f"{cents} cents")
     return f"{room} for {cents}"

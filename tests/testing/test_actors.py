@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import ActorNotReturned, Exclusive, InvalidRef, SharedActor, TaskFailed, UnfinishedCalls, task
+from onceflow import TaskFailed, task
+from onceflow.actors import Exclusive
+from onceflow.errors import ActorNotReturned, InvalidRef, SharedActor, UnfinishedCalls
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.engine import acting
 from tests.engine.acting import (

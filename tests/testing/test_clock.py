@@ -9,14 +9,15 @@ import time
 
 import pytest
 
-from onceflow import Retry, Stopped, TaskFailed, TaskTimedOut, current, task
+from onceflow import RetryPolicy, TaskFailed, current, task
+from onceflow.errors import Stopped, TaskTimedOut
 from onceflow.testing import Clock, MemoryEngine
 from tests.testing.common import charge, quote
 
 YEAR = 365 * 86400.0
 
 
-@task(can_rollback=True, retry=Retry(1, delay=3600, max_delay=3600, jitter=0))
+@task(can_rollback=True, retry=RetryPolicy(1, delay=3600, max_delay=3600, jitter=0))
 def try_again_in_an_hour() -> str:
     if current().attempt.endswith(".1"):
         raise ConnectionError("later")

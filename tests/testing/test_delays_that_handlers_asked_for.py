@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceflow import Retry, handler, retry, task, transaction
+from onceflow import RetryPolicy, task, transaction
+from onceflow.handlers import handler, retry
 from onceflow.testing import MemoryEngine
 
 
@@ -25,7 +26,7 @@ def book() -> str:
     return "room"
 
 
-@task(can_rollback=True, retry=Retry(1, delay=100, jitter=0), handlers=[handler(Busy, retry(2, delay=1))])
+@task(can_rollback=True, retry=RetryPolicy(1, delay=100, jitter=0), handlers=[handler(Busy, retry(2, delay=1))])
 def check(room: str) -> str:
     return room
 

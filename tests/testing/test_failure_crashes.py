@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskFailed, break_, handler, ignore, retry, task, transaction
+from onceflow import TaskFailed, task, transaction
+from onceflow.handlers import break_, handler, ignore, retry
 from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
 
 

@@ -8,18 +8,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import (
-    InvalidOption,
-    Retry,
-    RunCancelled,
-    RunInterrupted,
-    RunTimedOut,
-    StorageFull,
-    TaskFailed,
-    TaskTimedOut,
-    WorkerDied,
-    task,
-)
+from onceflow import RetryPolicy, RunCancelled, TaskFailed, task
+from onceflow.errors import InvalidOption, RunInterrupted, RunTimedOut, StorageFull, TaskTimedOut, WorkerDied
 from onceflow.testing import Crashed, MemoryEngine, When
 from tests.testing.common import ROME, Declined, book_room, charge, check_card, quote, trip, world
 
@@ -339,7 +329,7 @@ def test_one_of_several_nodes_is_hit_by_its_id(onceflow_engine: MemoryEngine) ->
 
 def test_a_retry_waits_for_its_delay(onceflow_engine: MemoryEngine) -> None:
     onceflow_engine.fail(charge, ConnectionError("x"), times=3)
-    onceflow_engine.run(charge.options(retry=Retry(3, delay=10, backoff=2, jitter=0)).bind(1, "x"))
+    onceflow_engine.run(charge.options(retry=RetryPolicy(3, delay=10, backoff=2, jitter=0)).bind(1, "x"))
     starts = [attempt.started for attempt in onceflow_engine.ran]
     assert [later - earlier for earlier, later in itertools.pairwise(starts)] == [10, 20, 40]
 

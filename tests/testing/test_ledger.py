@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from onceflow import NotInTask, OnceflowError, task
+from onceflow import OnceflowError, task
+from onceflow.errors import NotInTask
 from onceflow.testing import Effect, Ledger, MemoryEngine
 
 

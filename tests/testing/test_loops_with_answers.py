@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskFailed, break_, for_each, handler, ignore, reduce, retry, task, transaction, workflow
+from onceflow import TaskFailed, for_each, reduce, task, transaction, workflow
+from onceflow.handlers import break_, handler, ignore, retry
 from onceflow.testing import MemoryEngine, crash_everywhere
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import Ref, StorageFull, put, task
+from onceflow import Ref, put, task
+from onceflow.errors import StorageFull
 from onceflow.testing import MemoryEngine
 
 

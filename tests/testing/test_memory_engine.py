@@ -11,18 +11,10 @@ from typing import Any
 import pytest
 
 import onceflow
-from onceflow import (
-    Engine,
-    EngineClosed,
-    OnceflowError,
-    TaskFailed,
-    UnpicklableOutput,
-    break_,
-    current,
-    handler,
-    task,
-    track,
-)
+from onceflow import Engine, OnceflowError, TaskFailed, current, task
+from onceflow.errors import EngineClosed, UnpicklableOutput
+from onceflow.handlers import break_, handler
+from onceflow.tasks import track
 from onceflow.testing import MemoryEngine, use
 from tests.testing.common import ROME, charge, trip
 
@@ -99,7 +91,7 @@ def test_ids_are_simple_and_keys_known_beforehand() -> None:
 def test_the_module_functions_use_the_engine_of_the_fixture(onceflow_engine: MemoryEngine) -> None:
     assert onceflow.run(trip.bind("Rome"), name="rome") == ROME
     assert onceflow.status("rome") == "succeeded"
-    assert [info.name for info in onceflow.list_runs()] == ["rome"]
+    assert [info.name for info in onceflow.runs.list_runs()] == ["rome"]
     onceflow_engine.assert_ran(charge)
 
 
@@ -174,7 +166,7 @@ def test_a_closed_engine_refuses_runs() -> None:
     engine.close()
     with pytest.raises(EngineClosed):
         engine.run(charge.bind(1, "x"))
-    with pytest.raises(onceflow.RunInterrupted, match="the engine was closed"):
+    with pytest.raises(onceflow.errors.RunInterrupted, match="the engine was closed"):
         handle.result()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceflow import current, handler, retry, task, transaction
+from onceflow import current, task, transaction
+from onceflow.handlers import handler, retry
 from onceflow.testing import MemoryEngine
 from tests.helpers.file_refs import FileRef
 

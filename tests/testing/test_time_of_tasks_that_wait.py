@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from onceflow import Retry, TaskFailed, TaskTimedOut, task
+from onceflow import RetryPolicy, TaskFailed, task
+from onceflow.errors import TaskTimedOut
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.fibers import overdue
 
 
-@task(total_timeout=10, retry=Retry(3, delay=300, jitter=0))
+@task(total_timeout=10, retry=RetryPolicy(3, delay=300, jitter=0))
 def flaky() -> str:
     raise ConnectionError
 

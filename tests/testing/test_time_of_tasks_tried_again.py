@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import TaskTimedOut, handler, ignore, retry, task, transaction
+from onceflow import task, transaction
+from onceflow.errors import TaskTimedOut
+from onceflow.handlers import handler, ignore, retry
 from onceflow.testing import MemoryEngine, crash_everywhere
 
 again = handler(TaskTimedOut, retry(1, delay=5))

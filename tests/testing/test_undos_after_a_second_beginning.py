@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onceflow import TaskFailed, current, handler, retry, sleep, task, transaction
+from onceflow import TaskFailed, current, sleep, task, transaction
+from onceflow.handlers import handler, retry
 from onceflow.testing import MemoryEngine
 
 paid: dict[str, str] = {}

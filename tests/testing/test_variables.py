@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import InvalidVariable, NotInTask, TaskFailed, Variable, task
+from onceflow import TaskFailed, Variable, task
+from onceflow.errors import InvalidVariable, NotInTask
 from onceflow.testing import MemoryEngine, crash_everywhere
 
 count = Variable("count", 0)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import EventRefused, EventTimedOut, InvalidOption, TaskFailed, send_event, sleep, sleep_until, task
+from onceflow import TaskFailed, send_event, sleep, sleep_until, task
 from onceflow import wait_event as wait
+from onceflow.errors import EventRefused, EventTimedOut, InvalidOption
 from onceflow.testing import MemoryEngine, crash_everywhere
 
 asked: list[str] = []

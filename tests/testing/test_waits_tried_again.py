@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceflow import EventTimedOut, TaskFailed, handler, retry, sleep, task, transaction, wait_event
+from onceflow import TaskFailed, sleep, task, transaction, wait_event
+from onceflow.errors import EventTimedOut
+from onceflow.handlers import handler, retry
 from onceflow.testing import MemoryEngine
 
 

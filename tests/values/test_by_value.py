@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceflow import Retry, task
+from onceflow import RetryPolicy, task
 from onceflow.values import by_value
 
 PROGRAM = """
@@ -287,11 +287,11 @@ def test_a_change_while_it_is_pickled_is_noticed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_tasks_are_remembered_with_all_their_options(dumps: list[Any]) -> None:
-    scope: dict[str, Any] = {"__name__": "__main__", "task": task, "Retry": Retry}
+    scope: dict[str, Any] = {"__name__": "__main__", "task": task, "RetryPolicy": RetryPolicy}
     exec(
         "def undo(): return 1\n\n"
         "@task(rollback=undo)\ndef inner(): return 1\n\n"
-        "@task(retry=Retry(2))\ndef outer(): return inner()",
+        "@task(retry=RetryPolicy(2))\ndef outer(): return inner()",
         scope,
     )
     outer = scope["outer"]

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from onceflow import InvalidOption, Secret, SecretUnavailable
+from onceflow import Secret
+from onceflow.errors import InvalidOption, SecretUnavailable
 from onceflow.values import sealed_bytes
 from onceflow.values.fingerprint import Walk
 

@@ -46,7 +46,7 @@ Exclusive = Annotated[A, TAKES]
 """Says of a task's parameter that the actors in it are for this task alone while it runs: it may call all their
 methods, and returns them. Other parameters share the actors in them: they may call methods that are `@const`.
 
-    @task(can_rollback=True)
+    @task(effect="none")
     def train(model: Exclusive[Model], batch: list[float]) -> Model:
         model.step(batch)
         return model

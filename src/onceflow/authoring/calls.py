@@ -10,8 +10,8 @@ import msgspec
 
 from onceflow.authoring.handler_guards import NOTHING, Guard, guard_of, in_force_inside
 from onceflow.authoring.options import Settings
-from onceflow.authoring.retries import Retry
-from onceflow.errors import TaskNotFound
+from onceflow.authoring.retries import RetryPolicy
+from onceflow.errors import CodeMissing
 from onceflow.values import packed_outputs, versions
 from onceflow.values.templates import Arguments, Slot, Template
 
@@ -34,11 +34,11 @@ class Undo:
         return rollback(*by_position, **by_keyword)
 
 
-def not_a_task(found: Any) -> TaskNotFound:
+def not_a_task(found: Any) -> CodeMissing:
     """What to raise for something that stored graphs refer to as a task."""
     name, module = getattr(found, "__qualname__", repr(found)), getattr(found, "__module__", "?")
     problem = f"what that module has under this name is of type {type(found).__name__}, and not a task"
-    return TaskNotFound(name, module, problem, "Bring the task back under that name, then resume.")
+    return CodeMissing(name, module, problem, "Bring the task back under that name, then resume.")
 
 
 class Call(msgspec.Struct, eq=False):
@@ -63,7 +63,7 @@ class Call(msgspec.Struct, eq=False):
 
     @property
     def has_changed(self) -> bool:
-        """Whether its function is known to be another one than when the graph was stored. Raises `TaskNotFound` if what
+        """Whether its function is known to be another one than when the graph was stored. Raises `CodeMissing` if what
         has the name of its task now is not one."""
         if not hasattr(self.task, "core_options"):
             raise not_a_task(self.task)
@@ -107,7 +107,7 @@ class Call(msgspec.Struct, eq=False):
         return options.guards or options.transaction
 
     @property
-    def retry(self) -> Retry:
+    def retry(self) -> RetryPolicy:
         return self.task.settings.retry
 
     @property

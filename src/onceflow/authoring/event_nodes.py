@@ -24,12 +24,12 @@ T = TypeVar("T")
 _MISSING: Any = object()
 
 
-@task(name="wait_event", can_rollback=True)
+@task(name="wait_event", effect="none")
 def _event(key: str, seconds: float | None, default: bytes | None) -> Any:
     raise AssertionError("no worker waits for events")
 
 
-@task(name="sleep", can_rollback=True)
+@task(name="sleep", effect="none")
 def _sleep(seconds: float | None, until: float | None) -> None:
     raise AssertionError("no worker waits for time to pass")
 

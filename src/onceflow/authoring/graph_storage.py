@@ -11,7 +11,6 @@ that exists now, unless it was given by `.options(...)`.
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import pickle
 import reprlib
@@ -23,13 +22,13 @@ import msgspec
 from onceflow.authoring import stored_tasks
 from onceflow.authoring.calls import Call
 from onceflow.authoring.graph_builder import WorkflowGraph
-from onceflow.authoring.options import MOST_RETURNS
+from onceflow.authoring.options import MOST_RETURNS, merged
 from onceflow.authoring.stored_tasks import Home
 from onceflow.authoring.tasks import AnyTask, _with_options
 from onceflow.authoring.workflows import BoundWorkflow
 from onceflow.core.model.effects import Options
 from onceflow.core.model.graph import Graph, Node, pack, unpack
-from onceflow.errors import InvalidGraph, TaskNotFound
+from onceflow.errors import CodeMissing, InvalidGraph
 from onceflow.values import imports, versions
 from onceflow.values.snapshot import LARGE, PROTOCOL
 from onceflow.values.templates import Slot, Template
@@ -266,7 +265,7 @@ def decode(stored: bytes, read: Callable[[str], bytes | memoryview], present: Wo
     """The graph of these bytes. `read` gives the content of a buffer that was stored, and is asked once for each.
     `present` is a graph of the same digest, whose code is taken: that of a program that builds it anew.
 
-    Raises `TaskNotFound` for a task whose code is gone, and `InvalidGraph` for what no onceflow or a newer one wrote.
+    Raises `CodeMissing` for a task whose code is gone, and `InvalidGraph` for what no onceflow or a newer one wrote.
     """
     known = _known.get(stored)
     definition = _open(stored) if known is None else known.definition
@@ -389,15 +388,15 @@ def present_versions(stored: bytes, problem_in: stored_tasks.ProblemIn) -> dict[
 
 def missing_tasks(
     stored: bytes, concerned: Callable[[str], bool], problem_in: stored_tasks.ProblemIn
-) -> list[TaskNotFound]:
+) -> list[CodeMissing]:
     """Tasks in these bytes that are not there any more, of modules that are concerned; these are imported."""
     definition = _open(stored)
-    missing: list[TaskNotFound] = []
+    missing: list[CodeMissing] = []
     for home in definition.homes:
         if concerned(home.module):
             try:
                 stored_tasks.look_up(home, definition, problem_in)
-            except TaskNotFound as error:
+            except CodeMissing as error:
                 missing.append(error)
     return missing
 
@@ -436,18 +435,17 @@ def _as_stored(record: _Task, base: AnyTask[..., Any], definition: _Definition) 
     if (settings.name, settings.num_returns, task.core_options) == (record.name, record.parts, record.options):
         return task
     given = {
-        **task._given,
+        **merged(task._given, {"effect": record.options.effect}),
         "name": record.name,
         "num_returns": record.parts,
         "checkpoint": record.options.checkpoint,
         "deterministic": record.options.deterministic,
-        "retry": dataclasses.replace(settings.retry, count=record.options.retries),
-        "can_rollback": record.options.effect != "irrevocable",
+        "retry": msgspec.structs.replace(settings.retry, count=record.options.retries),
     }
     if record.options.effect != "undoable":
         given["rollback"] = None
     elif settings.rollback is None:
-        raise TaskNotFound(
+        raise CodeMissing(
             record.name,
             module,
             "it had a rollback function, and has none now",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from onceflow.authoring.handlers import Decision, Failure, Handler, handler
+from onceflow.authoring.handlers import Decision, FailedAttempt, Handler, handler
 from onceflow.authoring.options import Settings
 from onceflow.errors import Cancelled
 from onceflow.values import failures
@@ -84,7 +84,7 @@ class Guard:
         for layer in self._layers:
             target = self._targets[layer.at]
             count = failed.get(layer.at, 0) + 1
-            failure = Failure(context["run"], context["task"], context["attempt"], context["key"], count)
+            failure = FailedAttempt(context["run"], context["task"], context["attempt"], context["key"], count)
             for one in layer.handlers:
                 if not one.covers(error):
                     continue

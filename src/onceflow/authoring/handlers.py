@@ -9,25 +9,25 @@ A decision is data. Who asks, and when, is a matter of `handler_guards`; what fo
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, TypeVar, overload
 
+import msgspec
+
 from onceflow.authoring.function_wrapper import Wrapper, blank
-from onceflow.authoring.retries import Retry
+from onceflow.authoring.retries import RetryPolicy
 from onceflow.errors import InvalidOption
 
 E = TypeVar("E", bound=BaseException)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What shall become of a failure. Made by `retry`, `ignore`, `break_` and `terminate`."""
 
     kind: Literal["retry", "ignore", "break", "terminate"]
     value: Any = None
-    policy: Retry | None = None
+    policy: RetryPolicy | None = None
 
     def __repr__(self) -> str:
         match self.kind:
@@ -43,11 +43,14 @@ def retry(
     count: int, *, delay: float = 1.0, backoff: float = 2.0, max_delay: float = 300.0, jitter: float = 0.1
 ) -> Decision:
     """Try again, if that has happened less than `count` times, whoever asked for it; otherwise the handlers further out
-    are asked. The delays are those of `Retry`, and as durable; an undoable task is undone before each new attempt.
+    are asked. The delays are those of `RetryPolicy`, and as durable; an undoable task is undone before each new
+    attempt.
 
         flaky = handler(ConnectionError, retry(5, delay=0.5))
     """
-    return Decision("retry", policy=Retry(count, delay=delay, backoff=backoff, max_delay=max_delay, jitter=jitter))
+    return Decision(
+        "retry", policy=RetryPolicy(count, delay=delay, backoff=backoff, max_delay=max_delay, jitter=jitter)
+    )
 
 
 def ignore(value: Any = None) -> Decision:
@@ -70,8 +73,7 @@ def terminate() -> Decision:
     return Decision("terminate")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAttempt(msgspec.Struct, frozen=True):
     """What a handler's function learns about a failure beside the exception."""
 
     run: str
@@ -90,7 +92,7 @@ class Handler(Wrapper):
     """Which exceptions, and what to do about them. Made by `handler`."""
 
     def __init__(
-        self, name: str, on: tuple[type[BaseException], ...], do: Decision | Callable[[Any, Failure], Any]
+        self, name: str, on: tuple[type[BaseException], ...], do: Decision | Callable[[Any, FailedAttempt], Any]
     ) -> None:
         self.name = name
         self.on = on
@@ -104,7 +106,7 @@ class Handler(Wrapper):
         """Whether this handler has something to say about it."""
         return isinstance(error, self.on)
 
-    def decide(self, error: BaseException, failure: Failure) -> Decision:
+    def decide(self, error: BaseException, failure: FailedAttempt) -> Decision:
         """May raise what the user's function raises."""
         if isinstance(self.do, Decision):
             return self.do
@@ -144,7 +146,7 @@ class _Made:
         self._on = on
         self._name = name
 
-    def __call__(self, function: Callable[[Any, Failure], Any], /) -> Handler:
+    def __call__(self, function: Callable[[Any, FailedAttempt], Any], /) -> Handler:
         name = self._name or str(getattr(function, "__name__", "?"))
         if inspect.iscoroutinefunction(function):
             raise InvalidOption(name, f"it is made from an ordinary function, not from {function!r}", kind="handler")
@@ -152,7 +154,7 @@ class _Made:
             inspect.signature(function).bind(None, None)
         except TypeError:
             raise InvalidOption(
-                name, "its function is called with two arguments, the exception and a Failure", kind="handler"
+                name, "its function is called with two arguments, the exception and a FailedAttempt", kind="handler"
             ) from None
         return Handler(name, self._on, function)
 
@@ -163,18 +165,18 @@ Exceptions = type[BaseException] | Sequence[type[BaseException]]
 @overload
 def handler(on: Exceptions, do: Decision, *, name: str | None = None) -> Handler: ...
 @overload
-def handler(on: Exceptions, *, name: str | None = None) -> Callable[[Callable[[E, Failure], Any]], Handler]: ...
+def handler(on: Exceptions, *, name: str | None = None) -> Callable[[Callable[[E, FailedAttempt], Any]], Handler]: ...
 def handler(on: Any, do: Any = None, *, name: str | None = None) -> Any:
     """A handler of these exceptions: with a decision, or as the decorator of a function that decides.
 
-    The function is called where the task was called, with the exception and a `Failure`. It returns a decision, or
-    anything else, which counts as what the task returned (`ignore`); what it raises takes the place of the exception,
-    and the handlers further out are asked. To leave the matter to them, raise the exception again.
+    The function is called where the task was called, with the exception and a `FailedAttempt`. It returns a decision,
+    or anything else, which counts as what the task returned (`ignore`); what it raises takes the place of the
+    exception, and the handlers further out are asked. To leave the matter to them, raise the exception again.
 
         flaky = handler((ConnectionError, TimeoutError), retry(5))
 
         @handler(CardDeclined)
-        def declined(error: CardDeclined, failure: Failure) -> object:
+        def declined(error: CardDeclined, failure: FailedAttempt) -> object:
             return ignore("unpaid") if error.final else retry(3, delay=60)
     """
     errors = tuple(on) if isinstance(on, (list, tuple, set, frozenset)) else (on,)

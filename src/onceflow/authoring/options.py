@@ -6,15 +6,16 @@ decorator's options before contradictions are looked for.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_args
+
+import msgspec
 
 from onceflow.authoring.handlers import Handler, checked
 from onceflow.authoring.nodes import TaskNode, as_handle, owner_of
-from onceflow.authoring.retries import MOST_RETRIES, Retry
+from onceflow.authoring.retries import MOST_RETRIES, RetryPolicy
 from onceflow.authoring.signatures import STARS, Shape
 from onceflow.core.model.effects import Effect, Options
 from onceflow.errors import InvalidOption
@@ -42,7 +43,7 @@ class PureOptions(TypedDict, total=False):
     priority: int
     queue: str | None
     queue_key: str | Callable[..., Any] | None
-    retry: int | Retry
+    retry: int | RetryPolicy
     threads: bool
     worker_deaths: int | None
 
@@ -51,7 +52,9 @@ class TaskOptions(PureOptions, total=False):
     """Options of `@task`."""
 
     deterministic: bool
+    effect: Effect
     can_rollback: bool
+    """How ExoFlow says it: with a rollback function `effect="undoable"`, without one `effect="none"`."""
     rollback: Callable[..., Any] | None
     writes: Sequence[Variable[Any]]
 
@@ -73,20 +76,19 @@ MOST_RETURNS = 1_000_000
 
 MOST_PRIORITY = 100
 
-PURE: TaskOptions = {"checkpoint": False, "deterministic": True, "can_rollback": True}
+PURE: TaskOptions = {"checkpoint": False, "deterministic": True, "effect": "none"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """All options of a task, with defaults filled in."""
 
     name: str
     checkpoint: bool = True
     deterministic: bool = False
-    can_rollback: bool = False
+    effect: Effect = "irrevocable"
     rollback: Callable[..., Any] | None = None
     num_returns: int = 1
-    retry: Retry = dataclasses.field(default_factory=lambda: Retry(0))
+    retry: RetryPolicy = RetryPolicy(0)
     threads: bool = False
     cpus: float | None = None
     """None if nothing was said: one core, but nothing for functions that share a process."""
@@ -126,12 +128,6 @@ class Settings:
     """If not 0, its consumers get two parts, the value and the error; and the function returns a tuple of so many, or,
     with 1, just a value."""
 
-    @property
-    def effect(self) -> Effect:
-        if self.rollback is not None:
-            return "undoable"
-        return "none" if self.can_rollback else "irrevocable"
-
     def for_core(self) -> Options:
         guards = bool(self.handlers or self.catch)
         writes, transaction = bool(self.writes), self.transaction
@@ -170,10 +166,6 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
     rollback = given.get("rollback")
     if rollback is not None:
         rollback = getattr(rollback, "function", rollback)  # a task may serve as one
-        if given.get("can_rollback") is False:
-            raise InvalidOption(
-                name, "it has a rollback function but also says can_rollback=False; leave one out (rollback=None)"
-            )
         _check_rollback(rollback, name, shape)
     if is_async and given.get("threads"):
         raise InvalidOption(name, "threads=True is for ordinary functions; async functions share a process anyway")
@@ -189,7 +181,7 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         name=name,
         checkpoint=given.get("checkpoint", True),
         deterministic=given.get("deterministic", False),
-        can_rollback=rollback is not None or given.get("can_rollback", False),
+        effect=_effect(given, rollback is not None, name),
         rollback=rollback,
         num_returns=2 if given.get("catch") else count,
         retry=_retry(given.get("retry", 0), name),
@@ -213,6 +205,43 @@ def settle(given: Mapping[str, Any], default_name: str, shape: Shape, *, is_asyn
         priority=check_priority(given.get("priority", 0), name),
         catch=count if given.get("catch") else 0,
     )
+
+
+def merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a task after `.options(**changes)`. What it does outside has two spellings, `effect` and
+    `can_rollback`: the later one counts. A rollback function that is added or taken away changes the effect, too."""
+    kept = dict(given)
+    taken_away = "rollback" in changes and kept.get("effect") == "undoable"
+    if "effect" in changes:
+        kept.pop("can_rollback", None)
+    elif "can_rollback" in changes or changes.get("rollback") is not None or taken_away:
+        kept.pop("effect", None)
+    return {**kept, **changes}
+
+
+def _effect(given: Mapping[str, Any], has_rollback: bool, task: str) -> Effect:
+    """What the task does outside. Refuses contradictions between `effect`, `can_rollback` and `rollback`."""
+    can_rollback = given.get("can_rollback")
+    if "effect" not in given:
+        if has_rollback and can_rollback is False:
+            raise InvalidOption(
+                task, "it has a rollback function but also says can_rollback=False; leave one out (rollback=None)"
+            )
+        return "undoable" if has_rollback else "none" if can_rollback else "irrevocable"
+    effect: Effect = given["effect"]
+    if effect not in get_args(Effect):
+        raise InvalidOption(task, f"effect must be 'none', 'undoable' or 'irrevocable', not {effect!r}")
+    if effect == "undoable" and not has_rollback:
+        raise InvalidOption(task, "effect='undoable' needs rollback=, the function that takes the effect back")
+    if has_rollback and effect != "undoable":
+        raise InvalidOption(
+            task, f"it has a rollback function but also says effect={effect!r}; leave one out (rollback=None)"
+        )
+    if can_rollback is not None and can_rollback is not (effect != "irrevocable"):
+        raise InvalidOption(
+            task, f"effect={effect!r} and can_rollback={can_rollback} contradict each other; leave one out"
+        )
+    return effect
 
 
 def after_nodes(given: Any, task: str) -> tuple[TaskNode, ...]:
@@ -245,13 +274,13 @@ def _worker_deaths(value: Any, task: str) -> int | None:
     return value
 
 
-def _retry(value: Any, task: str) -> Retry:
-    if isinstance(value, Retry):
+def _retry(value: Any, task: str) -> RetryPolicy:
+    if isinstance(value, RetryPolicy):
         return value
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_RETRIES:
-        problem = f"retry must be a count from 0 to {MOST_RETRIES:,}, or a Retry, not {value!r}"
+        problem = f"retry must be a count from 0 to {MOST_RETRIES:,}, or a RetryPolicy, not {value!r}"
         raise InvalidOption(task, problem)
-    return Retry(value)
+    return RetryPolicy(value)
 
 
 def _queue(value: Any, task: str) -> str | None:

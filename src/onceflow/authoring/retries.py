@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from typing import Any
+
+import msgspec
 
 MOST_RETRIES = 2**31 - 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Retry:
-    """What happens when a task raises. `retry=3` is short for `retry=Retry(3)`.
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """What happens when a task raises. `retry=3` is short for `retry=RetryPolicy(3)`.
 
     The waiting is durable state, not a sleep in a worker: it outlives a crash and keeps nobody busy. An undoable task
     is undone before each new attempt. Losing a worker is not a failure of the task and is not counted.
 
-        @task(retry=Retry(5, on=ConnectionError, delay=0.5, max_delay=30))
+        @task(retry=RetryPolicy(5, on=ConnectionError, delay=0.5, max_delay=30))
         def fetch(url: str) -> bytes: ...
     """
 
@@ -36,20 +36,20 @@ class Retry:
 
     def __post_init__(self) -> None:
         errors: Any = self.on if isinstance(self.on, tuple) else (self.on,)
-        object.__setattr__(self, "on", errors)
+        msgspec.structs.force_setattr(self, "on", errors)
         count: Any = self.count
         if isinstance(count, bool) or not isinstance(count, int):
-            raise TypeError(f"Retry: count must be an int, not {count!r}")
+            raise TypeError(f"RetryPolicy: count must be an int, not {count!r}")
         if not errors or not all(isinstance(error, type) and issubclass(error, BaseException) for error in errors):
-            raise TypeError(f"Retry: on must be one or more exception classes, not {self.on!r}")
+            raise TypeError(f"RetryPolicy: on must be one or more exception classes, not {self.on!r}")
         if not 0 <= count <= MOST_RETRIES:
-            raise ValueError(f"Retry: count must be from 0 to {MOST_RETRIES:,}, not {count!r}")
+            raise ValueError(f"RetryPolicy: count must be from 0 to {MOST_RETRIES:,}, not {count!r}")
         if not 0 <= self.delay <= sys.float_info.max or not 0 <= self.max_delay <= sys.float_info.max:
-            raise ValueError("Retry: delay and max_delay are seconds, and must not be negative")
+            raise ValueError("RetryPolicy: delay and max_delay are seconds, and must not be negative")
         if not 1 <= self.backoff <= sys.float_info.max:
-            raise ValueError(f"Retry: backoff must be at least 1, not {self.backoff!r}")
+            raise ValueError(f"RetryPolicy: backoff must be at least 1, not {self.backoff!r}")
         if not 0 <= self.jitter <= 1:
-            raise ValueError(f"Retry: jitter must be between 0 and 1, not {self.jitter!r}")
+            raise ValueError(f"RetryPolicy: jitter must be between 0 and 1, not {self.jitter!r}")
 
     def covers(self, error: BaseException) -> bool:
         """Whether this error is one to retry."""

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from onceflow.authoring.tasks import AnyTask
-from onceflow.errors import TaskNotFound, UnpicklableTask
+from onceflow.errors import CodeMissing, UnpicklableTask
 from onceflow.values import imports, versions
 
 
@@ -95,7 +95,7 @@ def look_up(home: Home, origin: Origin, problem_in: ProblemIn) -> AnyTask[..., A
 def present_version(home: Home, origin: Origin, problem_in: ProblemIn) -> str | None:
     try:
         found = look_up(home, origin, problem_in)
-    except TaskNotFound:
+    except CodeMissing:
         return None
     return home.version if found is None else versions.code_version(found.function)
 
@@ -117,7 +117,7 @@ def _import(home: Home) -> AnyTask[..., Any]:
     if isinstance(found, AnyTask):
         return found._base
     problem = f"there is no {home.qualname!r} in that module" if found is None else f"{home.qualname!r} is not a task"
-    raise TaskNotFound(home.name, home.module, problem, "Bring the task back under that name, then resume.")
+    raise CodeMissing(home.name, home.module, problem, "Bring the task back under that name, then resume.")
 
 
 def _module(task: str, module: str) -> Any:
@@ -129,7 +129,7 @@ def _module(task: str, module: str) -> Any:
     except Exception as error:
         is_gone = isinstance(error, ModuleNotFoundError)
         how = " (install it, set PYTHONPATH, or start where the run was started)" if is_gone else ""
-        raise TaskNotFound(
+        raise CodeMissing(
             task,
             module,
             f"that module cannot be imported, {type(error).__name__}: {error}",
@@ -142,7 +142,7 @@ def load(payload: bytes, what: str, task: str, module: str, origin: Origin) -> A
     _refuse_foreign(payload, what, task, module, origin)
     try:
         return imports.loads(payload)
-    except TaskNotFound:
+    except CodeMissing:
         raise
     except Exception as error:
         if module != "__main__":
@@ -150,15 +150,15 @@ def load(payload: bytes, what: str, task: str, module: str, origin: Origin) -> A
         raise _cannot_be_loaded(what, task, module, f"raised {type(error).__name__}: {error}") from error
 
 
-def _cannot_be_loaded(what: str, task: str, module: str, how: str) -> TaskNotFound:
+def _cannot_be_loaded(what: str, task: str, module: str, how: str) -> CodeMissing:
     reason = f"loading {what}, which was stored by value, {how}"
-    return TaskNotFound(task, module, reason, "Make what it refers to importable again, then resume.")
+    return CodeMissing(task, module, reason, "Make what it refers to importable again, then resume.")
 
 
 def _refuse_foreign(payload: bytes, what: str, task: str, module: str, origin: Origin) -> None:
-    """Raises `TaskNotFound` for what another interpreter has stored by value."""
+    """Raises `CodeMissing` for what another interpreter has stored by value."""
     if origin.interpreter != versions.TAG and b"CodeType" in payload:  # foreign instructions: undefined behaviour
-        raise TaskNotFound(
+        raise CodeMissing(
             task,
             module,
             f"{what} was stored by value for {origin.interpreter}, and this interpreter is {versions.TAG}",

@@ -23,6 +23,7 @@ from onceflow.authoring.options import (
     TaskOptions,
     after_nodes,
     check_known,
+    merged,
     settle,
 )
 from onceflow.authoring.signatures import STARS, Shape
@@ -127,10 +128,10 @@ class AnyTask(Wrapper, Generic[P, R]):
             receipt, error = charge.options(catch=True).bind("ann", 100)
         """
         check_known(given, CatchOptions, self.name, str(self._shape))
-        merged: dict[str, Any] = {**self._given, **given}
-        after = merged.pop("after", None)
+        settled = merged(self._given, given)
+        after = settled.pop("after", None)
         changed = self._copy()
-        changed._decide(merged)
+        changed._decide(settled)
         nodes = self._after if after is None else after_nodes(after, self.name)
         if not nodes:
             return changed
@@ -301,11 +302,13 @@ class TaskDecorator:
 
     - `checkpoint=False`: the output is not saved; if it is lost, the task runs again.
     - `deterministic=True`: equal inputs give equal outputs.
-    - `can_rollback=True`: nobody outside can see what it does; it may be run again or dropped at will.
+    - `effect="none"`: nobody outside can see what it does; it may be run again or dropped at will. By default it is
+      `"irrevocable"`; with a rollback function it is `"undoable"`.
     - `rollback=fn`: what it does outside is taken back by `fn`, which is called with those of the task's parameters
       that it declares, and with `output` (None if the task did not finish) and `key` if it declares them. Its `*args`
       and `**kwargs` get the other arguments, as they were given to `bind`.
-    - `retry=3` or `retry=Retry(...)`: how often and how late it is repeated when it raises (never, by default).
+    - `can_rollback=True`, as ExoFlow spells it: `effect="none"` without a rollback function.
+    - `retry=3` or `retry=RetryPolicy(...)`: how often and how late it is repeated when it raises (never, by default).
     - `num_returns=2`: it returns a tuple of two, whose parts can be passed on apart: `a, b = split.bind(text)`.
     - `name="..."`: how people see it. By default the function's name.
     - `threads=True`: it runs in a thread, in a process that it shares with others: for functions that mostly wait, or

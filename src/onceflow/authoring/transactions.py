@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from onceflow.authoring.handlers import Handler
-from onceflow.authoring.retries import Retry
+from onceflow.authoring.retries import RetryPolicy
 from onceflow.authoring.tasks import Task, make_task
 from onceflow.errors import InvalidOption
 
@@ -25,10 +25,10 @@ class TransactionOptions(TypedDict, total=False):
     metadata: Mapping[str, Any]
     name: str
     num_returns: int
-    retry: int | Retry
+    retry: int | RetryPolicy
 
 
-_DEFAULTS: dict[str, Any] = {"can_rollback": True, "transaction": True}
+_DEFAULTS: dict[str, Any] = {"effect": "none", "transaction": True}
 
 
 class _WithOptions:

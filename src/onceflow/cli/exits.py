@@ -60,7 +60,7 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (errors.UnsafeGraph, REFUSED),
     (errors.BrokenPromise, REFUSED),
     (errors.NotDeterministic, REFUSED),
-    (errors.TaskNotFound, REFUSED),
+    (errors.CodeMissing, REFUSED),
     (errors.NoOutput, REFUSED),
     (errors.RunInterrupted, TROUBLE),
     (errors.StorageError, TROUBLE),

@@ -16,7 +16,7 @@ from onceflow.core.model import records
 from onceflow.core.model.graph import Graph, narrow, widen
 from onceflow.core.model.refs import RefPart
 from onceflow.driver.measurements import MEASURED
-from onceflow.errors import FunctionNotLoaded, TaskNotFound
+from onceflow.errors import CodeMissing, FunctionNotLoaded
 from onceflow.storage.journal import Entry
 from onceflow.values import imports
 
@@ -312,10 +312,10 @@ def value_of(entry: Entry, read: Callable[[str], bytes]) -> bytes:
 
 def load_graph(node: str, value: bytes) -> Graph:
     """The graph that this task returned. Imports the modules of its tasks; raises `FunctionNotLoaded` if that fails,
-    and `TaskNotFound` for what is no task any more."""
+    and `CodeMissing` for what is no task any more."""
     try:
         graph: Graph = imports.loads(value)
-    except TaskNotFound:
+    except CodeMissing:
         raise
     except Exception as error:
         raise FunctionNotLoaded(node, "the graph that it returned", f"{type(error).__name__}: {error}") from error

@@ -1,7 +1,10 @@
 """The engine: many runs in one process.
 
-- `engine`: `Engine`: runs, and what is known about them
-- `default`: the engine behind `onceflow.run` and its siblings
+- `engine`: `Engine`: opened, serving, closed
+- `run_graphs`: its methods that run graphs, and go on with runs
+- `parts`: what its methods share
+- `options`: the options of runs, schedules and engines, as types
+- `default`: the engine behind `onceflow.run` and its siblings, and these as a table
 - `settings`: home, workers, durability: from arguments, environment, pyproject.toml
 - `handles`: what a caller that waits for a run holds
 - `statuses`: the statuses of a run

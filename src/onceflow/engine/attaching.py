@@ -44,7 +44,7 @@ from onceflow.engine.runtime.local_host import LocalHub
 from onceflow.engine.runtime.parking import Waking
 from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED
 from onceflow.engine.submission import Settings, Submission, decode_settings
-from onceflow.errors import InvalidOption, NoSuchRun, OnceflowError, StorageDamaged, StorageError, TaskNotFound
+from onceflow.errors import CodeMissing, InvalidOption, NoSuchRun, OnceflowError, StorageDamaged, StorageError
 from onceflow.storage.journal import Claim, Loaded, RunRow, Short
 from onceflow.storage.run_stores import Place
 from onceflow.values import sealed_bytes
@@ -272,7 +272,7 @@ class Attaching:
         self, row: RunRow, again: Submission | None, cancel: events.Cancel | None, short: Short | None = None
     ) -> Callable[[Hub], Adopted]:
         journal, store = self._home.journal, Store(self._home, row.id)
-        missing: TaskNotFound | None = None
+        missing: CodeMissing | None = None
         with sealed_bytes.using(self._home.path), journal.load(row.id) if short is None else _opened(short) as loaded:
             if (loaded.run.epoch, loaded.run.status) != (row.epoch, row.status):  # somebody has driven it meanwhile
                 raise Redirected
@@ -280,7 +280,7 @@ class Attaching:
                 stored = graph_storage.decode(loaded.graph, store.read, None if again is None else again.graph)
                 graph: Graph = stored.graph
                 changed = stored.changed
-            except TaskNotFound as error:
+            except CodeMissing as error:
                 if cancel is None:
                     raise
                 missing = error

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from onceflow.driver.state import Ending
 from onceflow.engine import outcomes
 from onceflow.engine.runtime.live_info import Progress
 from onceflow.errors import OnceflowError
@@ -20,6 +19,7 @@ from onceflow.errors import OnceflowError
 if TYPE_CHECKING:
     import asyncio
 
+    from onceflow.driver.state import Ending
     from onceflow.engine.engine import Engine
     from onceflow.engine.statuses import Status
 
@@ -382,7 +382,7 @@ class RunHandle(Generic[R]):
         return self._engine.cancel(self.id, undo=undo)
 
     def limit(self, loop: str, spawn_limit: int) -> None:
-        """Says how many chunks of a loop may be in flight from now on; see `onceflow.limit`."""
+        """Says how many chunks of a loop may be in flight from now on; see `onceflow.runs.limit`."""
         self._engine.limit(self.id, loop, spawn_limit)
 
     def _look_after(self) -> None:

@@ -6,14 +6,20 @@ Values and exceptions of user code are unpickled here, in the thread of whoever 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceflow.driver.fiber_failures import let_through
-from onceflow.driver.outputs import Blob, Part
-from onceflow.driver.state import Ending
-from onceflow.errors import PINNED, OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
+from onceflow.driver.outputs import Blob
+from onceflow.errors import RunCancelled, RunPaused, RunTimedOut, TaskFailed
+from onceflow.errors.runs import PINNED
 from onceflow.values import actors, failures, packed_outputs
-from onceflow.values.refs import Ref, ValueRef, is_own, restore
+from onceflow.values.refs import ValueRef, is_own, restore
+
+if TYPE_CHECKING:
+    from onceflow.driver.outputs import Part
+    from onceflow.driver.state import Ending
+    from onceflow.errors import OnceflowError
+    from onceflow.values.refs import Ref
 
 Map = Callable[[str], memoryview]
 """Gives the content of a blob."""

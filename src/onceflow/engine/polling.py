@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from onceflow.storage import lock_holders, lock_waits
-from onceflow.storage.home import ENGINES
-from onceflow.storage.journal import RunRow
 from onceflow.storage.locks import Engines
-from onceflow.storage.run_stores import Place
+
+if TYPE_CHECKING:
+    from onceflow.storage.journal import RunRow
+    from onceflow.storage.run_stores import Place
 
 FIRST, LAST = 0.005, 0.25
 """Seconds between two looks; twice as long each time."""
@@ -19,6 +21,8 @@ class StoppedDriver:
     """Says, once, that the run that is waited for is driven by a process that is stopped (Ctrl-Z)."""
 
     def __init__(self, home: Place) -> None:
+        from onceflow.storage.home import ENGINES  # modules that only follow a log have no use for a home
+
         self._engines = Engines(home.path / ENGINES)
         self._next = time.monotonic() + lock_waits.TELL_AFTER
         self._told = False

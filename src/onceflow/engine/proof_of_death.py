@@ -17,11 +17,14 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onceflow.backends.local import locks, worker_deadline
 from onceflow.storage import names
 from onceflow.storage.home import WORKERS, create_folder
-from onceflow.storage.run_stores import Living, Place
+
+if TYPE_CHECKING:
+    from onceflow.storage.run_stores import Living, Place
 
 GRACE = 2.0
 """Seconds that the workers of a dead engine have to end by themselves. They need some milliseconds."""

@@ -63,12 +63,12 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
 def prepare(
     node: object,
     *,
-    name: str | None,
-    on_failure: OnFailure,
-    timeout: float | None,
-    metadata: Mapping[str, Any] | None,
     home: Place,
     id: Callable[[], str],
+    name: str | None = None,
+    on_failure: OnFailure = "keep",
+    timeout: float | None = None,
+    metadata: Mapping[str, Any] | None = None,
     queue: str | None = None,
     priority: int = 0,
 ) -> Submission:

@@ -10,16 +10,7 @@ See `MemoryEngine`, `crash_everywhere`, `Ledger` and `use`. With pytest there ar
 - `servers`: real servers for tests
 """
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from onceflow.engine.default import use
-    from onceflow.testing.kit.clock import Clock
-    from onceflow.testing.kit.crashes import CrashPoint, crash_everywhere, crash_points
-    from onceflow.testing.kit.engine import Crashed, MemoryEngine
-    from onceflow.testing.kit.faults import When
-    from onceflow.testing.kit.ledger import Effect, Ledger
-    from onceflow.testing.kit.record import Attempt, Attempts
+from typing import TYPE_CHECKING
 
 __all__ = [
     "Attempt",
@@ -36,7 +27,7 @@ __all__ = [
     "use",
 ]
 
-_MODULES = {
+_HOMES = {
     "Attempt": "testing.kit.record",
     "Attempts": "testing.kit.record",
     "Clock": "testing.kit.clock",
@@ -50,17 +41,17 @@ _MODULES = {
     "crash_points": "testing.kit.crashes",
     "use": "engine.default",
 }
-"""Name → module. Imported when first used: who looks for a server has no use for the kit."""
+"""Name → the module that defines it. Imported when first used: a test that needs a server has no use for the kit."""
 
+if TYPE_CHECKING:
+    from onceflow.engine.default import use
+    from onceflow.testing.kit.clock import Clock
+    from onceflow.testing.kit.crashes import CrashPoint, crash_everywhere, crash_points
+    from onceflow.testing.kit.engine import Crashed, MemoryEngine
+    from onceflow.testing.kit.faults import When
+    from onceflow.testing.kit.ledger import Effect, Ledger
+    from onceflow.testing.kit.record import Attempt, Attempts
+else:
+    from onceflow import lazy
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = globals()[name] = getattr(importlib.import_module(f"onceflow.{_MODULES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy.names(__name__, _HOMES)

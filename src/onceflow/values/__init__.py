@@ -27,7 +27,7 @@
 - `templates`: arguments with numbered slots for outputs of other nodes
 - `texts`: texts for a terminal or a log
 - `thorough`: pickles by value where a worker could not import
-- `track`: `onceflow.track`
+- `track`: `onceflow.tasks.track`
 - `trust`: whether a file may be read: its owner and mode
 - `type_fit`: whether a value is of a type, or can be converted
 - `variables`: task variables

@@ -27,7 +27,7 @@ class Ref(Handle, Generic[T_co]):
 
     To bring your own, subclass it: say what identifies it (`_id`), how to load it (`get`), what to save of it
     (`_checkpoint`) and how to make it anew from that (`_restore`). It must be possible to pickle it, and it must not
-    change. If what it refers to is gone, `get` raises `onceflow.RefLost`: then the task that made it runs again.
+    change. If what it refers to is gone, `get` raises `onceflow.errors.RefLost`: then the task that made it runs again.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""`onceflow.track`: a loop that tells how far it is."""
+"""`onceflow.tasks.track`: a loop that tells how far it is."""
 
 from __future__ import annotations
 

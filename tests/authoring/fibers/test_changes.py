@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import CodeChanged
 from onceflow.authoring.fibers import Fiber, Version, register_version, report, version_of
+from onceflow.errors import CodeChanged
 from tests.authoring.fibers.writing import write
 
 BEFORE = """

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import NotPersistable
 from onceflow.authoring.fibers import Fiber, Op, fiber
+from onceflow.errors import NotPersistable
 
 FINE: dict[str, Callable[[], Any]] = {
     "list": lambda: [1, 2, 3],

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import NotPersistable
 from onceflow.authoring.fibers import Fiber, Op, fiber
+from onceflow.errors import NotPersistable
 
 
 def lines() -> Iterator[str]:

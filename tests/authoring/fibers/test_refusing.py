@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onceflow import DurableSyntaxError, InvalidOption
 from onceflow.authoring.fibers import fiber
+from onceflow.errors import DurableSyntaxError, InvalidOption
 from tests.authoring.fibers.writing import write
 
 GENERATOR_EXPRESSION = (

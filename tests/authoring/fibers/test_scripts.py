@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
     import sys
     from pathlib import Path
-    from onceflow import Fiber, Op, fiber
+    from onceflow import fiber
+    from onceflow.fibers import Fiber, Op
 
     class Order:
         def __init__(self, items):
@@ -68,7 +69,7 @@ def test_another_program_imports_the_script(tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text(
         textwrap.dedent("""
             from pathlib import Path
-            from onceflow import Fiber
+            from onceflow.fibers import Fiber
 
             going = Fiber.loads(Path("saved").read_bytes())
             while not going.done:
@@ -86,14 +87,15 @@ def test_another_program_imports_the_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [("bare.py",), ("-m", "bare")])
 def test_a_script_without_a_guard_is_refused(how: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "bare.py").write_text(
-        "from onceflow import Op, fiber\n\n@fiber\nasync def f():\n    await Op('x')\n\nprint('runs')\n"
+        "from onceflow import fiber\nfrom onceflow.fibers import Op\n\n"
+        "@fiber\nasync def f():\n    await Op('x')\n\nprint('runs')\n"
     )
 
     done = run(tmp_path, *how)
 
     assert done.returncode == 1
     assert done.stderr.endswith(
-        f"onceflow.errors.DurableSyntaxError: {tmp_path / 'bare.py'}:3: durable function f: its script would run again "
+        f"onceflow.errors.DurableSyntaxError: {tmp_path / 'bare.py'}:4: durable function f: its script would run again "
         'when another process imports it; put what the script does under `if __name__ == "__main__":`, or the function '
         "into a module\n"
     )

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import BadSnapshot
 from onceflow.authoring.fibers import Fiber, FrameInfo, Op, describe_snapshot, fiber, header_of
+from onceflow.errors import BadSnapshot
 
 KEY = b"k" * 32
 

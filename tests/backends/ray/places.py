@@ -7,7 +7,8 @@ from typing import Any
 
 import ray
 
-from onceflow import Exclusive, actor, const, create, current, fiber, task
+from onceflow import actor, current, fiber, task
+from onceflow.actors import Exclusive, const, create
 from tests.helpers.doors import knock
 from tests.helpers.traces import note
 

@@ -14,9 +14,11 @@ import numpy
 import pytest
 
 import onceflow
-from onceflow import Engine, InvalidOption, TaskFailed, actor, const, create, task
+from onceflow import Engine, TaskFailed, actor, task
+from onceflow.actors import const, create
 from onceflow.backends.local.worker_deadline import AWAY, Leash
 from onceflow.engine import proof_of_death
+from onceflow.errors import InvalidOption
 from onceflow.testing.servers.s3 import S3Server
 from tests.backends.ray import sockets
 
@@ -93,7 +95,7 @@ def test_one_program_runs_on_any_backend_with_any_journal_and_any_store(
 ) -> None:
     graph = twice.bind(ones.bind(100_000))
     here = onceflow.run(graph, backend="local")
-    there = onceflow.run(graph, backend=ray_cluster, store=postgres_url, blobs=s3.create_bucket())
+    there = onceflow.run(graph, backend=ray_cluster, journal=postgres_url, blobs=s3.create_bucket())
     assert here.sum() == there.sum() == 200_000
 
 

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onceflow import Exclusive, actor, const, create, current, task
+from onceflow import actor, current, task
+from onceflow.actors import Exclusive, const, create
 from tests.helpers.traces import note
 
 LARGE = 200_000

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from onceflow import Engine, QueueFull
+from onceflow import Engine
 from onceflow.engine.submission import decode_settings
+from onceflow.errors import QueueFull
 from tests.engine.queues import flows
 from tests.helpers.doors import Door
 from tests.helpers.scripts import kill, started
@@ -83,7 +84,7 @@ def test_a_place_of_an_engine_that_was_killed_comes_back(tmp_path: Path, door: D
         import sys, onceflow
         from tests.engine.queues import flows
 
-        onceflow.queue("q", concurrency=1)
+        onceflow.queues.queue("q", concurrency=1)
         onceflow.run(flows.pass_door.bind(*sys.argv[1:], "killed"))
     """
     with started(tmp_path, script, door.path, trail) as process, Engine(tmp_path / "home", workers=1) as engine:
@@ -102,7 +103,7 @@ def test_places_of_an_engine_that_was_killed_are_not_shown_although_nobody_needs
         import sys, onceflow
         from tests.engine.queues import flows
 
-        onceflow.queue("q", concurrency=1, max_pending=1)
+        onceflow.queues.queue("q", concurrency=1, max_pending=1)
         onceflow.run_async(flows.pass_door.bind(*sys.argv[1:], "killed"))
         onceflow.run(flows.trace.bind(sys.argv[2], "waits"))
     """

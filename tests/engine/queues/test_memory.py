@@ -6,17 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceflow import (
-    InvalidOption,
-    NoSuchQueue,
-    QueueFull,
-    Retry,
-    TaskFailed,
-    TaskTimedOut,
-    fiber,
-    for_each,
-    task,
-)
+from onceflow import RetryPolicy, TaskFailed, fiber, for_each, task
+from onceflow.errors import InvalidOption, NoSuchQueue, QueueFull, TaskTimedOut
 from onceflow.testing import Ledger, MemoryEngine, crash_everywhere
 
 world = Ledger()
@@ -171,7 +162,7 @@ def test_wrong_options_are_refused(engine: MemoryEngine) -> None:
         engine.run(note.bind(1), priority="high")  # type: ignore[arg-type]
 
 
-@task(queue="q", retry=Retry(2, delay=5))
+@task(queue="q", retry=RetryPolicy(2, delay=5))
 def fails_twice(x: int) -> int:
     order.append(x)
     if len(order) < 3:

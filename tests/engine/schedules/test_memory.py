@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onceflow import InvalidOption, NoSuchSchedule, Secret, UnsafeGraph, WrongArguments, task, workflow
+from onceflow import Secret, UnsafeGraph, task, workflow
+from onceflow.errors import InvalidOption, NoSuchSchedule, WrongArguments
 from onceflow.testing import MemoryEngine, crash_everywhere
 from tests.engine.schedules import flows
 

@@ -5,36 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from onceflow import (
-    Exclusive,
-    Failed,
-    Failure,
-    Handler,
     Ref,
-    Retry,
+    RetryPolicy,
     UnsafeGraph,
     Variable,
     actor,
-    break_,
-    call,
-    const,
-    create,
     fiber,
     for_each,
-    fork,
-    gather,
-    handler,
-    ignore,
-    join,
     ref,
-    retry,
     sleep,
-    spawn_limit,
     task,
-    terminate,
-    timeout,
     transaction,
     workflow,
 )
+from onceflow.actors import Exclusive, const, create
+from onceflow.fibers import call, fork, gather, join, spawn_limit, timeout
+from onceflow.handlers import FailedAttempt, Handler, break_, handler, ignore, retry, terminate
+from onceflow.loops import FailedItem
 from tests.testing.random_programs.language import Answer, Program, Statement, Step
 from tests.testing.random_programs.world import Plain, world
 
@@ -80,7 +67,7 @@ def plain(given: Any) -> Plain:
             return given  # type: ignore[no-any-return]
         case list() | tuple():
             return tuple(map(plain, given))
-        case Failed():
+        case FailedItem():
             return f"item {given.index} failed"
         case BaseException():
             if isinstance(given, UnsafeGraph):
@@ -255,7 +242,7 @@ def nested(label: str, segment: int) -> Any:
 # -- handlers ----------------------------------------------------------------------------------------------------------
 
 
-def give_own(error: Exception, failure: Failure) -> int:
+def give_own(error: Exception, failure: FailedAttempt) -> int:
     return world.make(f"own {error.args[0]}", ())
 
 
@@ -347,8 +334,8 @@ def _effect(step: Step) -> dict[str, Any]:
     return options
 
 
-def _retry(step: Step) -> Retry:
-    return Retry(step.retry, delay=5, jitter=0)
+def _retry(step: Step) -> RetryPolicy:
+    return RetryPolicy(step.retry, delay=5, jitter=0)
 
 
 def graph_of(program: Program) -> Any:

@@ -21,7 +21,8 @@ from typing import Literal, Self
 
 import msgspec
 
-from onceflow import Engine, NoSuchRun, TaskFailed
+from onceflow import Engine, TaskFailed
+from onceflow.errors import NoSuchRun
 from onceflow.storage.fair_lock import Turns
 from onceflow.storage.journal import Durability
 from onceflow.storage.writer import Writer

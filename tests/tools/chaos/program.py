@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from onceflow import Exclusive
+from onceflow.actors import Exclusive
 from tests.tools.chaos import lives, steps
 from tests.tools.chaos.plans import Step
 

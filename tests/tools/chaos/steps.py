@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from onceflow import Exclusive, Ref, Retry, Variable, actor, const, create, current, later, put, task
+from onceflow import Ref, RetryPolicy, Variable, actor, current, put, task
+from onceflow.actors import Exclusive, const, create, later
 from onceflow.backends.local.live_outputs import WORTH_IT
 from tests.tools.chaos import kills
 from tests.tools.chaos.ledger import Ledger
@@ -147,7 +148,7 @@ def _task(step: Step, functions: Functions) -> Any:
         can_rollback=step.effect != "irrevocable",
         rollback=functions.take_back if step.effect == "undoable" else None,
         num_returns=step.parts,
-        retry=Retry(step.retries, delay=0.005),
+        retry=RetryPolicy(step.retries, delay=0.005),
         threads=step.way == "threads",
         writes=[written] if step.writes else [],
         queue=step.queue,

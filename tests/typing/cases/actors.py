@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from onceflow import Exclusive, actor, const, create, later, run, task
+from onceflow import actor, run, task
+from onceflow.actors import Exclusive, const, create, later
 
 
 @actor

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Coroutine
 from typing import Any, assert_type
 
-from onceflow import AsyncTask, Retry, Task, task
+from onceflow import RetryPolicy, task
+from onceflow.tasks import AsyncTask, Task
 
 
 @task
@@ -14,7 +15,7 @@ def price(item: str, *, tax: float = 0.2) -> int:
     return len(item)
 
 
-@task(checkpoint=False, retry=Retry(3, on=OSError))
+@task(checkpoint=False, retry=RetryPolicy(3, on=OSError))
 def label(amount: int, unit: str = "EUR") -> str:
     return f"{amount} {unit}"
 
@@ -118,6 +119,8 @@ def options_keep_the_types() -> None:
 
 def decorators_know_their_options() -> None:
     task(deterministic=True, can_rollback=True, rollback=None, num_returns=2)
+    task(effect="none")
+    task(effect="nothing")  # E: call-overload
     task(after=[])  # E: call-overload
     task(checkpoint=3)  # E: call-overload
     task.pure(deterministic=True)  # E: call-overload

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Coroutine, Iterator
 from typing import Any, assert_type
 
-from onceflow import Fiber, Op, call, fiber, gather, run, sleep, task, wait_event, workflow
+from onceflow import fiber, run, sleep, task, wait_event, workflow
+from onceflow.fibers import Fiber, Op, call, gather
 
 
 @fiber

@@ -2,7 +2,8 @@
 
 from typing import assert_type
 
-from onceflow import Decision, Failure, Handler, handler, ignore, retry, run, task, transaction, workflow
+from onceflow import run, task, transaction, workflow
+from onceflow.handlers import Decision, FailedAttempt, Handler, handler, ignore, retry
 
 
 @task
@@ -20,7 +21,7 @@ assert_type(retry(3), Decision)
 
 
 @handler(KeyError)
-def unknown(error: KeyError, failure: Failure) -> int:
+def unknown(error: KeyError, failure: FailedAttempt) -> int:
     return failure.failures
 
 

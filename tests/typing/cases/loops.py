@@ -2,7 +2,8 @@
 
 from typing import assert_type
 
-from onceflow import Partial, for_each, reduce, run, task, workflow
+from onceflow import for_each, reduce, run, task, workflow
+from onceflow.loops import Partial
 
 
 @task

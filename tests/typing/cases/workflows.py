@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from onceflow import Graph, check, task, workflow
+from onceflow import check, task, workflow
+from onceflow.tasks import Graph
 
 
 @task

@@ -22,7 +22,7 @@ class On:
     def retry(
         self, count: int, *, delay: float = 1.0, backoff: float = 2.0, max_delay: float = 300.0, jitter: float = 0.1
     ) -> Handler:
-        """Try again so often, after delays that are as durable as those of `Retry`."""
+        """Try again so often, after delays that are as durable as those of `RetryPolicy`."""
         return self._do(retry(count, delay=delay, backoff=backoff, max_delay=max_delay, jitter=jitter))
 
     def ignore(self, value: Any = None) -> Handler:

@@ -19,19 +19,19 @@ from onceflow.values.context import current, running
 from onceflow.values.waits import CANCELLED, NOT_YET, Wait
 
 
-@task(name="child", can_rollback=True, num_returns=2)
+@task(name="child", effect="none", num_returns=2)
 def _outcome(outcome: tuple[Any, BaseException | None]) -> tuple[Any, bytes | None]:
     """How a child came out. The second part can be read without the user's classes."""
     value, error = outcome
     return value, None if error is None else failures.dump(error, "a forked fiber")
 
 
-@task(name="join", can_rollback=True, num_returns=2)
+@task(name="join", effect="none", num_returns=2)
 def _join(child: str) -> Any:
     raise AssertionError("no worker waits for children")
 
 
-@task(name="children", can_rollback=True)
+@task(name="children", effect="none")
 def _children(count: int) -> Any:
     raise AssertionError("no worker waits for children")
 
@@ -86,7 +86,7 @@ def _end(result: Any, failure: bytes | None, children: list[tuple[str, bytes]]) 
     return result
 
 
-_ended: Task[..., Any] = Task(_end, {"name": "ended", "can_rollback": True, "deterministic": True, "fiber": True})
+_ended: Task[..., Any] = Task(_end, {"name": "ended", "effect": "none", "deterministic": True, "fiber": True})
 
 
 def ended(result: Any, error: BaseException | None, state: State) -> Any:

@@ -90,7 +90,7 @@ def _is_plain(task: AnyTask[..., Any]) -> bool:
     if plain is None:
         settings = task.settings
         name, metadata = settings.name, settings.metadata
-        pure = Settings(name, checkpoint=False, deterministic=True, can_rollback=True, metadata=metadata)
+        pure = Settings(name, checkpoint=False, deterministic=True, effect="none", metadata=metadata)
         plain = _plain[task] = settings == pure and not task.is_async
     return plain and task not in _long
 

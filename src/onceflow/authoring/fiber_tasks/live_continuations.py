@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
-from onceflow.authoring.fiber_tasks.ops import Awaited
-from onceflow.authoring.fibers.durable_coroutine import Fiber
 from onceflow.values.context import link
+
+if TYPE_CHECKING:
+    from onceflow.authoring.fibers.durable_coroutine import Fiber
 
 MOST = 64
 """Fibers that are kept in a process."""
@@ -49,6 +51,8 @@ def keep(token: str, fiber: Fiber, size: int) -> None:
 
 def forget(fiber: Fiber) -> None:
     """It does not go on here. None of its code runs."""
+    from onceflow.authoring.fiber_tasks.ops import Awaited  # engines import this module: few of them have fibers
+
     op = fiber.op
     fiber.discard()
     if isinstance(op, Awaited):

@@ -172,7 +172,7 @@ def _pickled_ref(pickler: pickling.FiberPickler, ref: RefNode) -> Any:
 pickling.rules |= {TaskNode: _pickled, PartNode: _pickled_part, RefNode: _pickled_ref}
 
 
-@task(name="graph", can_rollback=True, deterministic=True)
+@task(name="graph", effect="none", deterministic=True)
 def _graph(recipe: Any) -> Any:
     return recipe.node()
 

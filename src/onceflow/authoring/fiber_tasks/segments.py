@@ -25,7 +25,7 @@ from onceflow.authoring.fibers.durable_coroutine import Fiber
 from onceflow.authoring.options import TaskOptions
 from onceflow.authoring.tasks import AnyTask, Task, _with_options, catching
 from onceflow.core.model.graph import Node
-from onceflow.errors import Cancelled, FunctionNotLoaded, InvalidOption, NotPersistable, TaskNotFound, WrongArguments
+from onceflow.errors import Cancelled, CodeMissing, FunctionNotLoaded, InvalidOption, NotPersistable, WrongArguments
 from onceflow.values import packed_outputs, scripts, secret_masks
 from onceflow.values.context import current, running
 
@@ -35,7 +35,7 @@ NAME = "segment"
 CLOSE = 0.25
 """Seconds. If something timed out so near to a deadline, it was the deadline. (Clocks of two hosts are never equal.)"""
 
-OPTIONS: dict[str, Any] = {"can_rollback": True, "fiber": True}
+OPTIONS: dict[str, Any] = {"effect": "none", "fiber": True}
 """No effect, nondeterministic, saved."""
 
 
@@ -157,11 +157,11 @@ def fiber_task(ref: str, function: Callable[..., Any] | None = None, **given: An
             definitions.current(ref)  # imports its module, which makes it known here
         except Exception as error:
             problem = f"that module cannot be imported, {type(error).__name__}: {error}"
-            raise TaskNotFound(name, module, problem, "Make it importable again, then resume.") from error
+            raise CodeMissing(name, module, problem, "Make it importable again, then resume.") from error
         if ref not in _tasks:
             problem = f"there is no fiber {ref}"
             advice = f"If it was renamed, @fiber(name={name!r}) keeps its old name. Then resume."
-            raise TaskNotFound(name, module, problem, advice)
+            raise CodeMissing(name, module, problem, advice)
     return _tasks[ref]
 
 

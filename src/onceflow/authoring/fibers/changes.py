@@ -21,7 +21,8 @@ from typing import Any, Literal
 from onceflow.authoring.fibers import definitions, sources
 from onceflow.authoring.fibers.definitions import Definition
 from onceflow.authoring.fibers.points import Point, Version, without_generated
-from onceflow.errors import PINNED, CodeChanged
+from onceflow.errors import CodeChanged
+from onceflow.errors.runs import PINNED
 
 Verdict = Literal["moved", "check", "lost"]
 

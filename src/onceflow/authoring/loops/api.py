@@ -191,7 +191,7 @@ def building_task(workflow: Workflow[..., Any]) -> AnyTask[..., Any]:
     """A task that builds the graph of a workflow. The same one for the same workflow."""
     made = _building.get(workflow)
     if made is None:
-        options = {"name": workflow.name, "can_rollback": True}
+        options = {"name": workflow.name, "effect": "none"}
         made = _building[workflow] = Task(Building(workflow), options)
     return made
 

@@ -23,7 +23,7 @@ import msgspec
 
 from onceflow.authoring.loops import chunk_graphs, chunk_sizes
 from onceflow.authoring.loops.chunk_graphs import Place
-from onceflow.authoring.loops.failed_items import SKIPPED, Failed
+from onceflow.authoring.loops.failed_items import SKIPPED, FailedItem
 from onceflow.authoring.loops.roles import Actor
 from onceflow.authoring.nodes import NodeHandle
 from onceflow.core.model.graph import Turn
@@ -86,11 +86,11 @@ class _Items:
 
     def given_up(self, number: int, error: Exception, tried: int) -> Any:
         """What stands in the place of an item that has failed so often, if that was its last chance and the loop goes
-        on all the same: a `Failed`, or `SKIPPED`. Else None."""
+        on all the same: a `FailedItem`, or `SKIPPED`. Else None."""
         retry, on_error = self._task.settings.retry, self._role.on_error
         if on_error == "stop" or (retry.covers(error) and tried <= retry.count):
             return None
-        return SKIPPED if on_error == "skip" else Failed(number, self._dump(number, error))
+        return SKIPPED if on_error == "skip" else FailedItem(number, self._dump(number, error))
 
     def _dump(self, number: int, error: Exception) -> bytes:
         return failures.dump(error, f"item {number} of {self._place.loop}")

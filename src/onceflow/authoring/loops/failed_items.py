@@ -17,7 +17,7 @@ class Skipped:
 SKIPPED = Skipped()
 
 
-class Failed:
+class FailedItem:
     """An item of a loop with `on_error="collect"` that failed, in its place among the results."""
 
     __slots__ = ("_failure", "index")
@@ -33,13 +33,13 @@ class Failed:
         return failures.load(self._failure)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Failed) and (self.index, self._failure) == (other.index, other._failure)
+        return isinstance(other, FailedItem) and (self.index, self._failure) == (other.index, other._failure)
 
     def __hash__(self) -> int:
         return hash((self.index, self._failure))
 
-    def __reduce__(self) -> tuple[type[Failed], tuple[int, bytes]]:
-        return Failed, (self.index, self._failure)
+    def __reduce__(self) -> tuple[type[FailedItem], tuple[int, bytes]]:
+        return FailedItem, (self.index, self._failure)
 
     def __repr__(self) -> str:
         return f"<item {self.index} failed: {failures.tell(self._failure)}>"

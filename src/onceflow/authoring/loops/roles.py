@@ -136,7 +136,7 @@ def _of_loop(subject: AnyTask[..., Any], role: Role) -> dict[str, Any]:
     """What opens into chunks is saved if they are, or if they have an effect (design 2.9)."""
     settings = subject.settings
     saved = is_saved(subject, role)
-    options = {"checkpoint": saved, "deterministic": saved or settings.deterministic, "can_rollback": True}
+    options = {"checkpoint": saved, "deterministic": saved or settings.deterministic, "effect": "none"}
     return {**options, "handlers": role.handlers} if role.kind == "loop" and role.handlers else options
 
 

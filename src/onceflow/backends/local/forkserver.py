@@ -65,6 +65,19 @@ _PR_SET_NAME = 15
 WORKER, PORTER, ACTOR, REAPER = "onceflow-worker", "onceflow-porter", "onceflow-actor", "onceflow-reaper"
 """What the processes call themselves, for those who look at a list of them."""
 
+ALWAYS_PRELOADED = (
+    "cloudpickle",
+    "onceflow.authoring.actors",
+    "onceflow.authoring.event_nodes",
+    "onceflow.authoring.graph_check",
+    "onceflow.authoring.handlers",
+    "onceflow.authoring.transactions",
+    "onceflow.authoring.workflows",
+    "onceflow.values.track",
+)
+"""Modules that programs with tasks import: `onceflow` imports them when their names are used. Functions of scripts need
+cloudpickle."""
+
 
 def main(control: int, lock: int, held: int, engine: int, preload: list[str]) -> None:
     """Runs until the engine closes the other end of `control` or is gone, or the leash ends (`held`; -1 if there is
@@ -81,7 +94,7 @@ def main(control: int, lock: int, held: int, engine: int, preload: list[str]) ->
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if held >= 0:
         _fork_from_reaper(connection, watched, held)
-    missing = _preload([*preload, "cloudpickle"])  # what scripts ship needs it
+    missing = _preload([*ALWAYS_PRELOADED, *preload])
     gc.collect()
     gc.freeze()  # a collection in a worker would touch, and so copy, the pages that it shares with its siblings
     with connection:

@@ -10,55 +10,53 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onceflow.engine.attaching import Attaching
-from onceflow.engine.inspect import overview
-from onceflow.engine.inspect.journal_view import LeftBehind, Reading
-from onceflow.engine.inspect.measurements import AttemptInfo, Past
-from onceflow.engine.inspect.overview import Overview
-from onceflow.engine.inspect.run_info import Listing, RunInfo
-from onceflow.engine.inspect.statistics import RunCounts, Statistics
-from onceflow.engine.inspect.task_info import TaskInfo
-from onceflow.engine.inspect.why import Why, explain
+from onceflow.engine import outcomes
+from onceflow.engine.inspect.engines import list_engines
 from onceflow.engine.logs import task_lines
-from onceflow.engine.logs.task_lines import Level, LogLine, LogStream
-from onceflow.engine.peers import client
-from onceflow.engine.runtime.host import Hub
-from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED, STATUSES, Status
+from onceflow.engine.parts import Parts
+from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED, STATUSES
 from onceflow.engine.submission import decode_settings
 from onceflow.errors import InvalidOption
 from onceflow.planning.estimates import Estimate
 from onceflow.storage import logs as stored_logs
-from onceflow.storage.journal import RunRow
-from onceflow.storage.run_stores import Place
 from onceflow.values import packed_outputs, previews
 
 if TYPE_CHECKING:
     from onceflow.engine.inspect.deploy_check import FiberOutlook
+    from onceflow.engine.inspect.engines import EngineInfo
     from onceflow.engine.inspect.fibers import FiberInfo
+    from onceflow.engine.inspect.journal_view import LeftBehind
+    from onceflow.engine.inspect.measurements import AttemptInfo, Past
+    from onceflow.engine.inspect.overview import Overview
+    from onceflow.engine.inspect.run_info import RunInfo
+    from onceflow.engine.inspect.statistics import Statistics
+    from onceflow.engine.inspect.task_info import TaskInfo
+    from onceflow.engine.inspect.why import Why
+    from onceflow.engine.logs.task_lines import Level, LogLine, LogStream
+    from onceflow.engine.peers import client
+    from onceflow.engine.statuses import Status
+    from onceflow.storage.journal import DamagedRun, RunRow
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 
-class Inspecting:
+class Inspecting(Parts):
     """What an engine can tell."""
 
-    _home: Place
-    _hub: Hub
-    _attaching: Attaching
-    _reading: Reading
-    _listing: Listing
     _past: Past
     _unheard: dict[str, tuple[int, str]]
     """Run → what was logged about the engine that drives it and could not be asked, and how urgent that was."""
 
-    def _check_open(self) -> None:
-        """Raises `EngineClosed`."""
-        raise AssertionError("an engine says whether it is open")
+    def _check_logs(self) -> None:
+        """Raises if nothing is captured here."""
 
     def variables(self, run: str) -> dict[str, Any]:
-        """The task variables of a run that tasks have written, by id or name. See `onceflow.variables`."""
+        """The task variables of a run, by id or name: those that tasks have written, as they are committed now.
+
+        variables("import-7").get("done", 0)
+        """
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)
         return {name: packed_outputs.unpack(value) for name, value in packed.items()}
@@ -81,29 +79,54 @@ class Inspecting:
         return self._listing.status(self._listing.row(run))
 
     def info(self, run: str) -> RunInfo:
-        """What is known about a run, by id or name. See `onceflow.info`."""
+        """What is known about a run at a glance, by id or name. Raises `NoSuchRun`."""
         self._check_open()
         return self._listing.info(self._listing.row(run))
 
     def find(self, run: str) -> RunInfo:
-        """The run that somebody means who types this. See `onceflow.find`."""
+        """The run that somebody means who types this: an id, a name, or the beginning of either if only one run begins
+        so. Raises `NoSuchRun`, or `AmbiguousRun` if there are several.
+
+            resume(find("trip-1").id)
+        """
         self._check_open()
         return self._listing.find(run)
 
     def list_tasks(self, run: str) -> list[TaskInfo]:
-        """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
+        """What is known about the tasks of a run, by id or name, in the order of its graph; those of a returned graph
+        stand behind the task that returned it. The engine that drives the run is asked, also in another process; if
+        that does not answer, or nobody drives it, this is what the journal has (`TaskInfo.live` is then false).
+
+            for info in list_tasks("trip-17"):
+                print(info.id, info.state)
+        """
         self._check_open()
+        from onceflow.engine.peers import client
+
         return self._look(run, self._hub.describe, client.describe, self._reading.tasks)
 
     def list_fibers(self, run: str) -> list[FiberInfo]:
-        """The fibers of a run that have not ended, and where each stands. See `onceflow.list_fibers`."""
+        """The fibers of a run that have not ended, by its id or name: the functions that each is in, with file, line,
+        source text and variables, and what it waits for. It is what the journal has, whoever drives the run, and none
+        of the run's code is needed or called.
+
+            for fiber in list_fibers("order-7"):
+                print(fiber.function, fiber.waits_for, fiber.frames[-1].line)
+        """
         from onceflow.engine.inspect.fibers import list_fibers  # slow to import, only for looking inside fibers
 
         self._check_open()
         return list_fibers(self._home, self._listing.row(run).id)
 
     def deploy_check(self, module: str) -> list[FiberOutlook]:
-        """What would become of parked fibers in the code of a module as it is now. See `onceflow.deploy_check`."""
+        """What would become of the fibers of runs that have not ended, or have failed, if they went on in the code of
+        this module, and of those inside it, as this process has imported it or imports it now: for each that has to do
+        with it, whether its code is the same, it is pinned, it moves, or is lost, and why. Nothing is changed, and
+        apart from the import none of the user's code is called. Raises `InvalidOption` if there is no such module, nor
+        a fiber that knows it.
+
+            lost = [fiber for fiber in deploy_check("shop") if fiber.verdict == "lost"]
+        """
         from onceflow.engine.inspect.deploy_check import deploy_check  # as above
 
         self._check_open()
@@ -111,12 +134,22 @@ class Inspecting:
         return deploy_check(self._home, self.list_runs(status=going, limit=None), module)
 
     def why(self, run: str, task: str | None = None) -> Why:
-        """What a run, or a task of it, waits for. See `onceflow.why`."""
+        """What a run waits for, or one task of it: the tasks at which it stands, what each does or waits for (a worker,
+        a save, a delay, a person), and how many others wait behind it. Raises `NoSuchRun` and `NoSuchTask`.
+
+            for obstacle in why("trip-17").obstacles:
+                print(obstacle.task, obstacle.text)
+        """
+        from onceflow.engine.inspect.why import explain
+
         info = self.info(run)
         return explain(info, self.list_tasks(info.id), task)
 
     def survey(self, run: str) -> Overview:
         """How a run gets on, at a glance: for displays that look again and again."""
+        from onceflow.engine.inspect import overview
+        from onceflow.engine.peers import client
+
         self._check_open()
         return self._look(run, self._hub.survey, client.survey, lambda id: overview.of(self._reading.tasks(id)))
 
@@ -130,7 +163,13 @@ class Inspecting:
         before: str | None = None,
         limit: int | None = 100,
     ) -> list[RunInfo]:
-        """What is known about runs, newest first. See `onceflow.list_runs`."""
+        """What is known about runs, newest first. `name` is the beginning of a name; `metadata` has members that those
+        of the runs have, too. With `before`, the id of a run, only older ones are listed: that of the last one leads to
+        the next page. `limit=None` lists all.
+
+            for info in list_runs(status=["failed", "interrupted"]):
+                print(info.id, info.workflow, info.status)
+        """
         self._check_open()
         return self._listing.list(
             status=status, name=name, workflow=workflow, metadata=metadata, before=before, limit=limit
@@ -151,12 +190,28 @@ class Inspecting:
             return decode_settings(loaded.settings).onceflow
 
     def list_attempts(self, run: str) -> list[AttemptInfo]:
-        """What was measured of the attempts of a run. See `onceflow.list_attempts`."""
+        """What was measured of the attempts of a run, by id or name, in the order in which they ended: when they
+        started, how long they took, what became of them. Nothing waits for measurements, and a crash may take the last
+        ones. Of a very long run only the last ones are told.
+
+            for attempt in list_attempts("trip-17"):
+                print(attempt.id, attempt.seconds, attempt.outcome)
+        """
         self._check_open()
         return self._past.attempts(self._listing.row(run).id)
 
     def estimate(self, run: str) -> Estimate | None:
-        """How long a run will go on, from what its tasks took before. See `onceflow.estimate`."""
+        """How many seconds a run that is going on will probably take from now, by id or name: a range, from what its
+        tasks took in earlier runs of the same workflow and in this one, and from what running tasks tell of their
+        progress.
+
+        None if nobody drives the run, or something is left of which nothing is known yet. It counts as if the run had
+        the workers of this engine for itself. All its tasks are looked at, so do not ask all the time if they are
+        thousands.
+
+            if (left := estimate("trip-17")) is not None:
+                print(f"{left.low:.0f} to {left.high:.0f} s, going by {left.samples} samples")
+        """
         self._check_open()
         row = self._listing.row(run)
         status = self._listing.status(row)
@@ -165,7 +220,14 @@ class Inspecting:
         return self._past.estimate(row, self.list_tasks(row.id)) if status in ACTIVE else None
 
     def statistics(self, workflow: str | None = None) -> Statistics:
-        """What this engine has done, and what tasks took. See `onceflow.statistics`."""
+        """What the engine of this process has done since it was opened: runs, attempts, journal, blobs, workers. And
+        what each task took in the last runs that ended (of this workflow only, if one is given), whoever drove them.
+
+            for found in statistics("trip").tasks:
+                print(found.task, found.finished, found.p50, found.p90)
+        """
+        from onceflow.engine.inspect.statistics import RunCounts, Statistics
+
         self._check_open()
         counts = self._hub.counts
         return Statistics(
@@ -180,7 +242,8 @@ class Inspecting:
         )
 
     def size(self, run: str) -> int:
-        """How many bytes a run takes, by id or name: what it was given, what it has saved, and its log."""
+        """How many bytes a run takes, by id or name: what it was given and what it has saved, without what database and
+        file system add."""
         self._check_open()
         return self._listing.size(self._listing.row(run).id)
 
@@ -196,7 +259,17 @@ class Inspecting:
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[LogLine]:
-        """What the tasks of a run have printed and logged. See `onceflow.logs`."""
+        """What the tasks of a run, by id or name, have printed and logged, oldest first, wherever it was or is driven.
+
+        Only what fits: of one task (and of those nested in it), one attempt (`"1.2"`), one stream (`"stdout"`,
+        `"stderr"`, `"log"`), not before `since` (seconds since 1970). With `level` only records of `logging`, from that
+        level on. With `tail` only the last so many of what is there; with `follow=True` it goes on with what comes,
+        until nobody drives the run any more.
+
+            for line in logs("trip-17", level="WARNING"):
+                print(line.task, line.text)
+        """
+        self._check_logs()
         self._check_open()
         id = self._listing.row(run).id
         wanted = task_lines.wanted(task, attempt, stream, level, since)
@@ -204,6 +277,30 @@ class Inspecting:
             raise InvalidOption("tail", f"it is a number of lines, not {tail!r}", kind="setting")
         reader = stored_logs.Reader(stored_logs.of_run(self._home.path, id))
         return task_lines.select(reader, wanted, tail, (lambda: self._is_left(id)) if follow else None)
+
+    def get_output(self, run: str, task: str | None = None) -> Any:
+        """The output of a run, or of one of its tasks (by its id in the graph). Does not wait.
+
+        Only what is saved and can never change any more is handed out; raises `NoOutput`, which says why, otherwise.
+        """
+        self._check_open()
+        row = self._listing.row(run)
+        ending = self._reading.output(row.id, task)
+        return outcomes.value_of(ending, row.id, row.name, self._home.blobs.map)
+
+    def damaged_runs(self) -> list[DamagedRun]:
+        """The runs that lists leave out, because their own rows in the journal are damaged."""
+        self._check_open()
+        return self._home.journal.damaged_runs()
+
+    def list_engines(self) -> list[EngineInfo]:
+        """The engines that share the journal of this program, on all hosts, the oldest first.
+
+        for info in list_engines():
+            print(info.host, info.pid, info.alive, info.runs)
+        """
+        self._check_open()
+        return list_engines(self._home)
 
     def _look(
         self,
@@ -213,6 +310,8 @@ class Inspecting:
         journal: Callable[[str], T],
     ) -> T:
         """What whoever drives the run says; what the journal has if nobody does, or does not answer."""
+        from onceflow.engine.peers import client
+
         row = self._listing.row(run)
         while (said := here(row.id)) is None and not self._attaching.can_be_driven(row):
             if row.owner is None or row.owner == self._home.engine:
@@ -234,6 +333,8 @@ class Inspecting:
 
     def _note_unheard(self, row: RunRow, problem: client.NotAnswered) -> None:
         """Logs it once: who looks again and again need not read it each time."""
+        from onceflow.engine.peers import client
+
         level = logging.WARNING if isinstance(problem, client.Stopped) else logging.INFO
         noted = (level, f"{row.owner}: {problem}")
         if self._unheard.get(row.id) != noted:

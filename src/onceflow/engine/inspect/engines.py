@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from onceflow.engine.statuses import ACTIVE
-from onceflow.storage.run_stores import Place
+
+if TYPE_CHECKING:
+    from onceflow.storage.run_stores import Place
 
 
 class EngineInfo(msgspec.Struct, frozen=True):

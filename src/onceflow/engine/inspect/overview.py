@@ -6,18 +6,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from onceflow.core.model.rows import Row
 from onceflow.core.rules import starting
-from onceflow.core.run import Run
-from onceflow.driver.driver import Driver
 from onceflow.engine.inspect import task_info
 from onceflow.engine.inspect.task_info import TaskInfo, TaskState
-from onceflow.engine.queues.tickets import Doorman
-from onceflow.engine.runtime.executor import Crew
 from onceflow.engine.runtime.live_info import Insight
+
+if TYPE_CHECKING:
+    from onceflow.core.run import Run
+    from onceflow.driver.driver import Driver
+    from onceflow.engine.queues.tickets import Doorman
+    from onceflow.engine.runtime.executor import Crew
 
 MOST_RUNNING = 100
 """Running tasks that are described."""

@@ -10,12 +10,12 @@ import msgspec
 from onceflow.engine.statuses import ACTIVE, AT_REST, STATUSES, Status
 from onceflow.errors import AmbiguousRun, InvalidOption, NoSuchRun
 from onceflow.storage import logs
-from onceflow.storage.journal import RunRow
-from onceflow.storage.run_stores import Place
 from onceflow.values.metadata import decode, encode
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
+    from onceflow.storage.journal import RunRow
+    from onceflow.storage.run_stores import Place
 
 AT_ONCE = 500
 """Runs that are looked up together."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from onceflow.core.model.effects import Effect
-from onceflow.core.model.graph import Node
-from onceflow.core.model.rows import Row
-from onceflow.core.run import Run, attempt_name
+from onceflow.core.run import attempt_name
 from onceflow.engine.inspect import wait_reasons
-from onceflow.engine.runtime.live_info import Insight, Look, Progress
+from onceflow.engine.runtime.live_info import Progress
 from onceflow.values import failures, metadata
+
+if TYPE_CHECKING:
+    from onceflow.core.model.graph import Node
+    from onceflow.core.model.rows import Row
+    from onceflow.core.run import Run
+    from onceflow.engine.runtime.live_info import Insight, Look
 
 TaskState = Literal["waiting", "ready", "running", "retrying", "undoing", "failed", "done"]
 """`waiting`: for others. `ready`: it could run, or does so in an engine that cannot be asked. `retrying`: it raised and

@@ -10,11 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from onceflow.core.model.rows import Row
-from onceflow.core.run import Run
-from onceflow.engine.runtime.live_info import Insight, Look
 from onceflow.storage.journal import NEVER
+
+if TYPE_CHECKING:
+    from onceflow.core.model.rows import Row
+    from onceflow.core.run import Run
+    from onceflow.engine.runtime.live_info import Insight, Look
 
 MOST_NAMES = 3
 """Tasks that are named in one reason."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from onceflow.engine.inspect.run_info import RunInfo
-from onceflow.engine.inspect.task_info import TaskInfo, TaskState
+from onceflow.engine.inspect.task_info import TaskState
 from onceflow.engine.inspect.wait_reasons import as_duration
 from onceflow.engine.statuses import ACTIVE, Status
 from onceflow.errors import NoSuchTask
+
+if TYPE_CHECKING:
+    from onceflow.engine.inspect.run_info import RunInfo
+    from onceflow.engine.inspect.task_info import TaskInfo
 
 
 class Obstacle(msgspec.Struct, frozen=True):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
-from onceflow.engine.polling import looks
 from onceflow.errors import InvalidOption
-from onceflow.storage.logs import Reader
+
+if TYPE_CHECKING:
+    from onceflow.storage.logs import Reader
 
 LogStream = Literal["stdout", "stderr", "log", "missed"]
 
@@ -124,6 +125,8 @@ def select(reader: Reader, wanted: Wanted, tail: int | None, is_over: Callable[[
 
 def follow(reader: Reader, wanted: Wanted, is_over: Callable[[], bool]) -> Iterator[LogLine]:
     """What is there and what comes, until `is_over` says that nothing will."""
+    from onceflow.engine.polling import looks  # settings need this module, and few programs follow a log
+
     over = False
     while not over:
         for _ in looks():

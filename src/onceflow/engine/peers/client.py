@@ -5,14 +5,17 @@ from __future__ import annotations
 import select
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from onceflow.engine.handles import Event
-from onceflow.engine.inspect.overview import Overview
-from onceflow.engine.inspect.task_info import TaskInfo
 from onceflow.engine.peers import messages
 from onceflow.storage import sockets
 from onceflow.storage.home import ENGINES
 from onceflow.storage.locks import Engines
+
+if TYPE_CHECKING:
+    from onceflow.engine.handles import Event
+    from onceflow.engine.inspect.overview import Overview
+    from onceflow.engine.inspect.task_info import TaskInfo
 
 PATIENCE = 5.0
 """Seconds that an engine has for its answer."""

@@ -7,5 +7,4 @@
 - `tickets`: the places of this engine's tasks and runs
 - `pending`: runs that were submitted and that no engine has taken
 - `management`: looking at queues and changing them
-- `api`: the same for the default engine
 """

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import msgspec
 
-from onceflow.engine import proof_of_death
-from onceflow.engine.queues.decision import Share, State
+from onceflow.engine.queues.decision import State
 from onceflow.engine.queues.limits import Limits, check_name, checked
 from onceflow.errors import NoSuchQueue
-from onceflow.storage.journal import DeleteQueue, Failed, OfStanding, StandingRow, WriteQueue, commit
+from onceflow.storage.journal import DeleteQueue, Failed, WriteQueue, commit
 
 if TYPE_CHECKING:
+    from onceflow.engine.queues.decision import Share
+    from onceflow.storage.journal import OfStanding, StandingRow
     from onceflow.storage.run_stores import Place
 
 
@@ -78,7 +79,22 @@ class Queueing:
         """Those who drive runs are to look."""
 
     def queue(self, name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:
-        """Declares a queue. See `onceflow.queue`."""
+        """Declares a queue: which tasks (`@task(queue="gpu")`) and runs (`run(node, queue="reports")`) may go on at the
+        same time, and how fast, counted over all engines that share the journal.
+
+        - `concurrency`: how many have a place at a time.
+        - `per_key`: how many of those that count under one key (`@task(queue="api", queue_key="{customer}")`).
+        - `per_host`: how many on one host.
+        - `rate`: how many may begin in a stretch of time: `"10/s"`, `"100/m"`, `"5/10s"`. After a pause as many as that
+          may begin at once.
+        - `max_pending`: how many runs may wait; one more is refused with `QueueFull`.
+
+        What is not given does not matter. Declaring the same again changes nothing, so a program may do that whenever
+        it starts, and what was changed meanwhile with `set_queue` stays; another declaration replaces everything.
+
+            queue("gpu", concurrency=2)
+            queue("billing", rate="100/m", per_key=1)
+        """
         declared = Limits(**checked(check_name(name), dict(limits)))
 
         def change(before: Defined) -> Defined:
@@ -89,28 +105,38 @@ class Queueing:
         return self._change_queue(name, change, new=True)
 
     def set_queue(self, name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:
-        """Changes limits of a queue while everything goes on. See `onceflow.set_queue`."""
+        """Changes limits of a queue while everything goes on, wherever; those that are not given stay, and None takes
+        one away. Nobody who has a place is stopped.
+
+            set_queue("gpu", concurrency=4)
+        """
         changes = checked(check_name(name), dict(limits))
         return self._change_queue(name, lambda before: _with(before, **changes), new=True)
 
     def pause_queue(self, name: str) -> QueueInfo:
-        """Lets nobody in. See `onceflow.pause_queue`."""
+        """Lets nobody into a queue until `resume_queue`. Who has a place keeps it."""
         return self._change_queue(name, lambda before: _with(before, paused=True), new=True)
 
     def resume_queue(self, name: str) -> QueueInfo:
-        """Ends that. See `onceflow.resume_queue`."""
+        """Ends the pause of a queue. Raises `NoSuchQueue`."""
         return self._change_queue(name, lambda before: _with(before, paused=False))
 
     def get_queue(self, name: str) -> QueueInfo:
-        """What is known about a queue. Raises `NoSuchQueue`."""
+        """What is known about a queue: its limits, who has a place, and how many wait. Raises `NoSuchQueue`."""
         return self._info(self._queue_row(name))
 
     def list_queues(self) -> list[QueueInfo]:
-        """What is known about all queues, by name."""
+        """What is known about all queues, by name.
+
+        for found in list_queues():
+            print(found.name, len(found.places), found.waiting)
+        """
         return [self._info(row) for row in self._queue_place().journal.list_standing("queue")]
 
     def delete_queue(self, name: str) -> None:
-        """Forgets the limits of a queue. See `onceflow.delete_queue`."""
+        """Forgets the limits of a queue. Tasks and runs that name it go on, and wait for nothing.
+
+        Raises `NoSuchQueue`."""
         while not self._write_queue(DeleteQueue(name, self._queue_row(name).version)):
             pass
 
@@ -169,6 +195,8 @@ def defined(row: StandingRow) -> Defined:
 def shares_of(row: StandingRow, home: Place) -> dict[str, Share]:
     """What engines have of a queue. One that is gone has nothing, although its places are taken from the journal only
     when somebody needs them."""
+    from onceflow.engine import proof_of_death  # this module is imported with the engine's class
+
     shares = msgspec.msgpack.decode(row.state, type=State).shares
     return {engine: share for engine, share in shares.items() if not proof_of_death.is_gone(home, engine)}
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from onceflow.engine.attaching import MOST_RUNS
 from onceflow.engine.submission import decode_settings
-from onceflow.storage.run_stores import Place
+
+if TYPE_CHECKING:
+    from onceflow.storage.run_stores import Place
 
 AT_ONCE = 500
 

@@ -1,5 +1,6 @@
 """What is asked of a run by its name or id, wherever it is driven: by this engine, by another one, or by none.
 
+- `api`: the methods of an engine
 - `reach`: asks the engine that drives the run
 - `cancel`: stops a run
 - `cancel_without_code`: the same for runs whose code cannot be loaded

@@ -14,13 +14,15 @@ import msgspec
 from onceflow.core.model import events
 from onceflow.engine.polling import StoppedDriver, looks
 from onceflow.engine.run_commands.reach import tell_all
-from onceflow.engine.statuses import AT_REST, ENDED, Status
+from onceflow.engine.statuses import AT_REST, ENDED
 from onceflow.errors import NoSuchRun
-from onceflow.storage.journal import RunRow, SendCommand
+from onceflow.storage.journal import SendCommand
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
     from onceflow.engine.runtime.host import Hub
+    from onceflow.engine.statuses import Status
+    from onceflow.storage.journal import RunRow
     from onceflow.storage.run_stores import Place
 
 CANCEL = "cancel"

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 
 from onceflow.core.model import commands, events
 from onceflow.core.run import Run
-from onceflow.errors import TaskNotFound
+from onceflow.errors import CodeMissing
 
 
-def cancel(run: Run, decided: Iterable[commands.Command], missing: TaskNotFound) -> list[commands.Command]:
-    """What is left to do of what a run has decided that is being cancelled. Raises `TaskNotFound` if something has to
+def cancel(run: Run, decided: Iterable[commands.Command], missing: CodeMissing) -> list[commands.Command]:
+    """What is left to do of what a run has decided that is being cancelled. Raises `CodeMissing` if something has to
     be taken back; `missing` says what is not there."""
     left: list[commands.Command] = []
     waiting = deque([*decided, *run.handle(events.GiveUp())])
@@ -38,8 +38,8 @@ def cancel(run: Run, decided: Iterable[commands.Command], missing: TaskNotFound)
     return left
 
 
-def _needed(missing: TaskNotFound, why: str) -> TaskNotFound:
+def _needed(missing: CodeMissing, why: str) -> CodeMissing:
     advice = f"Cancelling the run needs its code, because {why}. Bring it back."
-    error = TaskNotFound(missing.task, missing.module, missing.reason, advice)
+    error = CodeMissing(missing.task, missing.module, missing.reason, advice)
     error.__cause__ = missing
     return error

@@ -10,11 +10,11 @@ from onceflow.core.model import events
 from onceflow.engine.run_commands.reach import tell
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import InvalidOption, RunNotActive
-from onceflow.storage.journal import RunRow
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
     from onceflow.engine.runtime.host import Hub
+    from onceflow.storage.journal import RunRow
     from onceflow.storage.run_stores import Place
 
 LIMIT = "limit"

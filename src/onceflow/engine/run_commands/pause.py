@@ -12,13 +12,15 @@ import msgspec
 
 from onceflow.engine.polling import StoppedDriver, looks
 from onceflow.engine.run_commands.reach import tell_all
-from onceflow.engine.statuses import AT_REST, Status
+from onceflow.engine.statuses import AT_REST
 from onceflow.errors import NoSuchRun
-from onceflow.storage.journal import Claim, Failed, RunRow, SendCommand, SetStatus, commit
+from onceflow.storage.journal import Claim, Failed, SendCommand, SetStatus, commit
 
 if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
     from onceflow.engine.runtime.host import Hub
+    from onceflow.engine.statuses import Status
+    from onceflow.storage.journal import RunRow
     from onceflow.storage.run_stores import Place
 
 PAUSE = "pause"

@@ -45,16 +45,17 @@ OF_NODES = ("done", "expanded", "handled", "trusted")
 
 def create(
     row: RunRow,
-    tasks: Sequence[str],
-    node: object | None,
     *,
-    name: str | None,
-    metadata: Mapping[str, Any] | None,
     home: Place,
     id: Callable[[], str],
+    from_task: str | Sequence[str] = (),
+    node: object | None = None,
+    name: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> str:
     """The id of a new run that nobody drives yet; of the run that has the name already, if it is the same piece of
     work. `node` leads to the graph to run instead of that of the run. Raises `NoSuchTask` and `NameTaken`."""
+    tasks = [from_task] if isinstance(from_task, str) else list(from_task)
     if not tasks and node is None:
         raise InvalidOption("from_task", "say from which task on, or give a graph to run instead", kind="setting")
     if name is not None:

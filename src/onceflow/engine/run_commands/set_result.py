@@ -15,7 +15,7 @@ from onceflow.authoring import graph_storage
 from onceflow.core.model.graph import Node
 from onceflow.driver import entries
 from onceflow.engine.statuses import AT_REST
-from onceflow.errors import NoSuchTask, ResultRefused, TaskNotFound
+from onceflow.errors import CodeMissing, NoSuchTask, ResultRefused
 from onceflow.storage.journal import AppendEntries, Claim, Failed, RunRow, SetStatus, commit
 from onceflow.values import packed_outputs, sealed_bytes
 from onceflow.values.type_fit import fit
@@ -71,7 +71,7 @@ def _with_code(row: RunRow, node: Node, home: Place) -> Node:
     with home.journal.load(row.id) as loaded:
         try:
             graph = graph_storage.decode(loaded.graph, home.blobs.read).graph
-        except TaskNotFound:
+        except CodeMissing:
             return node
     return graph.nodes[graph.index[node.id]] if node.id in graph.index else node
 

@@ -7,7 +7,6 @@
 - `declaration`: from what a user writes to a definition
 - `clock`: fires what is due
 - `management`: creating, pausing, triggering, backfilling
-- `api`: the same for the default engine
 
 A firing is one transaction. It creates the run, under a name made of the schedule and the instant, and moves the
 schedule on from the version that was read; so of several engines that want to fire the same instant one succeeds, and

@@ -14,21 +14,26 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from onceflow.engine.handles import Completion, Feed, Redirected
+from onceflow.engine.handles import Redirected
 from onceflow.engine.schedules import firing, targets
-from onceflow.engine.schedules.definitions import Definition, State, definition_of, encode, state_of
+from onceflow.engine.schedules.definitions import definition_of, encode, state_of
 from onceflow.engine.schedules.rules import iso
 from onceflow.engine.statuses import AT_REST
-from onceflow.engine.submission import Submission
 from onceflow.errors import OnceflowError, StorageError
 from onceflow.storage import journal
-from onceflow.storage.journal import Failed, Journal, RunRow, StandingRow, WriteSchedule
+from onceflow.storage.journal import Failed, WriteSchedule
 from onceflow.values.metadata import decode as decode_metadata
+
+if TYPE_CHECKING:
+    from onceflow.engine.handles import Completion, Feed
+    from onceflow.engine.schedules.definitions import Definition, State
+    from onceflow.engine.submission import Submission
+    from onceflow.storage.journal import Journal, RunRow, StandingRow
 
 ROUND = 10.0
 """Seconds between two looks at the most: clocks may jump, engines die, and rings of the bell get lost."""

@@ -8,23 +8,21 @@ from __future__ import annotations
 import contextlib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
 
 from onceflow.authoring.graph_builder import build_graph
 from onceflow.authoring.targets import Target
 from onceflow.core.checks import check
-from onceflow.core.rules.state import OnFailure
 from onceflow.engine.handles import Feed, Redirected, RunHandle
+from onceflow.engine.options import RunOptions, ScheduleOptions, check_known
 from onceflow.engine.schedules import clock, declaration, firing, rules, targets
 from onceflow.engine.schedules.declaration import Time
 from onceflow.engine.schedules.definitions import (
-    CatchUp,
     Definition,
-    Overlap,
     ScheduleInfo,
     State,
     definition_of,
@@ -215,54 +213,40 @@ class Scheduling(ABC):
         self,
         id: str,
         workflow: Target | FiberFunction[..., Any],
-        *,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        cron: str | None = None,
-        every: float | timedelta | None = None,
-        at: Time | None = None,
-        zone: str = "UTC",
-        start: Time | None = None,
-        end: Time | None = None,
-        jitter: float = 0.0,
-        catch_up: CatchUp = "latest",
-        overlap: Overlap = "skip",
-        limit: int = 100,
-        on_failure: OnFailure = "keep",
-        timeout: float | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        queue: str | None = None,
-        priority: int = 0,
+        **options: Unpack[ScheduleOptions],
     ) -> ScheduleInfo:
-        """Has a workflow run by the clock. See `onceflow.schedule`."""
+        """Has a workflow, a task or a fiber run by the clock: by a `cron` expression (five fields, or six with seconds
+        in front, or `@daily` and the like), `every` so many seconds (counted from `start`, or else from 1970), or once,
+        `at` a time.
+
+        Any engine that shares the home directory fires it, each instant once, as a run of its own that is called
+        `id@instant`. While there is no engine nothing is fired; `catch_up` says what is made up for afterwards: the
+        `"latest"` instant that was missed, `"all"` of them (the last `limit`), or `"none"`. `overlap` says what becomes
+        of an instant that comes while a run of the schedule goes on: `"skip"` it, `"queue"` it (`limit` wait at the
+        most), or `"allow"` both. `zone` is a time zone such as `"Europe/Berlin"`, in which cron is meant, and times
+        without a zone. No instant before `start` counts, and none from `end` on. With `jitter` each schedule is late by
+        a part of so many seconds, always the same, so that many schedules of one hour do not begin at once. The
+        workflow gets `args` and `kwargs` and, if it has a parameter `scheduled`, the instant that it is fired for.
+        `on_failure`, `timeout`, `metadata`, `queue` and `priority` are those of its runs (see `run`).
+
+        Declared again under the same id it is changed, and goes on from where it was; so a program may simply declare
+        its schedules whenever it starts.
+
+            schedule("nightly", report, cron="30 2 * * *", zone="Europe/Berlin", kwargs={"kind": "sales"})
+        """
         manager = self._manage()
+        check_known(options, ScheduleOptions, "a schedule")
         target = targets.check(workflow)
         with manager.sealing():
-            definition = declaration.define(
-                id,
-                target,
-                args=args,
-                kwargs=kwargs or {},
-                cron=cron,
-                every=every,
-                at=at,
-                zone=zone,
-                start=start,
-                end=end,
-                jitter=jitter,
-                catch_up=catch_up,
-                overlap=overlap,
-                limit=limit,
-                on_failure=on_failure,
-                timeout=timeout,
-                metadata=metadata,
-                queue=queue,
-                priority=priority,
-            )
+            definition = declaration.define(id, target, **options)
             return manager.declare(id, definition)
 
     def list_schedules(self) -> list[ScheduleInfo]:
-        """What is known about all schedules, by id."""
+        """What is known about all schedules, by id.
+
+        for found in list_schedules():
+            print(found.id, found.rule, found.next)
+        """
         return [info(row) for row in self._manage().journal.list_standing("schedule")]
 
     def get_schedule(self, id: str) -> ScheduleInfo:
@@ -270,11 +254,11 @@ class Scheduling(ABC):
         return info(self._manage().row(id))
 
     def pause_schedule(self, id: str) -> ScheduleInfo:
-        """Lets a schedule rest. See `onceflow.pause_schedule`."""
+        """Lets a schedule rest: it fires nothing until `resume_schedule`. Runs that go on are not touched."""
         return self._manage().change(id, lambda state: replace(state, paused=True))
 
     def resume_schedule(self, id: str) -> ScheduleInfo:
-        """Ends the rest of a schedule. See `onceflow.resume_schedule`."""
+        """Ends the rest of a schedule. What would have been due meanwhile is not made up for; `backfill` does that."""
         manager = self._manage()
 
         def go_on(state: State) -> State:
@@ -283,16 +267,23 @@ class Scheduling(ABC):
         return manager.change(id, go_on)
 
     def delete_schedule(self, id: str) -> None:
-        """Forgets a schedule, not its runs. See `onceflow.delete_schedule`."""
+        """Forgets a schedule. Its runs stay, and those that go on are not touched."""
         self._manage().delete(id)
 
     def trigger_schedule(self, id: str) -> RunHandle[Any]:
-        """Runs what a schedule runs, now. See `onceflow.trigger_schedule`."""
+        """Runs what a schedule runs, now, whether or not it is paused or has a run that goes on. Returns a handle as
+        soon as the run is durable.
+
+            trigger_schedule("nightly").result()
+        """
         feed = Feed()
         return self._handle(self._manage().trigger(id, feed), feed)
 
     def next_times(self, id: str, count: int = 5) -> list[datetime]:
-        """For which instants a schedule fires next. See `onceflow.next_times`."""
+        """For which instants a schedule fires next, in its time zone. Whether it is paused does not matter.
+
+        print(next_times("nightly", 3))
+        """
         declaration.check_count("count", count, MOST_NEXT)
         manager = self._manage()
         row = manager.row(id)
@@ -308,7 +299,15 @@ class Scheduling(ABC):
         return found
 
     def backfill(self, id: str, start: Time, end: Time, *, at_once: int | None = None) -> list[RunInfo]:
-        """Runs what is missing or has failed in a stretch of time. See `onceflow.backfill`."""
+        """Runs what is missing in a stretch of time, from `start` on and before `end`: each instant of the schedule
+        that has no run gets one, and those that failed, were cancelled or interrupted go on. What has succeeded, or is
+        going on, is left alone; so it can be called again and again. Waits for these runs, and returns how they stand,
+        however they ended.
+
+        `at_once` runs go on at the same time: one, or ten if the schedule allows its runs to overlap.
+
+            backfill("nightly", "2026-01-01", "2026-02-01")
+        """
         manager = self._manage()
         definition, instants = manager.instants(id, start, end)
         most = (10 if definition.overlap == "allow" else 1) if at_once is None else at_once
@@ -334,9 +333,15 @@ class EngineRuns:
         """Runs that are about to go on here."""
 
     def prepare(self, node: object, *, name: str, definition: Definition, metadata: dict[str, Any]) -> Submission:
-        return self._engine._prepare(
-            node, name, definition.on_failure, definition.timeout, metadata, definition.queue, definition.priority
-        )
+        options: RunOptions = {
+            "name": name,
+            "on_failure": definition.on_failure,
+            "timeout": definition.timeout,
+            "metadata": metadata,
+            "queue": definition.queue,
+            "priority": definition.priority,
+        }
+        return self._engine._prepare(node, options)
 
     def begin(self, submission: Submission, feed: Feed | None = None) -> Completion:
         self._engine._hub.warm_up()

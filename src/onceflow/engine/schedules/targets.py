@@ -23,7 +23,7 @@ from onceflow.authoring.tasks import AnyTask
 from onceflow.authoring.workflows import Workflow
 from onceflow.engine.schedules.definitions import Definition
 from onceflow.engine.schedules.rules import zone_of
-from onceflow.errors import InvalidOption, TaskNotFound, UnpicklableTask, WrongArguments
+from onceflow.errors import CodeMissing, InvalidOption, UnpicklableTask, WrongArguments
 from onceflow.values import imports, snapshot, versions
 
 SCHEDULED = "scheduled"
@@ -85,7 +85,7 @@ def bind_target(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def find(definition: Definition) -> Target:
-    """Raises `TaskNotFound`."""
+    """Raises `CodeMissing`."""
     if definition.code:
         return _load(definition)
     module, name = definition.module, definition.workflow
@@ -94,7 +94,7 @@ def find(definition: Definition) -> Target:
     try:
         found: Any = imports.import_module(module)
     except Exception as error:
-        raise TaskNotFound(
+        raise CodeMissing(
             name,
             module,
             f"importing that module raised {type(error).__name__}: {error}",
@@ -105,19 +105,19 @@ def find(definition: Definition) -> Target:
     if isinstance(found, (Workflow, AnyTask)):
         return found
     problem = f"{definition.qualname!r} is no workflow and no task in that module"
-    raise TaskNotFound(name, module, problem, "Bring it back under that name, or declare the schedule anew.")
+    raise CodeMissing(name, module, problem, "Bring it back under that name, or declare the schedule anew.")
 
 
 def _load(definition: Definition) -> Target:
     advice = "Declare the schedule anew, best with a workflow of a module."
     if definition.interpreter != versions.TAG:  # foreign instructions: undefined behaviour
         problem = f"its code was stored for {definition.interpreter}, and this interpreter is {versions.TAG}"
-        raise TaskNotFound(definition.workflow, definition.module, problem, advice)
+        raise CodeMissing(definition.workflow, definition.module, problem, advice)
     try:
         found: Target = imports.loads(definition.code)
     except Exception as error:
         problem = f"loading its code, which was stored by value, raised {type(error).__name__}: {error}"
-        raise TaskNotFound(definition.workflow, definition.module, problem, advice) from error
+        raise CodeMissing(definition.workflow, definition.module, problem, advice) from error
     return found
 
 

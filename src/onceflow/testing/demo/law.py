@@ -40,7 +40,7 @@ def charge(user: str, cents: int, room: str) -> str:
 
 
 def trip(user: str, city: str, saved: bool) -> str:
-    offer = task(can_rollback=True, checkpoint=saved)(search).bind(city)
+    offer = task(effect="none", checkpoint=saved)(search).bind(city)
     room = task(rollback=cancel_room)(book_room).bind(city, offer)
     return task(charge).bind(user, offer, room)
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from onceflow import Engine, NoOutput, NoSuchRun, TaskFailed
+from onceflow import Engine, TaskFailed
+from onceflow.errors import NoOutput, NoSuchRun
 from onceflow.testing.demo import points
 from onceflow.testing.demo.trips import CITIES, trip
 

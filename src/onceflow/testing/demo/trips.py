@@ -61,7 +61,7 @@ def take_back(folder: str, user: str, *, key: str) -> None:
     time.sleep(PACE)
 
 
-@task(can_rollback=True)
+@task(effect="none")
 def find_offer(city: str) -> int:
     """Prices change all the time: another search would find another one."""
     time.sleep(PACE)

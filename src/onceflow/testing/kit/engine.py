@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar
 
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Event, Feed, RunHandle
-from onceflow.engine.logs.task_lines import Level, LogLine, LogStream
 from onceflow.engine.run_commands.cancel import GRACE, Cancelling
 from onceflow.engine.settings import EngineSettings
 from onceflow.engine.statuses import AT_REST
@@ -222,19 +221,7 @@ class MemoryEngine(Engine, Itself):
     def _taken_back(self) -> Attempts:
         return Attempts(attempt for attempt in self.undone if attempt.outcome == "finished")
 
-    def logs(
-        self,
-        run: str,
-        task: str | None = None,
-        *,
-        attempt: str | None = None,
-        stream: LogStream | None = None,
-        level: Level | None = None,
-        since: float | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-    ) -> Iterator[LogLine]:
-        """Raises `OnceflowError`: nothing is captured here."""
+    def _check_logs(self) -> None:
         raise OnceflowError(
             "a MemoryEngine keeps no logs: its tasks print and log in the process of the test, where capsys and caplog "
             "find it"
