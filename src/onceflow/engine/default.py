@@ -29,7 +29,7 @@ E = TypeVar("E", bound=Engine)
 
 logger = logging.getLogger(__name__)
 
-LOCATION = ("backend", "blobs", "journal")
+LOCATION = ("backend", "blobs", "home", "journal")
 """The settings in `Location`."""
 
 _lock = threading.Lock()
@@ -131,7 +131,7 @@ def run(node: R, **options: Unpack[LocatedRunOptions]) -> R:
     engine drives it counts as well, until it is resumed.
     `metadata` is for people: a dictionary of what JSON has a form for, by which runs can be found (`list_runs`). It is
     no part of what makes two runs the same, and the first one under a name decides.
-    `backend`, `journal` and `blobs` say where it is driven and written down, if that is not as configured:
+    `home`, `backend`, `journal` and `blobs` say where it is driven and written down, if that is not as configured:
     `run(node, backend="ray", journal="postgresql://…", blobs="s3://…")`.
     `queue` names a queue in which the run needs a place while it goes on (see `queue`), and of those that wait for one
     the highest `priority` goes first. It also gives its tasks a larger share of the workers, and their place in queues

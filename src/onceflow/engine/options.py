@@ -94,6 +94,7 @@ class ScheduleOptions(CommonRunOptions, total=False):
 class Location(TypedDict, total=False):
     """Where a run is driven and written down, if that is not as configured. Each is the setting of its name."""
 
+    home: str | os.PathLike[str]
     backend: str
     journal: str
     blobs: str
