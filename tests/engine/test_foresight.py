@@ -85,7 +85,7 @@ def wait_at(path: str, value: int) -> int:
 def make_short(engine: Engine, *tasks: Any) -> None:
     """Let the pool believe that it knows these and that they take no time."""
     assert engine.run(increase.bind(0)) == 1  # so that there is a pool
-    workers = engine._hub._workers
+    workers = engine._hub.runs.workers
     assert workers is not None
     for each in tasks:
         workers._pool._dispatcher.estimates._seconds[ship(each.function).hash] = 20e-6

@@ -9,7 +9,7 @@ import pytest
 
 from onceflow import Engine, Retry, RunPaused, break_, handler, task
 from onceflow.backends.local.send_ahead import Estimates
-from onceflow.engine.runtime.host import Hub
+from onceflow.engine.runtime.facade import Hub
 from onceflow.engine.runtime.pool_executor import Workers
 from tests.engine.common import Door, knock, until
 
@@ -101,8 +101,8 @@ def test_a_task_that_was_paused_before_it_started_has_not_begun(
 
     def pausing(hub: Hub, submission, completion) -> None:
         submit(hub, submission, completion)
-        driver, _ = hub._active[submission.run]
-        hub._tell(driver, driver.pause)
+        driver, _ = hub.runs.active[submission.run]
+        hub.runs.tell(driver, driver.pause)
 
     with Engine(tmp_path / "home", workers=1) as engine:
         engine.run(inside.bind())

@@ -60,6 +60,7 @@ class DriverState:
     """
 
     __slots__ = (
+        "__weakref__",
         "_admitted",
         "_asking",
         "_busy",
@@ -118,6 +119,8 @@ class DriverState:
         woken: bool = False,
         metadata: str | None = None,
         status: str = "running",
+        queue: str | None = None,
+        priority: int = 0,
     ) -> None:
         self.id = id
         self.run = run
@@ -177,9 +180,9 @@ class DriverState:
         """Nothing more starts, and this is why."""
         self._pausing = False
         """Nothing more starts, because somebody wants the run to rest."""
-        self.queue: str | None = None
+        self.queue = queue
         """The queue in which the run as a whole has a place."""
-        self.priority = 0
+        self.priority = priority
         """Who goes first when there is too little of something."""
         self.waits_outside = False
         """The run has not begun: it waits until it may."""

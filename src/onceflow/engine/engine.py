@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import threading
@@ -19,6 +18,7 @@ from onceflow.engine.handles import Completion, Feed, Redirected, RunHandle
 from onceflow.engine.inspect.api import Inspecting
 from onceflow.engine.inspect.engines import EngineInfo, list_engines
 from onceflow.engine.inspect.journal_view import Reading
+from onceflow.engine.inspect.live import LiveRuns
 from onceflow.engine.inspect.measurements import Past
 from onceflow.engine.inspect.run_info import Listing
 from onceflow.engine.logs.task_lines import Level
@@ -28,17 +28,19 @@ from onceflow.engine.run_commands import rerun
 from onceflow.engine.run_commands.cancel import GRACE, Cancelling, ask_to_cancel, cancel
 from onceflow.engine.run_commands.limit import Limiting, limit
 from onceflow.engine.run_commands.pause import ask_to_pause, pause
+from onceflow.engine.run_commands.reach import Reach
 from onceflow.engine.run_commands.send_event import Letter, Mail
 from onceflow.engine.run_commands.set_result import supply
+from onceflow.engine.runtime.facade import Hub
 from onceflow.engine.runtime.garbage import Collecting
-from onceflow.engine.runtime.host import Hub
-from onceflow.engine.runtime.local_host import LocalHub
+from onceflow.engine.runtime.local_runtime import LocalRuntime
 from onceflow.engine.schedules.clock import Clockwork, Winding
 from onceflow.engine.schedules.management import EngineRuns, Manager, Scheduling
 from onceflow.engine.serving import RUNS_PER_WORKER, Serving, drain
 from onceflow.engine.settings import Output
 from onceflow.engine.statuses import ACTIVE, Status
 from onceflow.engine.submission import Submission, left_to_others, new_id, prepare
+from onceflow.engine.waking import Waker
 from onceflow.errors import (
     EngineClosed,
     InsideTask,
@@ -48,7 +50,6 @@ from onceflow.errors import (
     QueueFull,
     RunActive,
     RunInterrupted,
-    StorageError,
 )
 from onceflow.storage import failures
 from onceflow.storage import logs as stored_logs
@@ -174,14 +175,16 @@ class Engine(Inspecting, Scheduling, Queueing):
             trusted_owners=self.settings.trusted_owners,
         )
         proof_of_death.remove_dead(home_directory.path, home_directory.engines)
-        hub = LocalHub(home_directory, self.settings)
-        self._open(home_directory, hub, Collecting(home_directory))
+        waker = Waker(home_directory, self._wait_for)
+        runtime = LocalRuntime(
+            home_directory, self.settings, wake=waker.wake, on_bell=self._poke_clockwork, source=LiveRuns
+        )
+        self._open(home_directory, runtime.hub, Collecting(home_directory))
         if self.settings.recover:
             self._recover()
         if self.settings.schedules:
             clockwork = Clockwork(self._home.journal, self._runs_of_schedules)
             self._clockwork = clockwork
-            self._hub.on_bell = clockwork.poke
             clockwork.start()
 
     def _open(self, home: Place, hub: Hub, collecting: Collecting | None) -> None:
@@ -191,9 +194,9 @@ class Engine(Inspecting, Scheduling, Queueing):
         self._reading = Reading(self._home)
         sealed_bytes.know(home.path, self.settings.trusted_owners)
         self._attaching = Attaching(self._home, self._hub, self._reading)
-        self._mail = Mail(self._home, self._hub)
-        if isinstance(hub, LocalHub):
-            hub.parking.load = functools.partial(self._attaching.wake, hub)
+        self._reach = Reach(self._home, self._hub, self._attaching)
+        self._mail = Mail(self._home, self._reach)
+        self._live = LiveRuns(hub)
         self._listing = Listing(self._home, self._attaching)
         self._unheard = {}
         self._lock = threading.Lock()
@@ -452,36 +455,37 @@ class Engine(Inspecting, Scheduling, Queueing):
     def cancel(self, run: str, *, undo: bool = False, grace: float = GRACE) -> Status:
         """Stops a run, wherever it is driven, and returns how it ended. See `onceflow.cancel`."""
         self._check_usable()
-        return cancel(self._listing.row(run), Cancelling(undo, grace), self._home, self._hub, self._attaching)
+        how = Cancelling(undo, grace)
+        return cancel(self._listing.row(run), how, self._reach, self._hub, self._attaching)
 
     def ask_to_cancel(self, runs: Iterable[str], *, undo: bool = False, grace: float = GRACE) -> None:
         """Begins to cancel runs, all at once, and does not wait. Call it before you cancel several one after another:
         else a run may start a task on the worker that the one before it has left."""
         self._check_usable()
-        ask_to_cancel(self._listing.rows(runs).values(), Cancelling(undo, grace), self._home, self._hub)
+        ask_to_cancel(self._listing.rows(runs).values(), Cancelling(undo, grace), self._reach)
 
     def pause(self, run: str) -> Status:
         """Lets a run rest, wherever it is driven, and returns how it stands then. See `onceflow.pause`."""
         self._check_usable()
         row = self._listing.row(run)
-        status = pause(row, self._home, self._hub, self._attaching)
+        status = pause(row, self._reach)
         self._hub.look_for_mail(row.id)  # whoever waits here for a run that was parked is told
         return status
 
     def ask_to_pause(self, runs: Iterable[str]) -> None:
         """Begins to pause runs, all at once, and does not wait. See `ask_to_cancel`."""
         self._check_usable()
-        ask_to_pause(self._listing.rows(runs).values(), self._home, self._hub)
+        ask_to_pause(self._listing.rows(runs).values(), self._reach)
 
     def set_result(self, run: str, task: str, value: object) -> None:
         """Gives the result of a failed task, by id or name of its run. See `onceflow.set_result`."""
         self._check_usable()
-        supply(self._listing.row(run), task, value, self._home, self._reading)
+        supply(self._listing.row(run), task, value, self._home, self._reading, self._reach)
 
     def limit(self, run: str, loop: str, spawn_limit: int) -> None:
         """Says how many chunks of a loop may be in flight, wherever the run is driven. See `onceflow.limit`."""
         self._check_usable()
-        limit(self._listing.row(run), Limiting(loop, spawn_limit), self._home, self._hub)
+        limit(self._listing.row(run), Limiting(loop, spawn_limit), self._reach)
 
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The saved output of a run, or of one of its tasks. See `onceflow.get_output`."""
@@ -548,7 +552,7 @@ class Engine(Inspecting, Scheduling, Queueing):
     def limit_opening(self) -> None:
         """For commands, which end at some time: a run that is to be driven here is refused with `StorageBusy` if other
         programs keep the journal locked for `lock_timeout` seconds. Nothing of it has happened then."""
-        self._hub.limits_opening = True
+        self._hub.limit_opening()
 
     def map_blob(self, reference: str) -> memoryview:
         """For handles."""
@@ -587,7 +591,7 @@ class Engine(Inspecting, Scheduling, Queueing):
         try:
             completion.wait()
         except KeyboardInterrupt:
-            if self._is_driven_elsewhere(completion.run):  # nothing of it runs here
+            if self._reach.is_driven_elsewhere(completion.run):  # nothing of it runs here
                 raise
             reason = RunInterrupted(completion.run, "it was stopped from the keyboard")
             self._hub.drain(completion.run, reason)
@@ -602,18 +606,9 @@ class Engine(Inspecting, Scheduling, Queueing):
                 completion.wait()
             raise
 
-    def _is_driven_elsewhere(self, run: str) -> bool:
-        """False if that cannot be known."""
-        try:
-            row = self._home.journal.get_run(run)
-        except StorageError:
-            return False
-        return (
-            row is not None
-            and row.owner not in (None, self._home.engine)
-            and not self._hub.is_busy_with(run)
-            and not self._attaching.can_be_driven(row)
-        )
+    def _wait_for(self, run: str, completion: Completion) -> None:
+        """Returns when the run has come to rest, whoever drives it."""
+        self._attaching.wait_for(run, completion)
 
     def _wait_for_room(self, begun: Sequence[tuple[Submission | None, Completion] | Exception]) -> None:
         """Before another one is submitted: what only waits takes memory, and the garbage collector's time."""
@@ -782,9 +777,13 @@ class Engine(Inspecting, Scheduling, Queueing):
         self._hub.look_at_queues()
 
     def _schedules_changed(self) -> None:
+        self._poke_clockwork()
+        self._home.engines.ring_all()
+
+    def _poke_clockwork(self) -> None:
+        """There may be new schedules."""
         if self._clockwork is not None:
             self._clockwork.poke()
-        self._home.engines.ring_all()
 
     def _stop_firing(self) -> None:
         if self._clockwork is not None:

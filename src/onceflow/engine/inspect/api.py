@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from onceflow.engine.attaching import Attaching
 from onceflow.engine.inspect import overview
 from onceflow.engine.inspect.journal_view import LeftBehind, Reading
+from onceflow.engine.inspect.live import LiveRuns
 from onceflow.engine.inspect.measurements import AttemptInfo, Past
 from onceflow.engine.inspect.overview import Overview
 from onceflow.engine.inspect.run_info import Listing, RunInfo
@@ -22,7 +23,7 @@ from onceflow.engine.inspect.why import Why, explain
 from onceflow.engine.logs import task_lines
 from onceflow.engine.logs.task_lines import Level, LogLine, LogStream
 from onceflow.engine.peers import client
-from onceflow.engine.runtime.host import Hub
+from onceflow.engine.runtime.facade import Hub
 from onceflow.engine.statuses import ACTIVE, AT_REST, ENDED, STATUSES, Status
 from onceflow.engine.submission import decode_settings
 from onceflow.errors import InvalidOption
@@ -46,6 +47,7 @@ class Inspecting:
 
     _home: Place
     _hub: Hub
+    _live: LiveRuns
     _attaching: Attaching
     _reading: Reading
     _listing: Listing
@@ -93,7 +95,7 @@ class Inspecting:
     def list_tasks(self, run: str) -> list[TaskInfo]:
         """What is known about the tasks of a run, in the order of its graph. See `onceflow.list_tasks`."""
         self._check_open()
-        return self._look(run, self._hub.describe, client.describe, self._reading.tasks)
+        return self._look(run, self._live.describe, client.describe, self._reading.tasks)
 
     def list_fibers(self, run: str) -> list[FiberInfo]:
         """The fibers of a run that have not ended, and where each stands. See `onceflow.list_fibers`."""
@@ -118,7 +120,7 @@ class Inspecting:
     def survey(self, run: str) -> Overview:
         """How a run gets on, at a glance: for displays that look again and again."""
         self._check_open()
-        return self._look(run, self._hub.survey, client.survey, lambda id: overview.of(self._reading.tasks(id)))
+        return self._look(run, self._live.survey, client.survey, lambda id: overview.of(self._reading.tasks(id)))
 
     def list_runs(
         self,
@@ -214,7 +216,8 @@ class Inspecting:
     ) -> T:
         """What whoever drives the run says; what the journal has if nobody does, or does not answer."""
         row = self._listing.row(run)
-        while (said := here(row.id)) is None and not self._attaching.can_be_driven(row):
+        id = row.id
+        while (said := self._hub.ask(lambda: here(id))) is None and not self._attaching.can_be_driven(row):
             if row.owner is None or row.owner == self._home.engine:
                 break
             try:

@@ -54,8 +54,8 @@ class Printing:
         self._title = title
         self._unowned = unowned
         self._encoder = msgspec.json.Encoder()
-        self._new: list[tuple[str, LogLine]] = []
-        """With the run; the empty one for what belongs to no job."""
+        self.new: list[tuple[str, LogLine]] = []
+        """What `turn` has yet to store, each with the run; the empty one for what belongs to no job."""
         self.rests: dict[int, dict[str, tuple[str, LogLine]]] = {}
         """Job → stream → the run, and the beginning of a line."""
         self._lost: dict[str, int] = {}
@@ -67,7 +67,7 @@ class Printing:
         """A job has printed this. What belongs to no job has no run."""
         text, time = piece.text, piece.time
         if piece.stream == "log":
-            self._new.append((run, LogLine(time, task, attempt, "log", text, piece.level, piece.logger, undo)))
+            self.new.append((run, LogLine(time, task, attempt, "log", text, piece.level, piece.logger, undo)))
             return
         rests = self.rests.get(piece.token)
         if rests is not None and piece.stream in rests:
@@ -75,23 +75,21 @@ class Printing:
             text, time = rest.text + text, rest.time
         cut = text.rfind("\n") + 1
         if cut:
-            self._new.append((run, LogLine(time, task, attempt, piece.stream, text[: cut - 1], undo=undo)))
+            self.new.append((run, LogLine(time, task, attempt, piece.stream, text[: cut - 1], undo=undo)))
         if cut < len(text):
             left = (run, LogLine(time, task, attempt, piece.stream, text[cut:], undo=undo))
             if len(text) - cut > LONGEST:
-                self._new.append(left)
+                self.new.append(left)
             else:
                 self.rests.setdefault(piece.token, {})[piece.stream] = left
 
     def end(self, token: int) -> None:
         """The job has ended: what it wrote of a line is all there will be."""
-        self._new.extend(self.rests.pop(token, {}).values())
+        self.new.extend(self.rests.pop(token, {}).values())
 
     def turn(self) -> None:
         """Stores and shows what is new."""
-        if not self._new:
-            return
-        new, self._new = self._new, []
+        new, self.new = self.new, []
         runs: dict[str, list[LogLine]] = {}
         for run, line in new:
             if run:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from onceflow.authoring.calls import Call
-from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
+from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report, Statistics
 from onceflow.driver import measurements
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
@@ -55,6 +55,9 @@ class Crew(Protocol):
 
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
+
+    def statistics(self) -> Statistics | None:
+        """Of worker processes, if there are any."""
 
     def turn(self) -> float | None:
         """Called in every turn of the loop. Says when it wants to be called again at the latest."""

@@ -23,9 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from onceflow.data.porter.messages import Failed, Fetched, Saved, Spilled
 from onceflow.data.porter.startup import Start
-from onceflow.engine.inspect.statistics import ObjectStatistics
 from onceflow.errors import StorageError
 
 if TYPE_CHECKING:
@@ -53,6 +54,17 @@ SEGMENTS = 1 << 61
 """The number of the first segment that a porter makes. Those of workers are smaller."""
 
 Then = Callable[[str | StorageError], None]
+
+
+class ObjectStatistics(msgspec.Struct, frozen=True):
+    """Large values that an engine knows. In bytes."""
+
+    memory: int
+    """Of those that are in memory now."""
+    moved: int
+    """Of those that were moved to disk because memory was wanted."""
+    saving: int
+    """Of those that are being saved, or wait for it."""
 
 
 class Keeping:

@@ -1,0 +1,169 @@
+"""A turn of the engine's loop: the answers of the journal, what drivers have for it, then the workers.
+
+The answers of the journal are told to the drivers first, because they let durable commands go; then each driver that
+has collected something hands it to the journal; then the pool sends what was started.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from onceflow.engine.handles import Latch, Redirected
+from onceflow.engine.runtime.driven_runs import interrupted
+from onceflow.errors import EngineClosed, NoSuchRun, OnceflowError
+from onceflow.storage.journal import Failed, Fenced, Missing, Outcome, Outdated, Request, SetStatus, Taken
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+    from onceflow.engine.logs.engine_log import Recording
+    from onceflow.engine.runtime.driven_runs import DrivenRuns
+    from onceflow.engine.runtime.parked_runs import Parked
+
+PATIENCE = 0.25
+"""Seconds for which the journal need not know that a run was woken, if nothing waits for that."""
+
+MOST_WAITING = 256
+"""Attempts that wait for a worker or run when whoever submits many runs has to wait. Until there are half as many."""
+
+logger = logging.getLogger(__name__)
+
+
+class Turn:
+    """Belongs to the loop's thread. `look_for_commands` carries out what others left in the journal."""
+
+    def __init__(
+        self, runs: DrivenRuns, parked: Parked, look_for_commands: Callable[[], None], recording: Recording
+    ) -> None:
+        self._runs = runs
+        self._parked = parked
+        self._look_for_commands = look_for_commands
+        self._recording = recording
+        self.waiting_for_room: list[Latch] = []
+        self.clear()
+
+    def clear(self) -> None:
+        """Know of no run."""
+        self.answers: deque[tuple[Driver, Sequence[Request], Outcome]] = deque()
+        """Of the journal, that drivers have not been told."""
+        self.dirty: dict[Driver, None] = {}
+        """Drivers that have something for the journal."""
+        self._patient: dict[Driver, None] = {}
+        """Those that may have more for it soon."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to do before anything else happens."""
+        return bool(self.dirty or self.answers) or self._runs.doorman.gate.busy
+
+    def take(self) -> float | None:
+        """In how many seconds the next one has to come, at the latest."""
+        runs = self._runs
+        gate = runs.doorman.gate
+        while self.answers or self.dirty or gate.eager or gate.answers:
+            if gate.eager or gate.answers:
+                gate.turn()
+            while self.answers:
+                self._take_answers()
+            if self.dirty:
+                self.flush()
+        timeout = None if runs.workers is None else runs.workers.turn()
+        if self.waiting_for_room and (runs.workers is None or runs.workers.backlog <= MOST_WAITING // 2):
+            self._let_in()
+        return 0 if self.dirty or self.answers or gate.eager or gate.answers else timeout
+
+    def _take_answers(self) -> None:
+        """A run that was woken for a command is told of it before it has a chance to rest again."""
+        runs, answers = self._runs, self.answers
+        count = len(answers)
+        if runs.claimed and any(outcome.ok and driver in runs.claimed for driver, _, outcome in answers):
+            self._look_for_commands()
+        for _ in range(count):
+            driver, requests, outcome = answers.popleft()
+            if outcome.ok:
+                if driver in runs.claimed and not driver.was_woken:  # until now events were told to another engine
+                    runs.tell(driver, driver.look_for_mail)
+                self._accept(driver, requests)
+                runs.tell(driver, driver.committed)
+            else:
+                self._refuse(driver, outcome)
+
+    def _accept(self, driver: Driver, requests: Sequence[Request]) -> None:
+        """What a driver wrote is durable."""
+        runs, recording = self._runs, self._recording
+        completion = runs.completions.get(driver)
+        if driver in runs.claimed:
+            runs.claimed.discard(driver)
+            self._parked.claimed(driver)
+            recording.tell("run claimed", driver.id, detail=f"epoch {driver.run.epoch}")
+        if completion is not None and not completion.accepted:
+            completion.accept()
+        listens = completion is not None and completion.feeds
+        for request in requests if listens or recording.on else ():
+            if isinstance(request, SetStatus):
+                recording.tell("status", driver.id, detail=request.status)
+                if completion is not None:
+                    completion.tell("status", detail=request.status)
+
+    def _refuse(self, driver: Driver, outcome: Outcome) -> None:
+        match outcome.refusal:
+            case Failed(error):
+                self._recording.tell("storage trouble", driver.id, detail=str(error))
+                driver.interrupt(error)
+            case Taken() | Fenced() | Outdated() if driver.is_opening:
+                driver.interrupt(Redirected())
+            case Missing():
+                driver.interrupt(NoSuchRun(driver.id))
+            case _:
+                driver.interrupt(interrupted(driver.id, "another engine has taken it over"))
+
+    def flush(self) -> None:
+        """Drivers hand over what they have for the journal."""
+        dirty, self.dirty = self.dirty, {}
+        for driver in dirty:
+            if driver.was_woken and driver.is_patient:
+                if not self._patient:
+                    self._runs.loop.later(PATIENCE, self._flush_patient)
+                self._patient[driver] = None
+            else:
+                self._patient.pop(driver, None)
+                self._runs.tell(driver, driver.flush)
+
+    def _flush_patient(self) -> None:
+        patient, self._patient = self._patient, {}
+        for driver in patient:
+            self._runs.tell(driver, driver.flush)
+
+    def forget(self, driver: Driver) -> None:
+        """It is driven no longer."""
+        self.dirty.pop(driver, None)
+        self._patient.pop(driver, None)
+
+    def _let_in(self) -> None:
+        rooms, self.waiting_for_room = self.waiting_for_room, []
+        for room in rooms:
+            room.open()
+
+    def end(self, failure: BaseException | None) -> None:
+        """The loop is over."""
+        runs = self._runs
+        reason = "the engine was closed"
+        if failure is not None:
+            reason = f"the engine failed: {type(failure).__name__}: {failure}"
+            logger.error(reason, exc_info=None if isinstance(failure, OnceflowError) else failure)
+            runs.broken = True
+        if runs.closed is None or failure is not None:
+            runs.closed = EngineClosed(reason)
+            runs.closed.__cause__ = failure
+            if isinstance(failure, OnceflowError):  # it says best what to do
+                runs.closed = failure
+        if failure is None:
+            self.flush()
+        self._let_in()
+        runs.interrupt_all(
+            lambda driver: failure if isinstance(failure, OnceflowError) else interrupted(driver.id, reason, failure)
+        )
+        if runs.workers is not None:
+            runs.workers.close()
