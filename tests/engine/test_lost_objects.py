@@ -31,7 +31,7 @@ def held(engine: Engine) -> list[Object]:
     return [
         part
         for driver, _ in engine._hub.runs.active.values()
-        for _, parts in driver._outputs._parts.values()
+        for _, parts in driver.outputs._parts.values()
         for part in parts
         if isinstance(part, Object)
     ]

@@ -19,9 +19,7 @@ from onceflow.core import events
 from onceflow.core.rows import Row
 from onceflow.data.objects import Object
 from onceflow.driver.actors import Version
-from onceflow.driver.inputs import Inputs
-from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_live, is_small
-from onceflow.driver.work import Host, Store
+from onceflow.driver.outputs import Blob, Part, SavedBlob, is_live, is_small
 from onceflow.errors import LostForGood
 from onceflow.values.failures import dump
 
@@ -56,20 +54,12 @@ class Own(NamedTuple):
 class Saving:
     """The saves of one driver. `blobs` are those that count already, by node."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        host: Host,
-        store: Store,
-        outputs: Outputs,
-        inputs: Inputs,
-        blobs: dict[str, list[SavedBlob]],
-    ) -> None:
+    def __init__(self, driver: Driver, blobs: dict[str, list[SavedBlob]]) -> None:
         self._driver = driver
-        self._host = host
-        self._store = store
-        self._outputs = outputs
-        self._inputs = inputs
+        self._host = driver.host
+        self._store = driver.store
+        self._outputs = driver.outputs
+        self._inputs = driver.inputs
         self.under_way = 0
         """What was asked of the host and has not been answered."""
         self._blobs = blobs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from onceflow.driver.state import Ending
+from onceflow.driver.endings import Ending
 from onceflow.engine import outcomes
 from onceflow.engine.runtime.live_info import Progress
 from onceflow.errors import OnceflowError

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from onceflow.driver.endings import Ending
 from onceflow.driver.fiber_failures import let_through
 from onceflow.driver.outputs import Blob, Part
-from onceflow.driver.state import Ending
 from onceflow.errors import PINNED, OnceflowError, RunCancelled, RunPaused, RunTimedOut, TaskFailed
 from onceflow.values import actors, failures, packed_outputs
 from onceflow.values.refs import Ref, ValueRef, is_own, restore

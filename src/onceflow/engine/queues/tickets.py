@@ -85,7 +85,7 @@ class Doorman:
             self.gate.give_back(number)
         else:
             self.holding[driver, attempt] = number
-            if driver.is_under_way(attempt):
+            if driver.launches.is_under_way(attempt):
                 self._launched.add((driver, attempt))
 
     def forgo(self, driver: Driver, node: str) -> None:

@@ -75,5 +75,5 @@ class Insight:
 
     def until_retry(self, node: str) -> float | None:
         """Seconds until what raised is tried again, if there is a time for that."""
-        due = self.driver.rare.delays.until.get(node)
+        due = self.driver.features.delays.until.get(node)
         return None if due is None else max(0.0, due - self._now)
