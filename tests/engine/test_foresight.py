@@ -88,7 +88,7 @@ def make_short(engine: Engine, *tasks: Any) -> None:
     workers = engine._hub.runs.workers
     assert workers is not None
     for each in tasks:
-        workers._pool._dispatcher.estimates._seconds[ship(each.function).hash] = 20e-6
+        workers._pool._dispatcher.estimates.seconds[ship(each.function).hash] = 20e-6
 
 
 def chain(step: Any, value: Any, length: int) -> Any:

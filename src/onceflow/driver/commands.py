@@ -22,7 +22,7 @@ from onceflow.core.rows import Row
 from onceflow.data.objects import Object
 from onceflow.driver import entries
 from onceflow.driver.children import CHILD
-from onceflow.driver.endings import Ending
+from onceflow.driver.endings import Ending, Status
 from onceflow.driver.fiber_failures import Awaited, awaited_by
 from onceflow.driver.inputs import NOTHING, Needs
 from onceflow.driver.launching import Launches
@@ -87,7 +87,7 @@ class Commands:
         self._inputs = driver.inputs
         self._saving = driver.saving
         self._events: deque[events.Event] = deque()
-        self.launches = Launches(driver, self._events.append)
+        self.launches = Launches(driver, driver.host, self._events.append)
         self._busy = False
         self._opening = opening
         self._entries: list[Entry] = []
@@ -157,12 +157,12 @@ class Commands:
         if self._entries or self._opening:
             self._host.wake(driver)
             return
-        stands = driver.status, driver.due
+        stands = self.status, self.due
         if stands != self._written:
             self._host.wake(driver)
         elif not self.is_committed:
             return
-        elif driver.rests:
+        elif self.rests:
             self._end(Ending("paused"))
         elif launches.drained is not None and not (launches.in_flight or self._saving.under_way):
             driver.interrupt(launches.drained)
@@ -183,8 +183,9 @@ class Commands:
                 self._hold(command)
             case commands.Start():
                 launches.prepare(command)
-                needs = self._inputs.of_attempt(driver.run.rows[command.node], private=command.private)
-                if command.durable or needs.in_journal:
+                row = driver.run.rows[command.node]
+                needs = self._inputs.of_attempt(row, private=command.private) if row.node.call.slots else NOTHING
+                if command.durable or (needs is not NOTHING and needs.in_journal):
                     self._hold(command, needs)
                 else:
                     launches.start(command, needs)
@@ -303,12 +304,48 @@ class Commands:
         driver.let_go()
         self._host.ended(driver)
 
-    # -- the journal ---------------------------------------------------------------------------------------------------
+    # -- how the run stands --------------------------------------------------------------------------------------------
 
     @property
-    def has_news(self) -> bool:
-        """Whether there is something to tell core."""
-        return bool(self._events)
+    def status(self) -> Status:
+        driver, launches = self._driver, self.launches
+        used = driver.used_features
+        if launches.pausing and self.rests:
+            return "paused"
+        if driver.waits_outside:
+            return "pending"
+        match driver.run.status:
+            case "parked":
+                return "paused"
+            case "running" | "stopping":
+                if used is None or launches.in_flight or self.held:
+                    return "running"
+                return "waiting" if used.has_delays or used.has_waits else "running"
+            case status:
+                return status
+
+    @property
+    def rests(self) -> bool:
+        """Whether somebody wanted that, and nothing is under way any more."""
+        launches = self.launches
+        return (
+            launches.pausing and self._driver.run.final is None and not (launches.in_flight or self._saving.under_way)
+        )
+
+    @property
+    def due(self) -> float | None:
+        """When the run goes on, unless an event comes first, if it need not be in memory until then."""
+        driver, launches = self._driver, self.launches
+        used = driver.used_features
+        if used is None or not used.has_waits or launches.drained is not None or launches.pausing:
+            return None
+        if launches.in_flight or self.held or self._saving.under_way or self._events or launches.asks:
+            return None
+        if used.has_delays or used.is_cancelling or driver.run.status != "running":
+            return None
+        return used.due if driver.limit is None else min(used.due, driver.limit)
+
+    # -- the journal ---------------------------------------------------------------------------------------------------
 
     @property
     def is_opening(self) -> bool:
@@ -331,7 +368,7 @@ class Commands:
         if epoch > 1 and self._submitted and not self.committed:
             return  # the first batch claims the run; if that is refused, another driver of this engine has this epoch
         requests = list(self._opening)
-        stands = driver.status, driver.due
+        stands = self.status, self.due
         if stands != self._written or (driver.measurements.due and (self._entries or requests)):
             measured = driver.measurements.take(epoch) if driver.measurements.waiting else None
             if measured is not None:

@@ -133,7 +133,7 @@ class Driver:
         self._misses: dict[tuple[str, bool], int] = {}
         """(node, whether it is about its undo) → how often it has missed what its refs refer to, since it last came to
         an end."""
-        self.outputs = outputs or Outputs()
+        self.outputs = Outputs() if outputs is None else outputs
         self.inputs = Inputs(self.outputs, store, run.rows, carried)
         self.saving = Saving(self, {} if past is None else past.blobs)
         self.commands = Commands(self, opening, status)
@@ -155,39 +155,7 @@ class Driver:
 
     @property
     def status(self) -> Status:
-        used, launches = self.used_features, self.launches
-        if launches.pausing and self.rests:
-            return "paused"
-        if self.waits_outside:
-            return "pending"
-        match self.run.status:
-            case "parked":
-                return "paused"
-            case "running" | "stopping":
-                if used is None or launches.in_flight or self.commands.held:
-                    return "running"
-                return "waiting" if used.has_delays or used.has_waits else "running"
-            case status:
-                return status
-
-    @property
-    def rests(self) -> bool:
-        """Whether somebody wanted that, and nothing is under way any more."""
-        launches = self.launches
-        return launches.pausing and self.run.final is None and not (launches.in_flight or self.saving.under_way)
-
-    @property
-    def due(self) -> float | None:
-        """When the run goes on, unless an event comes first, if it need not be in memory until then."""
-        used, launches = self.used_features, self.launches
-        if used is None or not used.has_waits or launches.drained is not None or launches.pausing:
-            return None
-        if launches.in_flight or self.commands.held or self.saving.under_way or self.commands.has_news or launches.asks:
-            return None
-        if used.has_delays or used.is_cancelling or self.run.status != "running":
-            return None
-        due = used.due
-        return due if self.limit is None else min(due, self.limit)
+        return self.commands.status
 
     @property
     def is_opening(self) -> bool:

@@ -75,7 +75,7 @@ class Read(NamedTuple):
 
 
 NOTHING = Needs([])
-_READ_NOTHING = Read([], (), None, False)
+READ_NOTHING = Read([], (), None, False)
 
 
 class Inputs:
@@ -137,7 +137,7 @@ class Inputs:
         """As `Work` has it. `caught`: the output is value and error, and the function itself returned the value."""
         values, refs, output = needs.values, needs.refs, needs.output
         if not values and output is None:
-            return _READ_NOTHING
+            return READ_NOTHING
         if output is not None and self._is_kept(output):
             values = [*values, output[:1] if caught else output]
         missing = {part for value in values for part in value if isinstance(part, tuple)}

@@ -14,57 +14,41 @@ from onceflow.core.rows import Row
 from onceflow.driver import ahead
 from onceflow.driver.deadlines import deadline_of
 from onceflow.driver.guards import Guards, failures_around, tries_around
-from onceflow.driver.inputs import Needs
-from onceflow.driver.work import Work
+from onceflow.driver.inputs import NOTHING, READ_NOTHING, Needs
+from onceflow.driver.work import Host, Work
 from onceflow.errors import OnceflowError
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
 
 
-class Launches:
-    """Of one driver. What core has to be told is handed to `tell_later`."""
+class Launches(msgspec.Struct):
+    """Of one driver."""
 
-    __slots__ = (
-        "_admitted",
-        "_asking",
-        "_driver",
-        "_guards",
-        "_host",
-        "_tell_later",
-        "deaths",
-        "drained",
-        "entering",
-        "in_flight",
-        "latest",
-        "pausing",
-        "private",
-    )
-
-    def __init__(self, driver: Driver, tell_later: Callable[[events.Event], None]) -> None:
-        self._driver = driver
-        self._host = driver.host
-        self._tell_later = tell_later
-        self.in_flight: dict[int, Work] = {}
-        """Attempt → what was started and has not been answered."""
-        self.latest: Work | None = None
-        """What was started last, if it has no effect and nothing was foreseen behind it."""
-        self.private: dict[int, None] = {}
-        """Attempts whose outputs are for undos only."""
-        self.deaths: dict[tuple[str, bool], int] = {}
-        """(node, whether it is about its undo) → workers that died while they ran that, since it last came to an
-        end, and for which it is the only suspect."""
-        self.drained: OnceflowError | None = None
-        """Nothing more starts, and this is why."""
-        self.pausing = False
-        """Nothing more starts, because somebody wants the run to rest."""
-        self.entering: dict[str, None] = {}
-        """Nodes that were admitted, until the run has answered to that."""
-        self._asking: dict[str, None] = {}
-        """Nodes that want to be admitted."""
-        self._admitted: dict[int, str] = {}
-        """Attempts that were admitted and have yet to be started → the node."""
-        self._guards: Guards | None = None
+    _driver: Driver
+    _host: Host
+    _tell_later: Callable[[events.Event], None]
+    """Core is told when it has answered to what it was told before."""
+    in_flight: dict[int, Work] = {}
+    """Attempt → what was started and has not been answered."""
+    latest: Work | None = None
+    """What was started last, if it has no effect and nothing was foreseen behind it."""
+    private: dict[int, None] = {}
+    """Attempts whose outputs are for undos only."""
+    deaths: dict[tuple[str, bool], int] = {}
+    """(node, whether it is about its undo) → workers that died while they ran that, since it last came to an end, and
+    for which it is the only suspect."""
+    drained: OnceflowError | None = None
+    """Nothing more starts, and this is why."""
+    pausing: bool = False
+    """Nothing more starts, because somebody wants the run to rest."""
+    entering: dict[str, None] = {}
+    """Nodes that were admitted, until the run has answered to that."""
+    _asking: dict[str, None] = {}
+    """Nodes that want to be admitted."""
+    _admitted: dict[int, str] = {}
+    """Attempts that were admitted and have yet to be started → the node."""
+    _guards: Guards | None = None
 
     # -- what is under way ---------------------------------------------------------------------------------------------
 
@@ -158,7 +142,7 @@ class Launches:
         driver = self._driver
         row = driver.run.rows[command.node]
         node, call = row.node, row.node.call
-        settings, read = call.settings, driver.inputs.read(needs)
+        settings, read = call.settings, READ_NOTHING if needs is NOTHING else driver.inputs.read(needs)
         work = Work(
             row.id,
             node.task,
@@ -275,7 +259,7 @@ class Launches:
 
     def let_go(self) -> None:
         """The driver is over."""
-        del self._driver
+        self._driver = None  # type: ignore[assignment]
 
     def withdraw(self, attempt: int) -> bool:
         """Whether that is under way, and comes back if it has not started."""

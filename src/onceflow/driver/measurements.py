@@ -80,15 +80,12 @@ class Measurement(msgspec.Struct, frozen=True, gc=False):
         return self.started + self.seconds
 
 
-class Measurements:
+class Measurements(msgspec.Struct):
     """Those of one driver that no batch has taken yet."""
 
-    __slots__ = ("due", "waiting")
-
-    def __init__(self) -> None:
-        self.due = False
-        """Whether the next batch takes them."""
-        self.waiting: list[tuple[str, str, int, float, float, int, int, int]] = []
+    due: bool = False
+    """Whether the next batch takes them."""
+    waiting: list[tuple[str, str, int, float, float, int, int, int]] = []
 
     def add(self, work: Work, outcome: int, started: float, ended: float, worker: int, size: int) -> None:
         count = len(self.waiting)

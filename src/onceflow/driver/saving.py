@@ -88,7 +88,9 @@ class Saving:
 
     def save(self, save: Save) -> None:
         """Answered by `events.Saved` or `SaveFailed`, or by the loss of what was to be saved."""
-        value = self._inputs.resolve(save.node, save.part)
+        value: Part | tuple[str, int] | None = self._outputs.get(save.node, save.part)
+        if value is None:
+            value = self._inputs.resolve(save.node, save.part)
         if isinstance(value, tuple):  # a ref that came in, is saved with who had it before, and not in memory
             value = self._store.values({value})[value]
         if isinstance(value, Version):

@@ -12,6 +12,7 @@ it, as long as they are known to be short. They are not queued, and are not give
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from math import inf
 
 from onceflow.backends.local.admission import Admission, Room
 from onceflow.backends.local.forkserver_client import search_path
@@ -59,6 +60,8 @@ class Dispatcher:
         """Token of a queued job → those that follow it."""
         self._admission = admission
         self._queues = Queues()
+        self.may_have_jobs = False
+        """False if nothing is queued."""
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -70,6 +73,7 @@ class Dispatcher:
             self.path = path
 
     def add(self, job: Job) -> None:
+        self.may_have_jobs = True
         self._queues.add(job)
         if self._queues.needy and job.needy:
             self._admission.warn_of(job)
@@ -89,6 +93,7 @@ class Dispatcher:
     def put_back(self, job: Job) -> None:
         """A worker had it and did not start it. It comes before others that need the same, and counts as promised until
         another worker has it: what has begun and waits is bounded."""
+        self.may_have_jobs = True
         self._queues.put_back(job)
         self.reservations.keep(job.token, job.function)
 
@@ -117,12 +122,17 @@ class Dispatcher:
 
     def fill(self, workers: Collection[Worker], now: float) -> None:
         """Gives what may be given."""
+        self._give_what_fits(workers, now)
+        self.may_have_jobs = len(self) > 0
+
+    def _give_what_fits(self, workers: Collection[Worker], now: float) -> None:
         self._one_by_one = self._one_by_one and len(self) > 1
         admission = self._admission
         if not self.weighs:
             self._fill_lanes(workers, None, now)
-            self._fill_shared(workers, None)
-            if self._queues.lane.young or self.reservations.young:
+            if any(line.count or line.returned for line in self._queues.sharing):
+                self._fill_shared(workers, None)
+            if self._queues.lane.young or (self.reservations.waiting and self.reservations.young):
                 self._hurry(workers)
             return
         admission.line_up(self._queues.holds)
@@ -136,7 +146,8 @@ class Dispatcher:
         admission.line_up(self._queues.holds, room.refused)
 
     def _fill_lanes(self, workers: Collection[Worker], room: Room | None, now: float) -> None:
-        queued = len(self._queues.lane) if room is None else sum(map(len, self._queues.lines(share=False)))
+        lane = self._queues.lane
+        queued = lane.count + len(lane.returned) if room is None else sum(map(len, self._queues.lines(share=False)))
         if not queued:
             return
         able = sorted((worker for worker in workers if worker.open), key=_load)
@@ -154,8 +165,8 @@ class Dispatcher:
         given: list[tuple[Job, float]] = []
         jobs, seconds = worker.load.jobs, worker.load.seconds
         for job in self._queues.lane if room is None else room.fitting(self._queues.lines(share=False), worker.pid):
-            expected = self.estimates.expected(job.function)
-            if len(given) == (1 if self._one_by_one else most) or not admits(jobs, seconds, expected):
+            expected = self.estimates.seconds.get(job.function, inf)
+            if len(given) == (1 if self._one_by_one else most) or (jobs and not admits(jobs, seconds, expected)):
                 break
             given.append((job, expected))
             jobs += 1

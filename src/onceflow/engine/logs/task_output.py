@@ -58,6 +58,8 @@ class Printing:
         """What `turn` has yet to store, each with the run; the empty one for what belongs to no job."""
         self.rests: dict[int, dict[str, tuple[str, LogLine]]] = {}
         """Job → stream → the run, and the beginning of a line."""
+        self.runs: set[str] = set()
+        """Those of which something was stored, or was to be."""
         self._lost: dict[str, int] = {}
         """Run → pieces that could not be stored since something could."""
         self._told = False
@@ -103,6 +105,7 @@ class Printing:
 
     def ended(self, run: str) -> None:
         """The run is not driven here any more."""
+        self.runs.discard(run)
         self._writer.close(run)
         self._lost.pop(run, None)
 
@@ -118,6 +121,7 @@ class Printing:
         return Statistics(self._stored, self._failed)
 
     def _store(self, run: str, lines: Sequence[LogLine]) -> None:
+        self.runs.add(run)
         missed = self._lost.get(run)
         told = [] if missed is None else [_missed(lines[0].time, missed)]
         content = self._encoder.encode_lines([*told, *lines])

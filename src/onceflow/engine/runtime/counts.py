@@ -7,7 +7,6 @@ from collections import Counter
 import msgspec
 
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
-from onceflow.driver.work import Work
 
 
 class AttemptCounts(msgspec.Struct, frozen=True):
@@ -34,19 +33,16 @@ class Counts:
         self.delegated = 0
         self.started = [0, 0]
         """Attempts, undos."""
-        self._answered: Counter[tuple[type[Report], bool]] = Counter()
+        self.answered: Counter[tuple[type[Report], bool]] = Counter()
 
     def delegate(self, attempts: int) -> None:
         """A worker has gone on with a run, and finished so many attempts."""
         self.delegated += 1
         self.started[False] += attempts
-        self._answered[Finished, False] += attempts
-
-    def answer(self, work: Work, report: Report) -> None:
-        self._answered[type(report), work.undo] += 1
+        self.answered[Finished, False] += attempts
 
     def attempts(self) -> AttemptCounts:
-        answered = self._answered
+        answered = self.answered
         return AttemptCounts(
             started=self.started[False],
             finished=answered[Finished, False],

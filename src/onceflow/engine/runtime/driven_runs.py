@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence, Set
 from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.core.run import attempt_name
 from onceflow.data.objects import Object
+from onceflow.driver import measurements
 from onceflow.driver.actors import Instance
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Work
@@ -20,7 +21,7 @@ from onceflow.engine.handles import Completion, Kind
 from onceflow.engine.queues.gate import Gate
 from onceflow.engine.queues.tickets import Doorman
 from onceflow.engine.runtime.counts import Counts
-from onceflow.engine.runtime.executor import Crew, deliver
+from onceflow.engine.runtime.executor import Crew
 from onceflow.engine.runtime.live_info import Insight, Progress
 from onceflow.engine.runtime.loop import Posting
 from onceflow.errors import OnceflowError, RunInterrupted
@@ -51,7 +52,7 @@ class DrivenRuns:
         """Why nothing can be submitted any more."""
         self.broken = False
         """Whether the journal, or the loop, has failed: an engine that is opened anew may do better."""
-        self._max_running = max_running
+        self.max_running = max_running
         self._open_workers = open_workers
         self.clear()
 
@@ -66,7 +67,7 @@ class DrivenRuns:
         """Drivers of runs that were woken → what is done for those who wait if another engine turns out to drive it."""
         self.timeouts: dict[Driver, float] = {}
         """Drivers of runs that have run out of time → how many seconds they had."""
-        self.doorman = Doorman(self._open_gate(), self._max_running, self._has_worker_for)
+        self.doorman = Doorman(self._open_gate(), self.max_running, self._has_worker_for)
         """Places in queues."""
 
     def _open_gate(self) -> Gate:
@@ -105,7 +106,8 @@ class DrivenRuns:
     def let_go(self, driver: Driver) -> Completion:
         """Drive it no longer."""
         del self.active[driver.id]
-        self.doorman.forget(driver)
+        if self.doorman.is_used:
+            self.doorman.forget(driver)
         self.claimed.discard(driver)
         return self.completions.pop(driver)
 
@@ -116,13 +118,13 @@ class DrivenRuns:
     # -- what workers tell ---------------------------------------------------------------------------------------------
 
     def answered(self, driver: Driver, work: Work, report: Report) -> None:
-        self.counts.answer(work, report)
+        self.counts.answered[type(report), work.undo] += 1
         if self.doorman.holding:
             self.doorman.over(driver, work.attempt)
         completion = self.completions.get(driver)
         if completion is not None and completion.feeds:
             _tell_report(completion, work, report)
-        self.tell(driver, lambda: deliver(driver, work, report))
+        self.tell(driver, lambda: _deliver(driver, work, report))
 
     def admit(self, driver: Driver, nodes: Sequence[str]) -> None:
         """Workers can take these."""
@@ -180,3 +182,27 @@ def _tell_report(completion: Completion, work: Work, report: Report) -> None:
             completion.tell(kind, work.node, attempt, failures.tell(failure))
         case Died() | MetLost() | Ended():
             completion.tell("lost", work.node, attempt)
+
+
+def _deliver(driver: Driver, work: Work, report: Report) -> None:
+    """Tell a driver what became of its work."""
+    match report:
+        case Finished(_, parts, started, ended, worker, graph, annotations, held, writes):
+            size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])
+            driver.measurements.add(work, measurements.FINISHED, started, ended, worker, size)
+            driver.finished(work, parts, graph, annotations, held, writes)
+        case MetLost(_, lost, started, ended, worker):
+            driver.measurements.add(work, measurements.LOST, started, ended, worker, 0)
+            driver.met_lost(work, lost)
+        case Raised(_, failure, permanent, started, ended, worker, answer):
+            driver.measurements.add(work, measurements.RAISED, started, ended, worker, 0)
+            if report.here:
+                driver.raised_here(work, failure)
+            else:
+                driver.raised(work, failure, permanent, answer)
+        case Died(_, worker, status, blame):
+            driver.measurements.add(work, measurements.LOST, 0.0, 0.0, worker, 0)
+            driver.died(work, status, blame)
+        case Ended(_, started):
+            driver.measurements.add(work, measurements.STOPPED, 0.0, 0.0, 0, 0)
+            driver.ended(work, started)

@@ -16,6 +16,7 @@ from onceflow.engine.peers.server import Answering
 from onceflow.engine.run_commands.cancel import Cancelling
 from onceflow.engine.run_commands.inbox import carry_out
 from onceflow.engine.run_commands.reach import RunCommand
+from onceflow.engine.runtime import turn
 from onceflow.engine.runtime.driven_runs import DrivenRuns
 from onceflow.engine.runtime.host import Host, Services
 from onceflow.engine.runtime.live_info import Insight
@@ -23,7 +24,7 @@ from onceflow.engine.runtime.news import News
 from onceflow.engine.runtime.object_budget import ObjectStatistics
 from onceflow.engine.runtime.parked_runs import Parked, got_mail
 from onceflow.engine.runtime.stores import Store
-from onceflow.engine.runtime.turn import MOST_WAITING, Turn
+from onceflow.engine.runtime.turn import Turn
 from onceflow.engine.submission import Submission
 from onceflow.errors import EngineClosed, OnceflowError, RunInterrupted
 from onceflow.storage.blobs import Statistics as BlobStatistics
@@ -64,7 +65,7 @@ class Hub:
     def __init__(
         self,
         runs: DrivenRuns,
-        turn: Turn,
+        the_turn: Turn,
         host: Host,
         parked: Parked,
         services: Services,
@@ -83,7 +84,7 @@ class Hub:
         self.now = runs.now
         self._home = runs.home
         self._loop = runs.loop
-        self._turn = turn
+        self._turn = the_turn
         self._services = services
         self._recording = recording
         self.server = None if serve is None else serve(self)
@@ -113,7 +114,7 @@ class Hub:
     def wait_for_room(self) -> None:
         """Returns when the workers are not too far behind: more runs would only wait, and take memory."""
         runs, waiting = self.runs, self._turn.waiting_for_room
-        if runs.workers is not None and runs.workers.backlog > MOST_WAITING and runs.closed is None:
+        if runs.workers is not None and runs.workers.backlog > turn.MOST_WAITING and runs.closed is None:
             room = Latch()
             self._loop.post(lambda: room.open() if runs.closed is not None else waiting.append(room))
             room.wait()
@@ -265,19 +266,21 @@ class Hub:
 
     def _drive(self, driver: Driver, completion: Completion, begin: Callable[[], None]) -> None:
         runs, closed = self.runs, self.runs.closed
-        driver.run.has_place = driver.has_place
-        self.parked.begun(driver, completion)
+        driver.run.has_place = driver.launches.has_place
         epoch = driver.run.epoch
         if epoch == 1:
             self._recording.tell("run created", driver.id, detail=completion.name or "")
         else:
+            self.parked.begun(driver, completion)
             self._recording.tell("run adopted", driver.id, detail=f"epoch {epoch}")
         if closed is not None:
             completion.end(None, RunInterrupted(driver.id, str(closed)) if isinstance(closed, EngineClosed) else closed)
             return
         runs.active[driver.id] = (driver, completion)
         runs.completions[driver] = completion
-        if not runs.doorman.lets_in(driver, lambda: runs.tell(driver, begin)):
+        if driver.queue is None and runs.max_running is None:  # as mostly
+            runs.tell(driver, begin)
+        elif not runs.doorman.lets_in(driver, lambda: runs.tell(driver, begin)):
             driver.waits_outside = True
             self.host.wake(driver)
 

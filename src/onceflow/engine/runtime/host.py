@@ -182,7 +182,7 @@ class Host:
     def ended(self, driver: Driver) -> None:
         runs, ending, interruption = self._runs, driver.ending, driver.interruption
         is_elsewhere = isinstance(interruption, Redirected)  # it has never been driven here
-        if self._printing is not None:
+        if self._printing is not None and driver.id in self._printing.runs:
             self._printing.ended(driver.id)
         if not is_elsewhere:
             runs.counts.ended["interrupted" if ending is None else ending.status] += 1
@@ -209,7 +209,8 @@ class Host:
             self._parked.ended(driver, is_elsewhere=is_elsewhere)
 
     def _let_go(self, driver: Driver) -> Completion:
-        self._turn.forget(driver)
+        self._turn.dirty.pop(driver, None)
+        self._turn.patient.pop(driver, None)
         return self._runs.let_go(driver)
 
 

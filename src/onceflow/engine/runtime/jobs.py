@@ -55,7 +55,7 @@ class JobMaker:
         self._recent_since = 0.0
         self._buffers: dict[Driver, dict[int, Object]] = {}
         """For each driver the large buffers of its graph's arguments, by their ids."""
-        self._opened: dict[int, list[Object]] = {}
+        self.opened: dict[int, list[Object]] = {}
         """Token → blobs that were opened for the job."""
 
     def job(self, token: int, driver: Driver, work: Work) -> Job:
@@ -77,8 +77,8 @@ class JobMaker:
 
     def ended(self, token: int) -> None:
         """What was opened for this job is not needed any more."""
-        if self._opened:
-            self._opened.pop(token, None)
+        if self.opened:
+            self.opened.pop(token, None)
 
     def forget(self, driver: Driver) -> None:
         """It has come to its end."""
@@ -103,7 +103,7 @@ class JobMaker:
         if isinstance(snapshot, bytes):
             return snapshot, options_in(snapshot), None
         place = self._place(token, snapshot)
-        found = self._opened[token][-1] if isinstance(snapshot, Blob) else snapshot
+        found = self.opened[token][-1] if isinstance(snapshot, Blob) else snapshot
         return place, options_in(found.map()), found
 
     def _find_buffers(self, driver: Driver, template: Template) -> list[bytes | Place]:
@@ -147,7 +147,7 @@ class JobMaker:
         """Where a worker finds an input of this job."""
         if isinstance(part, Blob):
             part = self._open(part.reference)
-            self._opened.setdefault(token, []).append(part)
+            self.opened.setdefault(token, []).append(part)
         if part.lost:
             raise Lost
         part.used = time.monotonic()

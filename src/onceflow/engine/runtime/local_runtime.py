@@ -139,7 +139,7 @@ class LocalRuntime:
         if printing is not None and printing.new:
             printing.turn()  # before anybody learns that a run has ended
         timeout = self._turn.take()
-        if keeping is not None:
+        if keeping is not None and (keeping.shelf.size or keeping.porter is not None):
             soon = keeping.turn()
             timeout = soon if timeout is None or (soon is not None and soon < timeout) else timeout
         if printing is not None and printing.new:

@@ -227,13 +227,14 @@ class Workers:
 
     def start(self, driver: Driver, work: Work, *, fetched: bool = False) -> None:
         """`fetched`: what it reads is here."""
-        ahead = self._foresight.take(driver, work)
+        ahead = self._foresight.take(driver, work) if self._foresight.foreseen else None
         if ahead is not None:
             self._jobs[ahead] = (driver, work)
             self._by_attempt[driver, work.attempt] = ahead
             self._ran_ahead.add(ahead)
             return
-        if not fetched and self._fetching is not None and self._fetching.holds_back(driver, work):
+        reads = bool(work.inputs) or work.refs is not None
+        if reads and not fetched and self._fetching is not None and self._fetching.holds_back(driver, work):
             return
         token = self._token(driver, work)
         self._jobs[token] = (driver, work)
@@ -254,12 +255,7 @@ class Workers:
             raised = Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0)
             self._loop.post(lambda: self._reported(raised))
             return
-        live = {
-            part.live.number: part
-            for part in _read_by(work)
-            if isinstance(part, Object) and part.live and not part.place
-        }
-        self._pool.start(job, live)
+        self._pool.start(job, _live_inputs(work) if reads else None)
         timeout = work.call.settings.timeout
         if timeout is not None and not work.undo and work.failure is None:
             self._limit(token, timeout)
@@ -405,11 +401,14 @@ class Workers:
         for token in self._reserved.pop(driver, {}).values():
             self._asking.pop(token, None)
             self._reservations.release(token)
-        self._stop_ahead(driver)
-        self._foresight.when_free(driver, then)
+        if driver in self._foresight.foreseen or driver in self._foresight.unasked:
+            self._stop_ahead(driver)
+            self._foresight.when_free(driver, then)
+        else:
+            then()
 
     def turn(self) -> float | None:
-        look = self._actors.turn()
+        look = self._actors.turn() if self._actors.used else None
         timeout = self._pool.turn()
         if self._asking and self._admit_next():
             timeout = 0  # what does not start after all has left its place to the next
@@ -478,8 +477,9 @@ class Workers:
     def _pass_on_asked(self, report: Finished | Raised | MetLost | Ended) -> None:
         driver, work = self._take(report.token)
         self._pass_on(driver, work, report)
-        self._actors.job_ended(report.token)
-        if self._foresight.expects(driver, work.attempt + 1):
+        if self._actors.used:
+            self._actors.job_ended(report.token)
+        if driver in self._foresight.foreseen and self._foresight.expects(driver, work.attempt + 1):
             self._stop_ahead(driver)
 
     def _pass_on(self, driver: Driver, work: Work, report: Report) -> None:
@@ -538,7 +538,8 @@ class Workers:
         self._timed_out.pop(token, None)
         self._ran_ahead.discard(token)
         self._told.discard(token)
-        self._maker.ended(token)
+        if self._maker.opened:
+            self._maker.ended(token)
         if self._printing is not None and self._printing.rests:
             self._printing.end(token)
         if token in self._reservations.promised:  # no worker has it
@@ -554,6 +555,12 @@ class Workers:
 
 def _read_by(work: Work) -> Iterable[Part]:
     return work.inputs if work.refs is None else [*work.inputs, *work.refs.contents]
+
+
+def _live_inputs(work: Work) -> dict[int, Object]:
+    """What it reads and only its maker has, by number."""
+    parts = [part for part in _read_by(work) if isinstance(part, Object)]
+    return {part.live.number: part for part in parts if part.live and not part.place}
 
 
 def _needs(call: Call) -> str:

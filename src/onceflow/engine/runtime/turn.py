@@ -50,7 +50,7 @@ class Turn:
         """Of the journal, that drivers have not been told."""
         self.dirty: dict[Driver, None] = {}
         """Drivers that have something for the journal."""
-        self._patient: dict[Driver, None] = {}
+        self.patient: dict[Driver, None] = {}
         """Those that may have more for it soon."""
 
     @property
@@ -98,7 +98,7 @@ class Turn:
             runs.claimed.discard(driver)
             self._parked.claimed(driver)
             recording.tell("run claimed", driver.id, detail=f"epoch {driver.run.epoch}")
-        if completion is not None and not completion.accepted:
+        if completion is not None and not driver.commands.committed:  # its first batch
             completion.accept()
         listens = completion is not None and completion.feeds
         for request in requests if listens or recording.on else ():
@@ -124,22 +124,17 @@ class Turn:
         dirty, self.dirty = self.dirty, {}
         for driver in dirty:
             if driver.was_woken and driver.is_patient:
-                if not self._patient:
+                if not self.patient:
                     self._runs.loop.later(PATIENCE, self._flush_patient)
-                self._patient[driver] = None
+                self.patient[driver] = None
             else:
-                self._patient.pop(driver, None)
+                self.patient.pop(driver, None)
                 self._runs.tell(driver, driver.flush)
 
     def _flush_patient(self) -> None:
-        patient, self._patient = self._patient, {}
+        patient, self.patient = self.patient, {}
         for driver in patient:
             self._runs.tell(driver, driver.flush)
-
-    def forget(self, driver: Driver) -> None:
-        """It is driven no longer."""
-        self.dirty.pop(driver, None)
-        self._patient.pop(driver, None)
 
     def _let_in(self) -> None:
         rooms, self.waiting_for_room = self.waiting_for_room, []
