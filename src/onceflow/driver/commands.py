@@ -389,7 +389,7 @@ class Commands:
     def let_go(self) -> None:
         """The driver is over, and nothing is asked of it any more. It must not be referred to in a circle."""
         self.held.clear()
-        self.launches.let_go()
+        self.launches.driver = None  # type: ignore[assignment]
         del self._driver, self._saving
 
     def note(self, entry: Entry) -> None:
@@ -414,7 +414,12 @@ class Commands:
             case records.Wrote():
                 entry = driver.features.variables.record(record, self._submitted + 1)
             case records.Begun(node, _, carried):
-                entry = entries.begun(record, self._inputs.carry(node, carried), self._since_when(node))
+                row = driver.run.rows[node]
+                keeps = carried or row.effect == "undoable" or node in self._inputs.carried
+                values = self._inputs.carry(node, carried) if keeps else {}
+                is_timed = row.node.call is not None and row.node.call.settings.total_timeout is not None
+                since = driver.features.limits.begun(node) if is_timed else None  # else it may take as long as it likes
+                entry = entries.begun(record, values, since)
             case records.Failed(node, failures, final):
                 delays = driver.features.delays
                 due = 0.0 if final else delays.failed(node, failures)
@@ -434,8 +439,3 @@ class Commands:
             case _:
                 entry = entries.plain(record)
         self._entries.append(entry)
-
-    def _since_when(self, node: str) -> float | None:
-        """Its time runs, if it may not take as long as it likes."""
-        call = self._driver.run.rows[node].node.call
-        return None if call is None or call.settings.total_timeout is None else self._driver.features.limits.begun(node)

@@ -134,7 +134,7 @@ class Driver:
         """(node, whether it is about its undo) → how often it has missed what its refs refer to, since it last came to
         an end."""
         self.outputs = Outputs() if outputs is None else outputs
-        self.inputs = Inputs(self.outputs, store, run.rows, carried)
+        self.inputs = Inputs(self.outputs, store, run.rows, {} if carried is None else carried)
         self.saving = Saving(self, {} if past is None else past.blobs)
         self.commands = Commands(self, opening, status)
         self.launches: Launches = self.commands.launches

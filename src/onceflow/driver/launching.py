@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Launches(msgspec.Struct):
     """Of one driver."""
 
-    _driver: Driver
+    driver: Driver
+    """Until that is over."""
     _host: Host
     _tell_later: Callable[[events.Event], None]
     """Core is told when it has answered to what it was told before."""
@@ -72,7 +73,7 @@ class Launches(msgspec.Struct):
 
     def has_place(self, node: str) -> bool:
         """Whether the host lets a node with an effect start at once. Else it asks (`commands.Ask`)."""
-        if self.pausing or self.drained is not None or not self._host.ask(self._driver, node):
+        if self.pausing or self.drained is not None or not self._host.ask(self.driver, node):
             return False
         self.entering[node] = None
         return True
@@ -81,14 +82,14 @@ class Launches(msgspec.Struct):
         """It wants to be admitted."""
         if self.pausing or self.drained is not None:
             return  # it asks again when the run is loaded
-        if self._host.ask(self._driver, node):
+        if self._host.ask(self.driver, node):
             self.entering[node] = None
             self._tell_later(events.Admitted(node))
             return
         self._asking[node] = None
-        settings = self._driver.run.rows[node].node.call.settings
+        settings = self.driver.run.rows[node].node.call.settings
         if settings.total_timeout is not None or settings.until is not None:
-            self._driver.features.limits.asks(node, settings)
+            self.driver.features.limits.asks(node, settings)
 
     @property
     def asks(self) -> bool:
@@ -108,25 +109,25 @@ class Launches(msgspec.Struct):
                 self.entering[node] = None
                 self._tell_later(events.Admitted(node))
             else:
-                self._host.unused(self._driver, node, 0)
+                self._host.unused(self.driver, node, 0)
 
     def refuse(self, node: str) -> None:
         """It waits to be admitted no longer, because its time is over: it starts, and counts as having raised that."""
         del self._asking[node]
-        self._host.forgo(self._driver, node)
-        self._driver.tell(events.Admitted(node))
+        self._host.forgo(self.driver, node)
+        self.driver.tell(events.Admitted(node))
 
     def give_back_place(self, attempt: int) -> None:
         """It was admitted, perhaps, and is not started."""
         node = self._admitted.pop(attempt, None)
         if node is not None:
-            self._host.unused(self._driver, node, attempt)
+            self._host.unused(self.driver, node, attempt)
 
     def give_back_unused(self) -> None:
         """The run has been told of all that was admitted, and what is left could not start."""
         entering, self.entering = self.entering, {}
         for node in entering:
-            self._host.unused(self._driver, node, 0)
+            self._host.unused(self.driver, node, 0)
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class Launches(msgspec.Struct):
             self._admitted[command.attempt] = command.node
 
     def start(self, command: commands.Start, needs: Needs) -> None:
-        driver = self._driver
+        driver = self.driver
         row = driver.run.rows[command.node]
         node, call = row.node, row.node.call
         settings, read = call.settings, READ_NOTHING if needs is NOTHING else driver.inputs.read(needs)
@@ -173,13 +174,13 @@ class Launches(msgspec.Struct):
             self.latest = work
 
     def undo(self, command: commands.Undo, needs: Needs) -> None:
-        row = self._driver.run.rows[command.node]
+        row = self.driver.run.rows[command.node]
         node, key = row.node, self._key(row)
-        parts, spans, refs, has_output = self._driver.inputs.read(needs, caught=bool(node.call.settings.catch))
+        parts, spans, refs, has_output = self.driver.inputs.read(needs, caught=bool(node.call.settings.catch))
         self.launch(Work(row.id, node.task, command.attempt, node.call, parts, 1, key, spans, refs, True, has_output))
 
     def launch(self, work: Work) -> None:
-        driver, settings = self._driver, work.call.settings
+        driver, settings = self.driver, work.call.settings
         if self.drained is not None or self.pausing:
             is_first = not work.undo and work.failure is None and work.attempt not in self.private
             if is_first and driver.run.rows[work.node].effect == "irrevocable":  # it never started, and asks in vain
@@ -212,7 +213,7 @@ class Launches(msgspec.Struct):
         """Whether a task has been given all the time that it may take. If it has some left, that is watched."""
         if settings.total_timeout is None and settings.until is None:
             return False
-        return self._driver.features.limits.watch(node, settings)
+        return self.driver.features.limits.watch(node, settings)
 
     def foresee(self, *, alone: bool) -> None:
         """What follows the latest that was started, if it is `alone` under way. Not after a worker died: who is to
@@ -222,9 +223,9 @@ class Launches(msgspec.Struct):
             return
         if self.deaths or work.attempt in self.private or not ahead.is_plain(work.call):
             return
-        row, inputs = self._driver.run.rows[work.node], self._driver.inputs
+        row, inputs = self.driver.run.rows[work.node], self.driver.inputs
         if found := ahead.foresee(row, work.attempt, inputs, self._key, self._guard_of):
-            self._host.foresee(self._driver, work, found)
+            self._host.foresee(self.driver, work, found)
 
     def _guard_of(self, row: Row) -> Any:
         """None if no handler has a say about the row."""
@@ -235,7 +236,7 @@ class Launches(msgspec.Struct):
         return self._guards.of(row)
 
     def _key(self, row: Row) -> str:
-        return f"{self._driver.id}/{row.id}/{self._driver.run.undos.get(row.id, 0)}"
+        return f"{self.driver.id}/{row.id}/{self.driver.run.undos.get(row.id, 0)}"
 
     # -- stopping ------------------------------------------------------------------------------------------------------
 
@@ -243,27 +244,23 @@ class Launches(msgspec.Struct):
         """Whether that is under way, and is being stopped."""
         if attempt not in self.in_flight:
             return False
-        self._host.stop(self._driver, attempt)
+        self._host.stop(self.driver, attempt)
         return True
 
     def stop_all(self) -> None:
         for attempt in self.in_flight:
-            self._host.stop(self._driver, attempt)
+            self._host.stop(self.driver, attempt)
 
     def stop_effectless(self) -> None:
         """What has no effect need not come to its end."""
         for attempt, work in self.in_flight.items():
-            row = self._driver.run.rows.get(work.node)
+            row = self.driver.run.rows.get(work.node)
             if not work.undo and (row is None or row.effect == "none"):
-                self._host.stop(self._driver, attempt)
-
-    def let_go(self) -> None:
-        """The driver is over."""
-        self._driver = None  # type: ignore[assignment]
+                self._host.stop(self.driver, attempt)
 
     def withdraw(self, attempt: int) -> bool:
         """Whether that is under way, and comes back if it has not started."""
         if attempt not in self.in_flight:
             return False
-        self._host.withdraw(self._driver, attempt)
+        self._host.withdraw(self.driver, attempt)
         return True

@@ -66,8 +66,8 @@ class Dispatcher:
     def __len__(self) -> int:
         return len(self._queues)
 
-    def ship(self, shipped: Shipped) -> None:
-        self.shipped[shipped.hash] = shipped
+    def find_path(self) -> None:
+        """The caller may have changed it."""
         path = search_path()
         if path != self.path:
             self.path = path
@@ -123,14 +123,16 @@ class Dispatcher:
     def fill(self, workers: Collection[Worker], now: float) -> None:
         """Gives what may be given."""
         self._give_what_fits(workers, now)
-        self.may_have_jobs = len(self) > 0
+        queues = self._queues
+        lines = (queues.lane, *queues.sharing)
+        self.may_have_jobs = queues.needy > 0 or any([line.count or line.returned for line in lines])  # noqa: C419
 
     def _give_what_fits(self, workers: Collection[Worker], now: float) -> None:
         self._one_by_one = self._one_by_one and len(self) > 1
         admission = self._admission
         if not self.weighs:
             self._fill_lanes(workers, None, now)
-            if any(line.count or line.returned for line in self._queues.sharing):
+            if any([line.count or line.returned for line in self._queues.sharing]):  # noqa: C419
                 self._fill_shared(workers, None)
             if self._queues.lane.young or (self.reservations.waiting and self.reservations.young):
                 self._hurry(workers)
@@ -150,7 +152,7 @@ class Dispatcher:
         queued = lane.count + len(lane.returned) if room is None else sum(map(len, self._queues.lines(share=False)))
         if not queued:
             return
-        able = sorted((worker for worker in workers if worker.open), key=_load)
+        able = sorted([worker for worker in workers if worker.open], key=_load)
         for others, worker in zip(reversed(range(len(able))), able, strict=True):
             queued -= self._fill_lane(worker, -(-queued // (others + 1)), room, now)
 

@@ -190,7 +190,8 @@ class Pool:
         """Makes a function known. It is sent to each worker once, with the first job that needs it. If the user's
         modules have changed since the last time, all workers are replaced by fresh ones; what they run is finished."""
         is_new = shipped.hash not in self._dispatcher.shipped
-        self._dispatcher.ship(shipped)
+        self._dispatcher.shipped[shipped.hash] = shipped
+        self._dispatcher.find_path()
         if self._sources.have_changed(now=is_new):
             self.renew()
             if self._preload:

@@ -72,12 +72,12 @@ class WorkerMessages:
             case Outcomes(outcomes):
                 if outcomes:
                     worker.heard = time.monotonic()
+                self._listening.catch_up(worker)
                 for segment, descriptor in zip(message.segments, descriptors, strict=True):
                     self._shelf.open(segment, descriptor, worker.pid)
                 worker.note_lingering(message.number, message.lingering, self._shelf)
                 if message.closed:
                     self._shelf.give_up(worker.pid, message.closed)
-                self._listening.catch_up(worker)
                 for published in message.published:
                     self._publishing.answered(published)
                 for outcome in outcomes:

@@ -103,14 +103,6 @@ class DrivenRuns:
             self.tell(found[0], lambda: what(found[0]))
         return found is not None
 
-    def let_go(self, driver: Driver) -> Completion:
-        """Drive it no longer."""
-        del self.active[driver.id]
-        if self.doorman.is_used:
-            self.doorman.forget(driver)
-        self.claimed.discard(driver)
-        return self.completions.pop(driver)
-
     def interrupt_all(self, why: Callable[[Driver], OnceflowError]) -> None:
         for driver, _ in list(self.active.values()):
             driver.interrupt(why(driver))

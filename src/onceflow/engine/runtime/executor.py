@@ -42,10 +42,6 @@ class Crew(Protocol):
         """What is carried out now of this driver's."""
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing has been started that has not been answered."""
-
-    @property
     def backlog(self) -> int:
         """How many have been started and not answered. From any thread."""
 

@@ -134,8 +134,7 @@ class Host:
         self._turn.dirty[driver] = None
 
     def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
-        runs = self._runs
-        if len(runs.active) == 1 and (runs.workers is None or runs.workers.idle):
+        if len(self._runs.active) == 1 and not driver.launches.in_flight:
             outcome = self._journal.commit_at_once(requests)  # meanwhile there is nothing else to do here
             if outcome is not None:
                 self._turn.answers.append((driver, requests, outcome))
@@ -209,9 +208,15 @@ class Host:
             self._parked.ended(driver, is_elsewhere=is_elsewhere)
 
     def _let_go(self, driver: Driver) -> Completion:
-        self._turn.dirty.pop(driver, None)
-        self._turn.patient.pop(driver, None)
-        return self._runs.let_go(driver)
+        """Drive it no longer."""
+        runs, turn = self._runs, self._turn
+        del runs.active[driver.id]
+        turn.dirty.pop(driver, None)
+        turn.patient.pop(driver, None)
+        runs.claimed.discard(driver)
+        if runs.doorman.is_used:
+            runs.doorman.forget(driver)
+        return runs.completions.pop(driver)
 
 
 class _Submitted:

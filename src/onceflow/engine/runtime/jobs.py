@@ -162,7 +162,7 @@ class JobMaker:
         hash = known.get(key)
         if hash is None:
             try:
-                hash = known[key] = self.ship(call.undo if undo else call.function)
+                hash = known[key] = self.ship(call.undo if undo else call.task.function)
             except Exception as error:
                 raise UnpicklableTask(call.task.name, f"{type(error).__name__}: {error}") from error
         return hash

@@ -88,7 +88,7 @@ class LocalRuntime:
             may_delegate=settings.backend == "local" and settings.max_running is None,
         )
         self._inbox = Inbox(runs, self._parked.wake, self._recording)
-        self._turn = Turn(runs, self._parked, self._inbox.look, self._recording)
+        self._turn = Turn(runs, self._parked, self._inbox.look, self._recording, self._printing, self._workers)
         host = Host(
             runs,
             self._turn,
@@ -114,7 +114,7 @@ class LocalRuntime:
         home.journal.when_failed(self._journal_failed)
         if home.attendance is not None:
             home.attendance.lost = lambda: loop.post(self._lose_lease)
-        loop.start(self._take_turn, self._ended)
+        loop.start(self._turn.take, self._ended)
 
     def _open_workers(self, runs: DrivenRuns) -> Workers:
         return self._workers.open(runs, self._printing)
@@ -133,21 +133,6 @@ class LocalRuntime:
         self._news.ring()
         self._parked.look_for_mail()
         self._on_bell()
-
-    def _take_turn(self) -> float | None:
-        printing, keeping, recording = self._printing, self._workers.keeping, self._recording
-        if printing is not None and printing.new:
-            printing.turn()  # before anybody learns that a run has ended
-        timeout = self._turn.take()
-        if keeping is not None and (keeping.shelf.size or keeping.porter is not None):
-            soon = keeping.turn()
-            timeout = soon if timeout is None or (soon is not None and soon < timeout) else timeout
-        if printing is not None and printing.new:
-            printing.turn()
-        if recording.new:
-            soon = recording.turn()
-            timeout = soon if timeout is None or (soon is not None and soon < timeout) else timeout
-        return timeout
 
     def _accept_driven(self, driven: Driven) -> None:
         """What a worker has done with a run is durable."""

@@ -378,11 +378,6 @@ class Workers:
         return [job[1] for job in jobs if job is not None and job[0] is driver]
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing has been started that has not been answered."""
-        return not (self._jobs or (self._fetching is not None and self._fetching.waiting))
-
-    @property
     def backlog(self) -> int:
         fetching = 0 if self._fetching is None else len(self._fetching.waiting)
         return len(self._jobs) + len(self._asking) + fetching + self.errands.delegated

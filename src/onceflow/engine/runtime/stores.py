@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from onceflow.driver import children, history
 from onceflow.driver.outputs import Part
 from onceflow.storage.run_stores import Place
 
 
-class Store:
+class Store(msgspec.Struct, frozen=True):
     """Implements `driver.work.Store` for one run."""
 
-    def __init__(self, home: Place, run: str) -> None:
-        self._home = home
-        self._run = run
+    _home: Place
+    _run: str
 
     def read(self, reference: str) -> bytes:
         """A blob."""

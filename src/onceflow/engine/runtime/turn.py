@@ -1,4 +1,4 @@
-"""A turn of the engine's loop: the answers of the journal, what drivers have for it, then the workers.
+"""A turn of the engine's loop: the answers of the journal, what drivers have for it, then the workers and the logs.
 
 The answers of the journal are told to the drivers first, because they let durable commands go; then each driver that
 has collected something hands it to the journal; then the pool sends what was started.
@@ -19,7 +19,9 @@ from onceflow.storage.journal import Failed, Fenced, Missing, Outcome, Outdated,
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
     from onceflow.engine.logs.engine_log import Recording
+    from onceflow.engine.logs.task_output import Printing
     from onceflow.engine.runtime.driven_runs import DrivenRuns
+    from onceflow.engine.runtime.local_workers import LocalWorkers
     from onceflow.engine.runtime.parked_runs import Parked
 
 PATIENCE = 0.25
@@ -32,15 +34,24 @@ logger = logging.getLogger(__name__)
 
 
 class Turn:
-    """Belongs to the loop's thread. `look_for_commands` carries out what others left in the journal."""
+    """Belongs to the loop's thread. `look_for_commands` carries out what others left in the journal, and `memory`
+    has large values in memory, if there can be any."""
 
     def __init__(
-        self, runs: DrivenRuns, parked: Parked, look_for_commands: Callable[[], None], recording: Recording
+        self,
+        runs: DrivenRuns,
+        parked: Parked,
+        look_for_commands: Callable[[], None],
+        recording: Recording,
+        printing: Printing | None = None,
+        memory: LocalWorkers | None = None,
     ) -> None:
         self._runs = runs
         self._parked = parked
         self._look_for_commands = look_for_commands
         self._recording = recording
+        self._printing = printing
+        self._memory = memory
         self.waiting_for_room: list[Latch] = []
         self.clear()
 
@@ -60,6 +71,20 @@ class Turn:
 
     def take(self) -> float | None:
         """In how many seconds the next one has to come, at the latest."""
+        printing, keeping = self._printing, None if self._memory is None else self._memory.keeping
+        if printing is not None and printing.new:
+            printing.turn()  # before anybody learns that a run has ended
+        timeouts = [self.drive()]
+        if keeping is not None and (keeping.shelf.size or keeping.porter is not None):
+            timeouts.append(keeping.turn())
+        if printing is not None and printing.new:
+            printing.turn()
+        if self._recording.new:
+            timeouts.append(self._recording.turn())
+        return min([timeout for timeout in timeouts if timeout is not None], default=None)
+
+    def drive(self) -> float | None:
+        """The part of it that is about runs."""
         runs = self._runs
         gate = runs.doorman.gate
         while self.answers or self.dirty or gate.eager or gate.answers:
@@ -104,7 +129,7 @@ class Turn:
         for request in requests if listens or recording.on else ():
             if isinstance(request, SetStatus):
                 recording.tell("status", driver.id, detail=request.status)
-                if completion is not None:
+                if completion is not None and listens:
                     completion.tell("status", detail=request.status)
 
     def _refuse(self, driver: Driver, outcome: Outcome) -> None:
@@ -129,7 +154,8 @@ class Turn:
                 self.patient[driver] = None
             else:
                 self.patient.pop(driver, None)
-                self._runs.tell(driver, driver.flush)
+                if not driver.over:
+                    self._runs.tell(driver, driver.commands.flush)
 
     def _flush_patient(self) -> None:
         patient, self.patient = self.patient, {}

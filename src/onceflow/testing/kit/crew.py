@@ -152,10 +152,6 @@ class Crew:
             self._stop(found)
 
     @property
-    def idle(self) -> bool:
-        return not self._assignments
-
-    @property
     def backlog(self) -> int:
         return 0  # nothing happens here while somebody submits
 

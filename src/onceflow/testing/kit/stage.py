@@ -296,7 +296,7 @@ class Stage:
         if self._soon or self._turn.is_due:
             while self._soon:
                 self._soon.popleft()()
-            self._turn.take()
+            self._turn.drive()
             return True
         due = self._clock.next_due
         possible = self._possible()
