@@ -10,13 +10,12 @@ from onceflow.backends.local.reports import Statistics as PoolStatistics
 from onceflow.core.commands import Command
 from onceflow.core.run import Run
 from onceflow.driver.driver import Driver
-from onceflow.engine.handles import Completion, Latch, Listening, Redirected
+from onceflow.engine.handles import Completion, Listening, Redirected
 from onceflow.engine.logs.engine_log import Recording
 from onceflow.engine.peers.server import Answering
 from onceflow.engine.run_commands.cancel import Cancelling
 from onceflow.engine.run_commands.inbox import carry_out
 from onceflow.engine.run_commands.reach import RunCommand
-from onceflow.engine.runtime import turn
 from onceflow.engine.runtime.driven_runs import DrivenRuns
 from onceflow.engine.runtime.host import Host, Services
 from onceflow.engine.runtime.live_info import Insight
@@ -65,7 +64,7 @@ class Hub:
     def __init__(
         self,
         runs: DrivenRuns,
-        the_turn: Turn,
+        turn: Turn,
         host: Host,
         parked: Parked,
         services: Services,
@@ -84,7 +83,7 @@ class Hub:
         self.now = runs.now
         self._home = runs.home
         self._loop = runs.loop
-        self._turn = the_turn
+        self._turn = turn
         self._services = services
         self._recording = recording
         self.server = None if serve is None else serve(self)
@@ -113,11 +112,7 @@ class Hub:
 
     def wait_for_room(self) -> None:
         """Returns when the workers are not too far behind: more runs would only wait, and take memory."""
-        runs, waiting = self.runs, self._turn.waiting_for_room
-        if runs.workers is not None and runs.workers.backlog > turn.MOST_WAITING and runs.closed is None:
-            room = Latch()
-            self._loop.post(lambda: room.open() if runs.closed is not None else waiting.append(room))
-            room.wait()
+        self._turn.wait_for_room()
 
     def look_at_queues(self) -> None:
         """Their limits may have changed."""

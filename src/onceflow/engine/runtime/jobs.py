@@ -36,15 +36,21 @@ class Lost(Exception):
 
 
 class JobMaker:
-    """Makes jobs for one pool, which is set before the first one."""
+    """Makes jobs for one pool. `fetching` brings blobs, and checks them."""
 
     def __init__(
-        self, open_blob: Callable[[str], BinaryIO], open_checked: Callable[[str], BinaryIO], *, on_cluster: bool
+        self,
+        pool: AnyPool,
+        actors: AnyInstances,
+        fetching: Fetching,
+        open_blob: Callable[[str], BinaryIO],
+        open_checked: Callable[[str], BinaryIO],
+        *,
+        on_cluster: bool,
     ) -> None:
-        self.pool: AnyPool
-        self.actors: AnyInstances
-        self.fetching: Fetching | None = None
-        """Brings blobs, and checks them."""
+        self.pool = pool
+        self.actors = actors
+        self.fetching = fetching
         self._open_blob = open_blob
         self._open_checked = open_checked
         self._on_cluster = on_cluster
@@ -123,7 +129,7 @@ class JobMaker:
         ]
 
     def _open_buffer(self, buffer: Buffer, reference: str) -> Object:
-        if self.fetching is None or self.fetching.is_near(reference):
+        if self.fetching.is_near(reference):
             with self._open_blob(reference) as file:  # its content was checked when the graph was read
                 return self.add_file(file)
         from onceflow.data import memory  # seldom needed here
@@ -137,7 +143,7 @@ class JobMaker:
         return self.pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
 
     def _open(self, reference: str) -> Object:
-        found = None if self.fetching is None else self.fetching.here(reference)
+        found = self.fetching.here(reference)
         if found is not None:
             return found
         with self._open_checked(reference) as file:  # the snapshot of an actor that has died since

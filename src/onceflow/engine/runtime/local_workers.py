@@ -16,6 +16,7 @@ from onceflow.backends.local import capacity
 from onceflow.backends.local.worker_deadline import Leash
 from onceflow.data.objects import Object
 from onceflow.driver.driver import Driver
+from onceflow.driver.work import Work
 from onceflow.engine import proof_of_death
 from onceflow.engine.logs.task_lines import level_number
 from onceflow.engine.runtime.cluster import Cluster
@@ -82,6 +83,7 @@ class LocalWorkers:
             loop=self._loop,
             open_blob=self._home.blobs.open,
             open_checked=self._home.blobs.open_checked,
+            fetching=self._open_fetching,
             answer=runs.answered,
             admit=runs.admit,
             tell_progress=runs.tell_progress,
@@ -100,16 +102,13 @@ class LocalWorkers:
             budget=self._settings.object_memory or int(capacity.memory() * SHARE),
             patience=self._settings.object_patience,
         )
-        workers.fetch_with(
-            Fetching(
-                self._home.blobs.is_near,
-                self._load_blob,
-                lambda driver, work: runs.tell(driver, lambda: workers.start(driver, work, fetched=True)),
-                self._check_moved,
-                workers.lose,
-            )
-        )
         return workers
+
+    def _open_fetching(self, workers: Workers) -> Fetching:
+        def start(driver: Driver, work: Work) -> None:
+            self._tell(driver, lambda: workers.start(driver, work, fetched=True))
+
+        return Fetching(self._home.blobs.is_near, self._load_blob, start, self._check_moved, workers.lose)
 
     def _find_cluster(self) -> Cluster | None:
         """Where attempts run, if that is not this host alone."""

@@ -162,6 +162,14 @@ class Turn:
         for driver in patient:
             self._runs.tell(driver, driver.flush)
 
+    def wait_for_room(self) -> None:
+        """Returns when the workers are not too far behind. From any thread but the loop's."""
+        runs = self._runs
+        if runs.workers is not None and runs.workers.backlog > MOST_WAITING and runs.closed is None:
+            room = Latch()
+            runs.loop.post(lambda: room.open() if runs.closed is not None else self.waiting_for_room.append(room))
+            room.wait()
+
     def _let_in(self) -> None:
         rooms, self.waiting_for_room = self.waiting_for_room, []
         for room in rooms:
