@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, Retry, RunCancelled, RunInterrupted, TaskFailed, WorkerDied, current, task
-from onceflow.backends.local import pool
+from onceflow.backends.local import stragglers
 from onceflow.values.functions import ship
 from tests.engine.common import Door, knock, note, traces
 
@@ -19,7 +19,7 @@ from tests.engine.common import Door, knock, note, traces
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, no worker is asked to give anything back."""
-    monkeypatch.setattr(pool, "OVERDUE", 60.0)
+    monkeypatch.setattr(stragglers, "OVERDUE", 60.0)
 
 
 @pytest.fixture
