@@ -81,7 +81,7 @@ class Dispatcher:
     @property
     def weighs(self) -> bool:
         """Whether it matters what jobs need."""
-        return bool(self._queues.needy) or self._admission.has_something_to_weigh
+        return self._queues.needy > 0 or bool(self._admission.given) or self._admission.scarce
 
     def follow(self, token: int, jobs: list[Job], *, stays: bool = False) -> bool:
         """Whether the job is queued, or stays at home (`locality`): then these follow it."""
