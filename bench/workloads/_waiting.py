@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onceflow import Engine, fiber, sleep, task, wait_event
-from onceflow.engine.runtime.local_host import LocalHub
+from onceflow.engine.runtime.facade import Hub
 from onceflow.fibers import call
 from onceflow.storage.home import Home
 from onceflow.storage.journal import NEVER, AppendEntries, CreateRun, SetStatus, commit
@@ -55,7 +55,7 @@ def _fill(home: str, kinds: dict[str, Any], count: int) -> None:
     with Engine(home, workers=1) as engine:
         for kind, node in kinds.items():
             engine.run_async(node, name=f"{kind}-0")
-        while len(_hub(engine).parking) < len(kinds):
+        while len(_hub(engine).parked.parking) < len(kinds):
             time.sleep(0.01)
     place = Home(Path(home))
     journal = place.journal
@@ -84,7 +84,7 @@ def drive(home: str, count: int) -> None:
         before = _bytes()
         started = time.perf_counter()
         engine._recover()
-        while len(_hub(engine).parking) < count:
+        while len(_hub(engine).parked.parking) < count:
             time.sleep(0.005)
         seconds = time.perf_counter() - started
         print(seconds, (_bytes() - before) / count, flush=True)
@@ -100,9 +100,9 @@ def send(home: str, first: int, count: int) -> None:
         engine.send_events([(f"number-{number}", "number", number) for number in numbers], ids=["the one"] * count)
 
 
-def _hub(engine: Engine) -> LocalHub:
+def _hub(engine: Engine) -> Hub:
     hub = engine._hub
-    assert isinstance(hub, LocalHub)
+    assert isinstance(hub, Hub)
     return hub
 
 

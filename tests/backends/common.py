@@ -87,7 +87,7 @@ class Loop:
     def learn_that_it_is_short(self, function: Callable[..., Any], *args: Any) -> None:
         """Lets the pool send many of it ahead. (How long it really takes is up to how busy the machine is.)"""
         self.call(function, *args)
-        self.pool._dispatcher.estimates._seconds[ship(function).hash] = 20e-6
+        self.pool._dispatcher.estimates.seconds[ship(function).hash] = 20e-6
 
     def warm_up(self) -> list[int]:
         """Waits until all workers are there. Returns their process ids."""

@@ -33,7 +33,7 @@ def disturb(loop: Loop, chance: random.Random) -> None:
     """Does harm, now and then."""
     draw = chance.random()
     if draw < 0.02:
-        kill(loop.pool._servers[-1].pid)
+        kill(loop.pool._servers.all[-1].pid)
     elif draw < 0.10 and loop.pool._workers:
         chance.choice(list(loop.pool._workers.values())).kill()
     elif draw < 0.40:
@@ -60,7 +60,7 @@ def test_every_job_is_reported_once_and_none_starts_twice(tmp_path: Path, seed: 
                 threads = chance.random() < 0.1
                 token = loop.start(noted, trace, loop.count + 1, rounds, threads, threads=threads)
                 expected[token] = f"printed by {token}\n" + ("" if threads else f"written by {token}\n")
-            if loop.pool._servers[-1].fruitful:
+            if loop.pool._servers.all[-1].fruitful:
                 disturb(loop, chance)
             seen = len(loop.reports)
             loop.until(lambda seen=seen: len(loop.reports) > seen or len(loop.reports) == loop.count)  # type: ignore[misc]

@@ -166,7 +166,7 @@ def test_when_the_fork_server_is_killed_its_workers_end_and_the_pool_goes_on(loo
     pid = door.wait(loop)
     other = loop.start(nothing)
 
-    kill(loop.pool._servers[-1].pid)
+    kill(loop.pool._servers.all[-1].pid)
 
     assert loop.report(token) == Died((token,), pid, None)
     assert isinstance(loop.report(other), Finished | Died)
@@ -182,7 +182,7 @@ def test_a_pool_that_cannot_start_workers_says_so(tmp_path: Path, monkeypatch: p
 def test_a_closed_pool_leaves_nothing_behind(tmp_path: Path, door: Gate) -> None:
     before = _descriptors()
     with running_pool(tmp_path) as loop:
-        pids = [loop.pool._servers[0].pid, *loop.warm_up()]
+        pids = [loop.pool._servers.all[0].pid, *loop.warm_up()]
         pidfds = [os.pidfd_open(pid) for pid in pids]
         loop.start(pass_gate, door.path)
         door.wait(loop)
@@ -225,7 +225,7 @@ with running_pool(Path(sys.argv[1])) as loop:
         os.close(writing)
         os.read(reading, 1)
         os._exit(0)
-    pids = [loop.pool._servers[0].pid, *loop.warm_up()]
+    pids = [loop.pool._servers.all[0].pid, *loop.warm_up()]
 print(*pids, flush=True)
 os.close(writing)
 os.waitpid(child, 0)
@@ -256,7 +256,7 @@ pids = loop.warm_up()
 loop.start(pass_gate, gate.path)
 loop.start(pass_gate, gate.path, threads=True)
 gate.wait(loop), gate.wait(loop)
-print(loop.pool._servers[0].pid, *pids, flush=True)
+print(loop.pool._servers.all[0].pid, *pids, flush=True)
 sys.stdin.read()
 """
 
@@ -286,5 +286,5 @@ def test_when_the_engine_is_killed_everything_ends_and_the_lock_proves_it(tmp_pa
 
 def test_a_fork_server_that_is_killed_before_its_first_worker_is_replaced(tmp_path: Path) -> None:
     with running_pool(tmp_path) as loop:
-        kill(loop.pool._servers[-1].pid)
+        kill(loop.pool._servers.all[-1].pid)
         assert loop.call(nothing) is None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from onceflow.backends.local import pool
+from onceflow.backends.local import stragglers
 from onceflow.backends.local.messages import Job
 from onceflow.backends.local.reports import Died, Ended, Finished, Raised
 from onceflow.values import snapshot
@@ -68,13 +68,13 @@ def follow(loop: Loop, leader: int, *functions: Callable[..., Any], part: int = 
 def make_short(loop: Loop, *functions: Callable[..., Any]) -> None:
     for function in functions:
         loop.pool.ship(ship(function))
-        loop.pool._dispatcher.estimates._seconds[ship(function).hash] = 20e-6
+        loop.pool._dispatcher.estimates.seconds[ship(function).hash] = 20e-6
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, no worker is asked to give anything back."""
-    monkeypatch.setattr(pool, "OVERDUE", 60.0)
+    monkeypatch.setattr(stragglers, "OVERDUE", 60.0)
 
 
 @pytest.mark.usefixtures("patient")

@@ -91,7 +91,7 @@ def test_a_porter_outlives_its_fork_server(tmp_path: Path) -> None:
     with running_pool(tmp_path) as loop:
         engine = Engine(loop, tmp_path)
         pidfd = engine.pidfd()
-        kill(loop.pool._servers[-1].pid)
+        kill(loop.pool._servers.all[-1].pid)
         assert loop.call(nothing) is None
         assert engine.count().objects == 0
         engine.porter.close()
@@ -101,9 +101,9 @@ def test_a_porter_outlives_its_fork_server(tmp_path: Path) -> None:
 def test_a_fork_server_that_dies_before_it_has_started_a_porter_loses_it(tmp_path: Path) -> None:
     with running_pool(tmp_path) as loop:
         loop.warm_up()
-        os.kill(loop.pool._servers[-1].pid, signal.SIGSTOP)
+        os.kill(loop.pool._servers.all[-1].pid, signal.SIGSTOP)
         engine = Engine(loop, tmp_path)
-        kill(loop.pool._servers[-1].pid)
+        kill(loop.pool._servers.all[-1].pid)
 
         engine.until(lambda: engine.lost)
 

@@ -214,7 +214,7 @@ with running_pool(Path(tempfile.mkdtemp(dir=".")), workers=1, preload={preload!r
     assert loop.call(changing.version) == (second, 22)
     assert loop.pool.statistics().deaths == 0
     if {preload!r}:
-        loop.until(lambda: len(loop.pool._servers) == 1)
+        loop.until(lambda: len(loop.pool._servers.all) == 1)
 """,
     )
 

@@ -41,7 +41,7 @@ def test_it_is_the_same_when_a_transaction_around_is_tried_again() -> None:
     returns(drive, "trip/caught", without_error(book.bind()))
     drive.finish("trip/caught/book", "room")
     commit(drive)
-    drive.driver.rare.answering.give_later("trip/caught", [NOTHING, ERROR])
+    drive.driver.features.answering.give_later("trip/caught", [NOTHING, ERROR])
     drive.driver.tell(events.Expired("trip/caught/caught", 2, False))
     commit(drive)
     assert [len(value) for _, value, _ in drive.host.saves] == [len(ERROR)]

@@ -13,7 +13,7 @@ def test_a_run_whose_undo_got_what_it_reads_after_all_goes_on_waiting():
     drive = Drive(effect.bind(undoable.bind(pure.bind(1)), wait_event("go", int)))
 
     def private() -> Work:
-        return next(work for work in reversed(drive.host.started) if drive.driver.is_private(work.attempt))
+        return next(work for work in reversed(drive.host.started) if drive.driver.launches.is_private(work.attempt))
 
     def commit_all() -> None:
         while drive.host.committed < len(drive.host.batches):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from onceflow import Engine
-from onceflow.engine.run_commands.cancel import CANCEL, Cancelling
+from onceflow.engine.run_commands.cancel import Cancelling
 from onceflow.storage.journal import RunRow, SendCommand, commit
 from tests.engine.runs import waiting
 from tests.helpers.waiting import LONG, until
@@ -41,7 +41,7 @@ def row_of(engine: Engine) -> RunRow:
 def test_a_command_that_a_dead_engine_has_not_carried_out_is_carried_out(engine: Engine) -> None:
     row = row_of(engine)
     how = msgspec.msgpack.encode(Cancelling(epoch=row.epoch))
-    assert commit(engine._home.journal, [SendCommand(row.id, CANCEL, how)]).ok
+    assert commit(engine._home.journal, [SendCommand(row.id, Cancelling.kind, how)]).ok
     engine._hub.adopt_parked([row])
     until(lambda: engine.status("left") == "cancelled")
 
@@ -90,13 +90,13 @@ def test_a_run_that_is_driven_is_not_parked_by_whoever_claimed_it_before(engine:
     answered = threading.Event()
 
     def check() -> None:
-        hub._active[row.id] = (Driven(), None)
+        hub.runs.active[row.id] = (Driven(), None)
         try:
-            hub._park_claimed([(row.id, 1e15), ("another", 1e15)])
-            parked.extend(run for run in (row.id, "another") if run in hub.parking)
+            hub.parked.park_claimed([(row.id, 1e15), ("another", 1e15)])
+            parked.extend(run for run in (row.id, "another") if run in hub.parked.parking)
         finally:
-            del hub._active[row.id]
-            hub.parking.take("another")
+            del hub.runs.active[row.id]
+            hub.parked.parking.take("another")
             answered.set()
 
     hub._loop.post(check)

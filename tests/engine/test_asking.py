@@ -230,7 +230,7 @@ def test_there_may_be_many_who_say_nothing(engine: Engine, home: Path) -> None:
 
 
 def answering_of(engine: Engine) -> server.Answering:
-    found: server.Answering = engine._hub._answering  # type: ignore[attr-defined]
+    found: server.Answering = engine._hub.server  # type: ignore[attr-defined]
     return found
 
 

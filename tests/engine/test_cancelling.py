@@ -333,7 +333,7 @@ def test_cancelling_a_run_that_ends_and_loses_its_engine_meanwhile_does_not_wait
             )
             # then
             how = Cancelling()
-            assert cancel(stale, how, engine._home, engine._hub, engine._attaching) == end
+            assert cancel(stale, how, engine._reach, engine._hub, engine._attaching) == end
             monkeypatch.undo()
 
 

@@ -515,14 +515,14 @@ def test_who_waits_for_room_is_told_when_the_engine_closes(
 ) -> None:
     # given runs that wait at a door, and more that are not let in
     monkeypatch.setattr("onceflow.engine.run_graphs.MOST_OPENING", 1)
-    monkeypatch.setattr("onceflow.engine.runtime.host.MOST_WAITING", 1)
+    monkeypatch.setattr("onceflow.engine.runtime.turn.MOST_WAITING", 1)
     engine = Engine(tmp_path / "home", workers=1)
     results: list[Any] = []
     nodes = [pass_door.bind(door.path) for _ in range(5)]
     thread = threading.Thread(target=lambda: results.extend(engine.run_many(nodes, return_exceptions=True)))
     thread.start()
     door.wait()
-    until(lambda: engine._hub._waiting_for_room)
+    until(lambda: engine._hub._turn.waiting_for_room)
     # when
     engine.close()
     # then

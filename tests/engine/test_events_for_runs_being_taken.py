@@ -47,7 +47,7 @@ def test_an_event_reaches_a_run_that_has_looked_for_it_before_it_was_claimed(
     taker: Engine, sender: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle = sender.submit(keep.bind(wait_event("number", int)))
-    commit: Any = taker._hub.commit
+    commit: Any = taker._hub.host.commit
 
     def late(driver: Any, requests: Any) -> None:
         if driver.is_opening:
@@ -55,6 +55,6 @@ def test_an_event_reaches_a_run_that_has_looked_for_it_before_it_was_claimed(
             sender.send_event(handle.id, "number", 7)
         commit(driver, requests)
 
-    monkeypatch.setattr(taker._hub, "commit", late)
+    monkeypatch.setattr(taker._hub.host, "commit", late)
     taker.serve()
     assert handle.result(timeout=LONG / 6) == 7

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onceflow import Engine, RetryPolicy, RunCancelled, TaskFailed, current, task
-from onceflow.backends.local import pool
+from onceflow.backends.local import stragglers
 from onceflow.errors import RunInterrupted, WorkerDied
 from onceflow.values.functions import ship
 from tests.helpers.doors import Door, knock
@@ -21,7 +21,7 @@ from tests.helpers.traces import note, traces
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, no worker is asked to give anything back."""
-    monkeypatch.setattr(pool, "OVERDUE", 60.0)
+    monkeypatch.setattr(stragglers, "OVERDUE", 60.0)
 
 
 @pytest.fixture
@@ -87,10 +87,10 @@ def wait_at(path: str, value: int) -> int:
 def make_short(engine: Engine, *tasks: Any) -> None:
     """Let the pool believe that it knows these and that they take no time."""
     assert engine.run(increase.bind(0)) == 1  # so that there is a pool
-    workers = engine._hub._workers
+    workers = engine._hub.runs.workers
     assert workers is not None
     for each in tasks:
-        workers._pool._dispatcher.estimates._seconds[ship(each.function).hash] = 20e-6
+        workers._pool._dispatcher.estimates.seconds[ship(each.function).hash] = 20e-6
 
 
 def chain(step: Any, value: Any, length: int) -> Any:

@@ -72,12 +72,12 @@ def add(*numbers: float) -> float:
 
 
 def count_live(engine: Engine) -> int:
-    return len(engine._hub._ask(lambda: list(engine._hub._processes._pool.shelf._live)))
+    return len(engine._hub.ask(lambda: list(engine._hub.runs.workers._pool.shelf._live)))
 
 
 def live_makers(engine: Engine) -> list[int]:
     """Process ids of the workers that alone have something."""
-    return engine._hub._ask(lambda: [it.maker for it in engine._hub._processes._pool.shelf._live.values()])
+    return engine._hub.ask(lambda: [it.maker for it in engine._hub.runs.workers._pool.shelf._live.values()])
 
 
 def test_a_task_reads_what_another_one_made_in_place(engine: Engine, tmp_path: Path):
@@ -109,7 +109,7 @@ def test_one_array_and_eight_tasks_that_read_it(engine: Engine, tmp_path: Path):
 def test_nothing_stays_after_a_run(engine: Engine, tmp_path: Path):
     engine.run(is_in_place.bind(make.bind(str(tmp_path / "trace"))))
     until(lambda: not count_live(engine))
-    until(lambda: engine._hub._ask(lambda: engine._hub._processes._pool.shelf.size) == 0)
+    until(lambda: engine._hub.ask(lambda: engine._hub.runs.workers._pool.shelf.size) == 0)
 
 
 def test_what_a_killed_worker_alone_had_is_made_again_and_its_effect_happens_once(tmp_path: Path, door: Door):

@@ -237,7 +237,7 @@ def test_a_log_says_what_is_missing_in_it(tmp_path: Path, door: Door) -> None:
         (tmp_path / "home" / "logs").write_text("in the way")
         handle = engine.run_async(speak_twice.bind(door.path), name="a")
         door.wait()
-        until(lambda: engine._hub._printing.statistics().lost)  # type: ignore[attr-defined]
+        until(lambda: engine._hub.host._printing.statistics().lost)  # type: ignore[attr-defined]
         (tmp_path / "home" / "logs").unlink()
         door.open()
         handle.result()

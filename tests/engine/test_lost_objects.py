@@ -32,8 +32,8 @@ def held(engine: Engine) -> list[Object]:
     """The objects that its runs hold."""
     return [
         part
-        for driver, _ in engine._hub._active.values()
-        for _, parts in driver._outputs._parts.values()
+        for driver, _ in engine._hub.runs.active.values()
+        for _, parts in driver.outputs._parts.values()
         for part in parts
         if isinstance(part, Object)
     ]
@@ -44,9 +44,9 @@ def test_what_was_lost_is_made_again_and_its_effect_happens_once(engine: Engine,
     trace = str(tmp_path / "trace")
     handle = engine.run_async(count.bind(trace, make.bind(trace), pass_door.bind(door.path)))
     door.wait()
-    until(lambda: engine._hub._ask(lambda: held(engine)))
+    until(lambda: engine._hub.ask(lambda: held(engine)))
     # when: whoever has its bytes dies
-    engine._hub._ask(lambda: engine._hub._processes.lose(held(engine)))
+    engine._hub.ask(lambda: engine._hub.runs.workers.lose(held(engine)))
     door.open()
     # then
     assert handle.result() == 1_000_000

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from onceflow import Engine, task
-from onceflow.engine.run_commands.pause import PAUSE
-from onceflow.engine.run_commands.reach import tell
+from onceflow.engine.run_commands.pause import Pausing
 from onceflow.errors import RunPaused
 from tests.engine.common import keep, pass_door, trace
 from tests.helpers.doors import Door, knock
@@ -26,7 +24,7 @@ def wait_at(door: str) -> str:
 
 def want_rest(engine: Engine, run: str) -> None:
     """Returns when the engine knows of it."""
-    engine._hub.pause(run)
+    engine._hub.command(run, Pausing())
     engine.list_tasks(run)
 
 
@@ -93,7 +91,7 @@ def test_a_run_of_another_engine_is_paused(door: Door, tmp_path: Path) -> None:
         assert row is not None
         owner = row.owner
         assert owner is not None
-        tell(engine._home, row.id, owner, PAUSE, msgspec.msgpack.encode(row.epoch))
+        engine._reach.ask([row], Pausing())
         until(lambda: not engine._home.journal.commands(owner))
         door.open()
         assert engine.pause("r") == "paused"

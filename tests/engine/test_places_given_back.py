@@ -9,7 +9,7 @@ import pytest
 
 from onceflow import Engine, RetryPolicy, task
 from onceflow.backends.local.send_ahead import Estimates
-from onceflow.engine.runtime.host import Hub
+from onceflow.engine.runtime.facade import Hub
 from onceflow.engine.runtime.pool_executor import Workers
 from onceflow.errors import RunPaused
 from onceflow.handlers import break_, handler
@@ -75,11 +75,18 @@ def test_a_place_that_is_not_used_goes_to_the_next_at_once(tmp_path: Path, monke
     assert asleep == []
 
 
+class OneSecond(dict[str, float]):
+    """What is expected of each function: so a worker is promised to one only."""
+
+    def get(self, function: str, default: float | None = None) -> float:  # type: ignore[override]
+        return 1.0
+
+
 def test_a_task_whose_time_is_over_keeps_no_place_in_its_queue(
     tmp_path: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has a place there, and waits for a worker when its time is over."""
-    monkeypatch.setattr(Estimates, "expected", lambda estimates, function: 1.0)  # so a worker is promised to one only
+    monkeypatch.setattr(Estimates, "__init__", lambda estimates: setattr(estimates, "seconds", OneSecond()))
     with Engine(tmp_path / "home", workers=1) as engine, Engine(tmp_path / "home", workers=1) as other:
         engine.set_queue("q", concurrency=1)
         late = fail.options(queue="q", retry=RetryPolicy(1, delay=0.7), total_timeout=1.5, catch=True)
@@ -104,8 +111,8 @@ def test_a_task_that_was_paused_before_it_started_has_not_begun(
 
     def pausing(hub: Hub, submission, completion) -> None:
         submit(hub, submission, completion)
-        driver, _ = hub._active[submission.run]
-        hub._tell(driver, driver.pause)
+        driver, _ = hub.runs.active[submission.run]
+        hub.runs.tell(driver, driver.pause)
 
     with Engine(tmp_path / "home", workers=1) as engine:
         engine.run(inside.bind())

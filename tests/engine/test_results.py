@@ -326,5 +326,5 @@ def test_results_of_one_run_are_not_shared_between_callers(engine: Engine) -> No
 
 def test_more_runs_than_are_let_in_at_once_come_to_their_ends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onceflow.engine.run_graphs.MOST_OPENING", 3)
-    monkeypatch.setattr("onceflow.engine.runtime.host.MOST_WAITING", 2)
+    monkeypatch.setattr("onceflow.engine.runtime.turn.MOST_WAITING", 2)
     assert engine.run_many([keep.bind(number) for number in range(50)]) == list(range(50))

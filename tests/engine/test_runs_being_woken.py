@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from onceflow import Engine
+from onceflow.engine import waking as waking_module
 from onceflow.engine.handles import Completion
 from onceflow.engine.runtime import parking as parking_module
 from onceflow.engine.runtime.parking import Parking, Waking
@@ -36,7 +37,7 @@ def test_who_waits_for_a_run_that_is_being_woken_is_told_that_the_engine_was_clo
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle, hub = begin(engine), engine._hub
-    load: Any = hub.parking.load  # type: ignore[attr-defined]
+    load: Any = hub.parked.parking._load  # type: ignore[attr-defined]
     loading, closed = threading.Event(), threading.Event()
 
     def late(batch: Any) -> None:
@@ -44,7 +45,7 @@ def test_who_waits_for_a_run_that_is_being_woken_is_told_that_the_engine_was_clo
         closed.wait(LONG)
         load(batch)
 
-    monkeypatch.setattr(hub.parking, "load", late)  # type: ignore[attr-defined]
+    monkeypatch.setattr(hub.parked.parking, "_load", late)  # type: ignore[attr-defined]
     engine.send_event(handle.id, "number", 7)
     assert loading.wait(LONG)
     engine.close()
@@ -61,9 +62,9 @@ def test_who_waits_for_a_run_that_cannot_be_loaded_now_is_told_that_the_engine_w
     def fail(batch: Any) -> None:
         raise StorageError("journal", "it is not there now")
 
-    monkeypatch.setattr(hub.parking, "load", fail)  # type: ignore[attr-defined]
+    monkeypatch.setattr(hub.parked.parking, "_load", fail)  # type: ignore[attr-defined]
     engine.send_event(handle.id, "number", 7)
-    until(lambda: hub.parking._postponed)  # type: ignore[attr-defined]
+    until(lambda: hub.parked.parking._postponed)  # type: ignore[attr-defined]
     engine.close()
     with pytest.raises(RunInterrupted):
         handle.result(timeout=LONG / 6)
@@ -95,7 +96,7 @@ def test_a_run_that_can_never_be_loaded_is_tried_less_and_less_often_and_logged_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     loop = Moments()
-    parking = Parking(loop, lambda: loop.time)
+    parking = Parking(loop, lambda: loop.time, list)
     completion = Completion("r", None)
     broken = Waking("r", completion, here=False)
     pauses = []
@@ -121,7 +122,7 @@ def test_a_run_that_can_never_be_loaded_is_tried_less_and_less_often_and_logged_
 
 def test_a_waiter_is_not_told_of_trouble_that_is_over_soon() -> None:
     loop = Moments()
-    parking = Parking(loop, lambda: loop.time)
+    parking = Parking(loop, lambda: loop.time, list)
     completion = Completion("r", None)
     broken = Waking("r", completion, here=False)
     for _ in range(3):
@@ -139,11 +140,11 @@ def test_whoever_waits_for_a_run_that_can_never_be_loaded_is_told_why(
     monkeypatch.setattr(parking_module, "PATIENCE", 0.0)
     handle = begin(engine)
 
-    def fail(row: Any, *args: Any) -> Any:
+    def fail(*args: Any, **options: Any) -> Any:
         raise StorageError("journal", "it is not there")
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine._attaching, "_load", fail)
+        patch.setattr(waking_module, "load", fail)
         engine.send_event(handle.id, "number", 7)
         with pytest.raises(StorageError, match="it is not there"):
             handle.result(timeout=LONG)
@@ -154,14 +155,14 @@ def test_a_run_that_cannot_be_loaded_keeps_no_other_from_being_woken(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = begin(engine), begin(engine)
-    load: Any = engine._attaching._load
+    load: Any = waking_module.load
 
-    def fail(row: Any, *args: Any) -> Any:
+    def fail(home: Any, row: Any, **options: Any) -> Any:
         if row.id == bad.id:
             raise ValueError("this is not what was expected")
-        return load(row, *args)
+        return load(home, row, **options)
 
-    monkeypatch.setattr(engine._attaching, "_load", fail)
+    monkeypatch.setattr(waking_module, "load", fail)
     engine.send_event(bad.id, "number", 7)
     with pytest.raises(RunInterrupted, match="this is not what was expected"):
         bad.result(timeout=LONG / 6)
@@ -175,16 +176,16 @@ def test_a_run_of_which_something_cannot_be_read_now_is_woken_later(
 ) -> None:
     handle = begin(engine)
     run = handle.id
-    load: Any = engine._attaching._load
+    load: Any = waking_module.load
     troubles = iter([StorageError("s3://far", "it did not answer")])
 
-    def fail(*args: Any) -> Any:
+    def fail(*args: Any, **options: Any) -> Any:
         for trouble in troubles:
             raise trouble
-        return load(*args)
+        return load(*args, **options)
 
-    monkeypatch.setattr(engine._attaching, "_load", fail)
-    monkeypatch.setattr(engine._hub, "may_delegate", lambda short: False)
+    monkeypatch.setattr(waking_module, "load", fail)
+    monkeypatch.setattr(engine._hub.parked, "may_delegate", lambda short: False)
     if not is_waited_for:
         del handle
         gc.collect()

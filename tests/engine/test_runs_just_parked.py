@@ -32,19 +32,19 @@ def in_time(action: Callable[[], Any]) -> Any:
     return found[0]
 
 
-def delay(engine: Engine, monkeypatch: pytest.MonkeyPatch, method: str, run: str) -> None:
+def delay(engine: Engine, monkeypatch: pytest.MonkeyPatch, run: str) -> None:
     """What is asked of the hub reaches it when the run is parked, though it was driven when the caller looked."""
     hub: Any = engine._hub
     driven = hub.expect(run, None)
     looks = iter([driven])
-    find, ask = hub.find, getattr(hub, method)
+    find, ask = hub.find, hub.command
 
     def late(*args: Any) -> Any:
         until(lambda: hub.is_parked(run))
         return ask(*args)
 
     monkeypatch.setattr(hub, "find", lambda wanted: next(looks, None) or find(wanted))
-    monkeypatch.setattr(hub, method, late)
+    monkeypatch.setattr(hub, "command", late)
 
 
 @pytest.mark.parametrize(("method", "status"), [("cancel", "cancelled"), ("pause", "paused")])
@@ -52,7 +52,7 @@ def test_a_run_that_is_parked_before_it_hears_of_a_command_obeys_it(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, method: str, status: str
 ) -> None:
     handle = engine.run_async(waiting.bind())
-    delay(engine, monkeypatch, method, handle.id)
+    delay(engine, monkeypatch, handle.id)
     assert in_time(lambda: getattr(engine, method)(handle.id)) == status
     assert engine.status(handle.id) == status
 

@@ -36,7 +36,7 @@ class Gate:
             adopt(*runs)
 
         monkeypatch.setattr(engine._hub, "adopt", late)
-        monkeypatch.setattr(engine._hub, "may_delegate", lambda short: False)
+        monkeypatch.setattr(engine._hub.parked, "may_delegate", lambda short: False)
 
     def wait_for(self, thread: str) -> None:
         until(lambda: thread in self.handed_over)

@@ -19,7 +19,7 @@ def test_one_ctrl_c_is_enough_to_stop_waiting_for_a_parked_run(tmp_path: Path) -
     over = threading.Event()
 
     def press(engine: Engine) -> None:
-        until(lambda: len(engine._hub.parking))  # type: ignore[attr-defined]
+        until(lambda: len(engine._hub.parked.parking))  # type: ignore[attr-defined]
         while not over.is_set() and len(pressed) < 4:
             pressed.append(1)
             os.kill(os.getpid(), signal.SIGINT)

@@ -55,10 +55,10 @@ def play(engine: Engine, example, door: Door, name: str, accident: Callable[[Dri
     gate = through_door.bind(door.path)
     handle = engine.run_async(example.training.bind(EPOCHS, IMAGES, gates={GATE: gate}), name=name)
     door.wait()
-    driver = engine._hub._active[handle.id][0]
+    driver = engine._hub.runs.active[handle.id][0]
     last, prepared = f"train_{GATE - 1}", [f"augment_{n}" for n in range(4 * GATE, 4 * GATE + 4)]
-    until(lambda: engine._hub._ask(lambda: all(node in driver._outputs for node in (last, *prepared))))
-    noticed = engine._hub._ask(lambda: accident(driver))
+    until(lambda: engine._hub.ask(lambda: all(node in driver.outputs for node in (last, *prepared))))
+    noticed = engine._hub.ask(lambda: accident(driver))
     if noticed is not None:
         until(noticed)
     door.open()
@@ -70,10 +70,10 @@ def lose_output(driver: Driver, node: str) -> None:
 
 
 def kill_actor(driver: Driver, node: str) -> Callable[[], bool]:
-    version = driver._outputs.get(node, 1)
+    version = driver.outputs.get(node, 1)
     assert isinstance(version, Version)
     assert version.instance is not None
-    pool = driver._host._processes.pool
+    pool = driver.host._runs.workers.pool  # type: ignore[attr-defined]
     (worker,) = [worker for worker in pool._workers.values() if worker.host == version.instance.id]
     os.kill(worker.pid, signal.SIGKILL)
     instance = version.instance

@@ -9,7 +9,7 @@ import pytest
 
 from onceflow import Engine, sleep, task, wait_event
 from onceflow.driver.driver import Driver
-from onceflow.engine.runtime.local_host import LocalHub
+from onceflow.engine.runtime.facade import Hub
 from onceflow.errors import EventRefused, InvalidOption, NoSuchRun, RunActive, RunPaused, RunTimedOut
 from onceflow.storage.journal import Request
 from tests.engine.common import pass_door
@@ -30,8 +30,8 @@ def done() -> str:
 
 def parked(engine: Engine) -> int:
     hub = engine._hub
-    assert isinstance(hub, LocalHub)
-    return len(hub.parking)
+    assert isinstance(hub, Hub)
+    return len(hub.parked.parking)
 
 
 def test_a_run_that_only_waits_is_in_nobodys_memory_until_an_event_comes(engine: Engine) -> None:
@@ -48,15 +48,15 @@ def test_a_run_that_was_woken_is_claimed_with_what_it_has_done(engine: Engine, m
     handle = engine.run_async(double.bind(wait_event("number", int)), name="quick")
     until(lambda: parked(engine) == 1)
     batches: list[list[str]] = []
-    hub = engine._hub
-    commit = hub.commit
+    host = engine._hub.host
+    commit = host.commit
 
     def listen(driver: Driver, requests: Sequence[Request]) -> None:
         batches.append([type(request).__name__ for request in requests])
         commit(driver, requests)
 
-    monkeypatch.setattr(hub, "commit", listen)
-    monkeypatch.setattr("onceflow.engine.runtime.host.PATIENCE", LONG)
+    monkeypatch.setattr(host, "commit", listen)
+    monkeypatch.setattr("onceflow.engine.runtime.turn.PATIENCE", LONG)
     engine.send_event("quick", "number", 21)
     assert handle.result() == 42
     assert batches == [["Claim", "AppendEntries", "MarkEvents", "SetStatus"]]
@@ -138,11 +138,15 @@ def test_whoever_waits_for_a_run_is_the_same_however_often_it_is_woken(engine: E
     first, second = wait_event("first", int), wait_event("second", int)
     handle = engine.run_async(double.options(after=[first, second]).bind(wait_event("third", int)), name="often")
     hub = engine._hub
-    assert isinstance(hub, LocalHub)
+    assert isinstance(hub, Hub)
     waiting = []
     for epoch, key in enumerate(["first", "second", "third"], 1):
-        until(lambda epoch=epoch: handle.id in hub.parking and engine._home.journal.find_name("often").epoch == epoch)
-        _, completion = hub.parking._parked[handle.id]
+        until(
+            lambda epoch=epoch: (
+                handle.id in hub.parked.parking and engine._home.journal.find_name("often").epoch == epoch
+            )
+        )
+        _, completion = hub.parked.parking._parked[handle.id]
         assert completion is not None
         waiting.append(completion())
         engine.send_event("often", key, 4)

@@ -16,7 +16,7 @@ from onceflow import Engine
 from onceflow.backends.local import delegated_runs
 from onceflow.driver import fiber_cancellation
 from onceflow.engine.runtime import delegation
-from onceflow.engine.runtime.local_host import LocalHub
+from onceflow.engine.runtime.facade import Hub
 from onceflow.storage.journal import Claim, commit
 from tests.fibers import away
 from tests.helpers.doors import Door
@@ -49,14 +49,14 @@ def shared(home: Path) -> Iterator[Engine]:
 def engine(shared: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """Has no experience with any workflow, and delegates whatever it can: on a busy machine a segment may take so long
     that runs of its workflow are driven here for a while, and a worker may be given up."""
-    hub_of(shared)._delegating._driven_here.clear()
+    hub_of(shared).parked.delegating._driven_here.clear()
     monkeypatch.setattr(delegation, "FIRST", 0)
     monkeypatch.setattr(delegation, "PATIENCE", LONG)
     return shared
 
 
-def hub_of(engine: Engine) -> LocalHub:
-    assert isinstance(engine._hub, LocalHub)
+def hub_of(engine: Engine) -> Hub:
+    assert isinstance(engine._hub, Hub)
     return engine._hub
 
 
@@ -301,10 +301,11 @@ def test_a_moment_wakes_a_fiber_too(engine: Engine) -> None:
     """The engine's clock is slow until the run is parked: then the moment has come."""
     before, hub = delegated(engine), hub_of(engine)
     with pytest.MonkeyPatch.context() as slow:
-        slow.setattr(hub, "now", lambda: time.time() - away.NAP)
-        slow.setattr(hub.parking, "_now", hub.now)
+        now = lambda: time.time() - away.NAP  # noqa: E731
+        for clock, name in ((hub.runs, "now"), (hub.host, "now"), (hub.parked.parking, "_now")):
+            slow.setattr(clock, name, now)
         park(engine, away.napping.bind(), "napping")
-    hub._loop.post(hub.parking._look_at_clock)
+    hub._loop.post(hub.parked.parking._look_at_clock)
     has(engine, "napping", "succeeded")
     assert engine.get_output("napping") == "awake"
     assert delegated(engine) == before + 1
@@ -419,7 +420,7 @@ def wake_and_kill(tmp_path: Path, seed: int, count: int, lives: int) -> int:
     with Engine(home, workers=1) as engine:
         for name in names:
             engine.run_async(away.counting.bind(path), name=name)
-        until(lambda: len(hub_of(engine).parking) == count)
+        until(lambda: len(hub_of(engine).parked.parking) == count)
     with Engine(home, workers=1) as sender:
         for life in range(1, lives + 1):
             with started(tmp_path, DRIVING, str(home)) as process:

@@ -42,8 +42,8 @@ def not_a_task(found: Any) -> CodeMissing:
 
 
 class Call(msgspec.Struct, eq=False):
-    """`core.model.graph.Node.call` of the graphs that are built here. Can be pickled; tasks of modules go by their
-    name, with the version that their code had then."""
+    """`core.graph.Node.call` of the graphs that are built here. Can be pickled; tasks of modules go by their name, with
+    the version that their code had then."""
 
     task: AnyTask[..., Any]
     template: Template
@@ -51,6 +51,22 @@ class Call(msgspec.Struct, eq=False):
     """The version that was stored, if it was."""
     _stored_metadata: str | None = None
     """For those who read the graph without its code."""
+    settings: Settings = None  # type: ignore[assignment]
+    """Those of the task. Looked at so often that they are kept here, like what follows."""
+    slots: tuple[Slot, ...] = ()
+    """What has to be fetched before `arguments` can be made: for each, which edge and which part."""
+    is_async: bool = False
+    """Whether the function returns a coroutine that has to be awaited."""
+    guarded: bool = False
+    """Whether it has a say about what it raises, or about failures in the graph that it returns."""
+
+    def __post_init__(self) -> None:
+        task = self.task
+        self.slots = self.template.slots
+        if hasattr(task, "core_options"):  # else it is no task, which is told when it is used
+            options = task.core_options
+            self.settings, self.is_async = task.settings, task.is_async
+            self.guarded = options.guards or options.transaction
 
     def __reduce__(self) -> tuple[Any, ...]:
         told = () if self.metadata is None else (self.metadata,)
@@ -79,15 +95,6 @@ class Call(msgspec.Struct, eq=False):
         return self.task.function
 
     @property
-    def is_async(self) -> bool:
-        """Whether the function returns a coroutine that has to be awaited."""
-        return self.task.is_async
-
-    @property
-    def settings(self) -> Settings:
-        return self.task.settings
-
-    @property
     def rollback(self) -> Callable[..., Any] | None:
         return self.task.settings.rollback
 
@@ -101,23 +108,12 @@ class Call(msgspec.Struct, eq=False):
         return in_force_inside(self.task.settings, around or NOTHING, depth) if self.guarded else around
 
     @property
-    def guarded(self) -> bool:
-        """Whether it has a say about what it raises, or about failures in the graph that it returns."""
-        options = self.task.core_options
-        return options.guards or options.transaction
-
-    @property
     def retry(self) -> RetryPolicy:
         return self.task.settings.retry
 
     @property
     def metadata(self) -> str | None:
         return self.task.settings.metadata
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        """What has to be fetched before `arguments` can be made: for each, which edge and which part."""
-        return self.template.slots
 
     @property
     def undo(self) -> Undo:

@@ -71,10 +71,7 @@ class AnyTask(Wrapper, Generic[P, R]):
         name = getattr(self.function, "__name__", "")
         self.settings: Settings = settle(given, name, self._shape, is_async=self.is_async)
         self.core_options = self.settings.for_core()
-
-    @property
-    def name(self) -> str:
-        return self.settings.name
+        self.name: str = self.settings.name
 
     @property
     def signature(self) -> inspect.Signature:

@@ -70,7 +70,7 @@ def make_job(
         context,
         undo=work.undo,
         has_output=work.has_output,
-        retried=None if work.undo else call.retried,
+        retried=None if work.undo or settings.retry.on == (Exception,) else call.retried,
         cpus=None if work.undo else settings.cpus,
         memory=0 if work.undo else settings.memory,
         priority=driver.priority + settings.priority,

@@ -90,6 +90,9 @@ class Told(TypedDict):
 class AnyInstances(Protocol):
     """The actors of an engine that live: see `backends.local.actors.instances.Instances`."""
 
+    used: bool
+    """Whether there may be, or may have been, any."""
+
     def __len__(self) -> int: ...
 
     def use(

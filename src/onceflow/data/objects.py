@@ -115,8 +115,9 @@ class Shelf:
         self._objects: weakref.WeakValueDictionary[tuple[int, int], Object] = weakref.WeakValueDictionary()
         self._live: weakref.WeakValueDictionary[int, Object] = weakref.WeakValueDictionary()
         """Number → object that has no place yet."""
-        self._let_go: deque[tuple[Place | None, Live | None, int, Callable[[], None] | None]] = deque()
-        self._closed: list[int] = []
+        self.dropped: deque[tuple[Place | None, Live | None, int, Callable[[], None] | None]] = deque()
+        """What nobody holds any more, until somebody collects it."""
+        self.closed_here: list[int] = []
         """Segments that were closed since somebody asked."""
         self._files = 0
         self._chores = Chores()
@@ -198,7 +199,7 @@ class Shelf:
         self.open(place.segment, descriptor, None, on_disk=True)
         assert object.place is not None
         self._objects.pop((object.place.segment, object.place.offset), None)
-        self._let_go.append((object.place, object.live, object.maker, None))
+        self.dropped.append((object.place, object.live, object.maker, None))
         object.place, object.live, object.freed, object.checksum = place, None, freed, checksum
         self._segments[place.segment].objects += 1
         self._objects[place.segment, place.offset] = object
@@ -225,13 +226,13 @@ class Shelf:
 
     def let_go(self, object: Object) -> None:
         """Nobody holds the object any more. From any thread, at any moment: so without a lock."""
-        self._let_go.append((object.place, object.live, object.maker, object.freed))
+        self.dropped.append((object.place, object.live, object.maker, object.freed))
 
     def collect(self) -> dict[int, list[Place | Live]]:
         """What was let go: for each maker that may use the memory again, what that is. It may be gone."""
         freed: dict[int, list[Place | Live]] = {}
-        while self._let_go:
-            place, live, maker, when_freed = self._let_go.popleft()
+        while self.dropped:
+            place, live, maker, when_freed = self.dropped.popleft()
             if when_freed is not None:
                 when_freed()
             if live is not None:
@@ -261,7 +262,7 @@ class Shelf:
 
     def closed(self) -> list[int]:
         """The segments that were closed since this was last asked: nobody will be sent a place in them again."""
-        found, self._closed = self._closed, []
+        found, self.closed_here = self.closed_here, []
         if found and self.on_closed is not None:
             self.on_closed(found)
         return found
@@ -278,4 +279,4 @@ class Shelf:
         # Whoever closes it last gives the memory back, which takes milliseconds.
         self._chores.add(partial(os.close, segment.descriptor))
         self.segments -= not segment.on_disk
-        self._closed.append(number)
+        self.closed_here.append(number)

@@ -7,7 +7,7 @@ once, because that means reading all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,10 +15,12 @@ import msgspec
 from onceflow.core.model.records import Saved
 from onceflow.core.model.refs import RefPart, bits
 from onceflow.data.objects import HeldRef
+from onceflow.driver.hooks import Feature
 from onceflow.driver.outputs import Blob, Part
 
 if TYPE_CHECKING:
-    from onceflow.driver.work import Store
+    from onceflow.driver.driver import Driver
+    from onceflow.driver.history import History
 
 CHILD = "/child-"
 """What ids of outcomes have in them."""
@@ -58,23 +60,24 @@ NONE = Outcome(0)
 """Of what is no child of this run, or was ended before it came to its end."""
 
 
-class Outcomes:
+class Outcomes(Feature):
     """Those of one run."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, driver: Driver, past: History) -> None:
+        super().__init__(driver, past)
+        self._store = driver.store
         self._known: dict[str, Outcome] = {}
 
     def note(self, record: Saved, value: bytes | None, blob: str | None) -> None:
         """A part of one is being saved."""
         note_part(self._known, record, Blob(blob or "") if value is None else value)
 
-    def dropped(self, nodes: Iterable[str]) -> None:
+    def dropped(self, nodes: Sequence[str]) -> None:
         """They will come again."""
         for node in nodes:
             self._known.pop(node, None)
 
-    def joined(self, nodes: Iterable[str]) -> None:
+    def joined(self, nodes: Sequence[str]) -> None:
         """Nobody else will ask for them, most probably."""
         self.dropped(nodes)
 

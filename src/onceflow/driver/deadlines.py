@@ -8,38 +8,40 @@ deadline, and are told by themselves; so they are given time to clean up first.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onceflow.core.model import events
 from onceflow.core.model.rows import Row, Scope
 from onceflow.driver.fiber_cancellation import TIME
-from onceflow.driver.given_outcomes import Answering
+from onceflow.driver.hooks import Feature
 from onceflow.driver.waits import LONGEST
-from onceflow.driver.work import Host
 from onceflow.storage.journal import NEVER
 from onceflow.values import packed_outputs
 from onceflow.values.failures import dump
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
+    from onceflow.driver.history import History
 
 NOTHING = packed_outputs.dump(None)
 
 
-class Expiring:
+class Expiring(Feature):
     """Of one driver."""
 
-    def __init__(self, driver: Driver, host: Host, answering: Answering) -> None:
-        self._driver = driver
-        self._host = host
-        self._answering = answering
+    def __init__(self, driver: Driver, past: History) -> None:
+        super().__init__(driver, past)
         self._moments: dict[str, float] = {}
         """Node that has returned a graph → when the time of that is over."""
         self._told: dict[str, Scope] = {}
         """The same → the graph of which core was told."""
 
-    def watch(self, node: str, moment: float) -> None:
+    def returned_graph(self, node: str, until: float | None) -> None:
+        if until is not None and until < math.inf:
+            self._watch(node, until)
+
+    def _watch(self, node: str, moment: float) -> None:
         """The graph that it returned, or is about to return, ends then."""
         rows = self._driver.run.rows
         self._moments = {other: when for other, when in self._moments.items() if other in rows}
@@ -47,7 +49,7 @@ class Expiring:
         self._moments[node] = moment
         self._set_timer(node)
 
-    def dropped(self, nodes: Collection[str]) -> None:
+    def dropped(self, nodes: Sequence[str]) -> None:
         """What these have done counts no more: a graph that had ended with one of them starts afresh, and its time is
         over all the same."""
         for node, scope in list(self._told.items()):
@@ -99,7 +101,7 @@ class Expiring:
         self._told[node] = scope
         error = late(node)
         self._driver.raised_last[node] = dump(error, "the engine")
-        self._answering.give_later(node, [NOTHING, packed_outputs.dump(error)])
+        self._driver.features.answering.give_later(node, [NOTHING, packed_outputs.dump(error)])
         self._driver.tell(events.Expired(scope.sink.id, scope.depth))
         return True
 

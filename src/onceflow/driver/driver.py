@@ -1,31 +1,36 @@
-"""The loop around one `core.Run`: events in, commands carried out.
+"""The loop around one `core.Run`: what the host reports, as events of core.
 
-What the host tells is heard here. What comes of it is the work of the verbs, one file each, stacked in the order in
-which they build on each other:
-
-    state → batching → launching → obeying → driver
-
-A driver belongs to one thread and has no I/O of its own: everything goes through its `Host` and its `Store`.
+A driver is two objects. This one hears what the host reports: attempts that came to an end, batches that are durable,
+what people want. `Commands` carries out what core decides. A driver belongs to one thread and has no I/O of its own:
+everything goes through its `Host` and its `Store`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
 from onceflow.core.model import commands, events
 from onceflow.core.model.graph import Graph
 from onceflow.core.model.refs import RefPart
+from onceflow.core.run import Run
 from onceflow.data.objects import HeldRef, Object
 from onceflow.driver import entries
 from onceflow.driver.actors import Instance, Version
 from onceflow.driver.children import Outcome
-from onceflow.driver.commands import Obeying
-from onceflow.driver.outputs import Part, can_be_carried, is_small
-from onceflow.driver.saving import Save
-from onceflow.driver.work import Work
+from onceflow.driver.commands import Commands
+from onceflow.driver.endings import Ending, Status
+from onceflow.driver.features import Features
+from onceflow.driver.history import History
+from onceflow.driver.inputs import Inputs, Key
+from onceflow.driver.launching import Launches
+from onceflow.driver.measurements import Measurements
+from onceflow.driver.outputs import Outputs, Part, can_be_carried, is_small
+from onceflow.driver.saving import Save, Saving
+from onceflow.driver.work import Host, Store, Work
 from onceflow.errors import FunctionNotLoaded, LostForGood, OnceflowError, RunInterrupted, WorkerDied
+from onceflow.storage.journal import Entry, MailboxEvent, Request
 from onceflow.values import packed_outputs
 from onceflow.values.failures import Blame, dump, tell
 from onceflow.values.handler_answers import THE_TASK, Answer
@@ -38,31 +43,161 @@ MOST_MISSES = 3
 """Attempts in a row that may miss what their refs refer to before that counts as a failure of the task."""
 
 
-class Driver(Obeying):
-    """Drives one run in one epoch."""
+class Driver:
+    """Drives one run in one epoch.
 
-    __slots__ = ()
+    `opening` are the requests that go before everything else in its first batch; `past` is what the journal has of a
+    run that exists, and `outputs`, `carried` and `mail` what was loaded with it. `woken`: the run was parked, by the
+    same host.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_misses",
+        "annotations",
+        "changes",
+        "commands",
+        "ending",
+        "finished_attempts",
+        "host",
+        "id",
+        "inputs",
+        "interruption",
+        "launches",
+        "limit",
+        "measurements",
+        "metadata",
+        "outputs",
+        "over",
+        "priority",
+        "queue",
+        "raised_last",
+        "run",
+        "saving",
+        "store",
+        "used_features",
+        "waits_outside",
+        "was_woken",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        run: Run,
+        host: Host,
+        store: Store,
+        *,
+        opening: Sequence[Request] = (),
+        past: History | None = None,
+        outputs: Outputs | None = None,
+        carried: dict[str, dict[Key, bytes]] | None = None,
+        mail: Sequence[MailboxEvent] = (),
+        woken: bool = False,
+        metadata: str | None = None,
+        status: str = "running",
+        queue: str | None = None,
+        priority: int = 0,
+    ) -> None:
+        self.id = id
+        self.run = run
+        self.host = host
+        self.store = store
+        self.over = False
+        """Whether it has ended, or was given up."""
+        self.ending: Ending | None = None
+        """How it ended, once it has."""
+        self.interruption: OnceflowError | None = None
+        """Why it was given up before its end."""
+        self.measurements = Measurements()
+        """Of attempts that came to an end. They ride on the next batch."""
+        self.changes = 0
+        """Grows whenever something may have changed. Who looks again and again need not look closely if it has not."""
+        self.finished_attempts = 0
+        self.limit: float | None = None
+        """When the run has run out of time, in seconds since 1970, if it has a limit."""
+        self.was_woken = woken
+        """Whether the run was parked before, by the same host."""
+        self.raised_last = {} if past is None else past.failures
+        """Node → what it raised last."""
+        self.annotations = {} if past is None else past.annotations
+        """Node → what it told about itself (`values.metadata`), if it has finished. Of tasks of returned graphs, which
+        may be many, no longer than their output is in memory; the journal has it with what is saved."""
+        self.metadata = metadata
+        """Of the run (`values.metadata`), for those who carry out its attempts."""
+        self.queue = queue
+        """The queue in which the run as a whole has a place."""
+        self.priority = priority
+        """Who goes first when there is too little of something."""
+        self.waits_outside = False
+        """The run has not begun: it waits until it may."""
+        self._misses: dict[tuple[str, bool], int] = {}
+        """(node, whether it is about its undo) → how often it has missed what its refs refer to, since it last came to
+        an end."""
+        self.outputs = Outputs() if outputs is None else outputs
+        self.inputs = Inputs(self.outputs, store, run.rows, {} if carried is None else carried)
+        self.saving = Saving(self, {} if past is None else past.blobs)
+        self.commands = Commands(self, opening, status)
+        self.launches: Launches = self.commands.launches
+        self.used_features: Features | None = None
+        """None as long as the run has no use for any."""
+        if past is not None:
+            past.mail = mail
+            self.used_features = Features(self, past)
+
+    @property
+    def features(self) -> Features:
+        """What most runs have no use for."""
+        if self.used_features is None:
+            self.used_features = Features(self, History())
+        return self.used_features
+
+    # -- how it stands -------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Status:
+        return self.commands.status
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether its first batch is not yet durable: perhaps the run is not its to drive."""
+        return self.commands.is_opening
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether nothing waits until its first batch is durable, and there will be more for it."""
+        return self.was_woken and self.commands.only_opens
+
+    @property
+    def is_cancelling(self) -> bool:
+        """Whether fibers have been told that the run is to be cancelled."""
+        return self.used_features is not None and self.used_features.is_cancelling
+
+    @property
+    def variables(self) -> Mapping[str, bytes]:
+        """The task variables that are committed, packed."""
+        return {} if self.used_features is None else self.used_features.variables.committed
+
+    # -- the run begins ------------------------------------------------------------------------------------------------
 
     def begin(self, decided: Sequence[commands.Command] | None = None) -> None:
         """To be called once, before anything else. `decided` is what the run has answered already, if it has begun."""
         self.waits_outside = False
-        self._work_off(self.run.begin() if decided is None else decided)
-        if self._rare is not None:
-            self._rare.begin()
+        self.commands.work_off(self.run.begin() if decided is None else decided)
+        if self.used_features is not None:
+            self.used_features.begin()
 
-    def came(
-        self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef] = (), joined: tuple[str, ...] = ()
-    ) -> None:
-        """What a node waits for is there. `held` are the refs in it; `joined` are the children that it comes from."""
-        self._in_flight[work.attempt] = work
-        whole = [*parts, NO_ERROR] if len(parts) < work.parts else parts
-        self.finished(work, whole, False, held=held, joined=joined)
+    def note(self, entry: Entry) -> None:
+        """Write this down with what is written next."""
+        self.commands.note(entry)
 
-    def never_came(self, work: Work, failure: bytes) -> None:
-        """What a node waits for has not come in time."""
-        self._in_flight[work.attempt] = work
-        if self._take(work):
-            self._raise_here(work, failure, permanent=True)
+    def flush(self) -> None:
+        """Hand the journal what has been collected."""
+        if not self.over:
+            self.commands.flush()
+
+    def has_place(self, node: str) -> bool:
+        """Whether the host lets a node with an effect start at once. Else it asks (`commands.Ask`)."""
+        return self.launches.has_place(node)
 
     def admitted(self, node: str) -> int | None:
         """A node that asked may start. Returns its attempt, or None if it does not start after all."""
@@ -74,16 +209,38 @@ class Driver(Obeying):
 
     def admit(self, nodes: Sequence[str]) -> None:
         """Nodes that asked may start. Of those that do not, the host is told (`Host.unused`)."""
-        starts = not (self.over or self._pausing or self._drained is not None)
-        for node in nodes:
-            if starts:
-                self._asking.pop(node, None)
-                self._entering[node] = None
-                self._events.append(events.Admitted(node))
-            else:
-                self._host.unused(self, node, 0)
-        if self._events and not self._busy:
-            self._work_off(())
+        if self.over:
+            for node in nodes:
+                self.host.unused(self, node, 0)
+        else:
+            self.launches.admit(nodes)
+            self.commands.proceed_with_news()
+
+    # -- attempts come to an end ---------------------------------------------------------------------------------------
+
+    def tell(self, event: events.Event) -> None:
+        """Core takes notice of an event."""
+        if not self.over:
+            self.commands.tell(event)
+
+    def proceed(self) -> None:
+        """Something is known that was waited for."""
+        if not self.over:
+            self.commands.proceed()
+
+    def came(
+        self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef] = (), joined: tuple[str, ...] = ()
+    ) -> None:
+        """What a node waits for is there. `held` are the refs in it; `joined` are the children that it comes from."""
+        self.launches.in_flight[work.attempt] = work
+        whole = [*parts, NO_ERROR] if len(parts) < work.parts else parts
+        self.finished(work, whole, False, held=held, joined=joined)
+
+    def never_came(self, work: Work, failure: bytes) -> None:
+        """What a node waits for has not come in time."""
+        self.launches.in_flight[work.attempt] = work
+        if self._take(work):
+            self._raise_here(work, failure, permanent=True)
 
     def finished(
         self,
@@ -97,14 +254,15 @@ class Driver(Obeying):
     ) -> None:
         """What was started has returned. `held` are the refs in its output; `writes` is what it wrote to variables;
         `joined` are the children whose outcomes it was given."""
-        if self._is_cancelling and self.rare.cancelling.is_outdated(work):
+        used, launches = self.used_features, self.launches
+        if used is not None and used.is_cancelling and used.cancelling.is_outdated(work):
             self.ended(work)
             return
         if not self._take(work):
             return
         self.finished_attempts += 1
         node, attempt = work.node, work.attempt
-        if self._deaths or self._misses:
+        if launches.deaths or self._misses:
             self._forget_losses(work)
         if work.undo:
             self.tell(events.Undone(node, attempt))
@@ -121,25 +279,25 @@ class Driver(Obeying):
         refs: tuple[RefPart, ...] = ()
         if held:
             parts, refs = self._with_refs(work, parts, held)
-        if attempt in self._private:
-            del self._private[attempt]
-            self._outputs.put_privately(node, parts, refs)
+        if attempt in launches.private:
+            del launches.private[attempt]
+            self.outputs.put_privately(node, parts, refs)
         else:
             row = self.run.rows.get(node)
             if row is not None and row.attempt == attempt:
-                self._outputs.put(node, attempt, parts)
-                if self._rare is not None:
-                    self._rare.limits.forget(node)
+                self.outputs.put(node, attempt, parts)
+                if used is not None:
+                    used.finished(node)
                 if writes:
-                    self.rare.variables.write(node, attempt, writes)
+                    self.features.variables.write(node, attempt, writes)
                 if annotations is not None:
                     self.annotations[node] = annotations
                 elif self.annotations:
                     self.annotations.pop(node, None)
         small = is_small(parts[0]) if len(parts) == 1 else all(map(can_be_carried, parts))
-        self.tell(events.Finished(node, attempt, graph, small, refs, joined=joined))
+        self.commands.tell(events.Finished(node, attempt, graph, small, refs, joined=joined))
         if graph is not None and work.call.settings.until is not None and not self.over:
-            self.rare.returned_graph(node, work.call.settings.until)
+            self.features.returned_graph(node, work.call.settings.until)
 
     def _with_refs(
         self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef]
@@ -165,13 +323,13 @@ class Driver(Obeying):
         """What was started has raised. `answer` is what a handler says shall become of it."""
         if self.over:
             return
-        if self._is_cancelling and self.rare.cancelling.is_outdated(work):
+        if self.is_cancelling and self.features.cancelling.is_outdated(work):
             self.ended(work)
         elif answer is None and work.call.settings.fiber and self._is_told(failure):
-            self.rare.cancelling.let_go(work)
+            self.features.cancelling.let_go(work)
             self.ended(work)
-        elif answer is None and work.call.settings.fiber and self._is_cancelling:
-            self.rare.cancelling.end()
+        elif answer is None and work.call.settings.fiber and self.is_cancelling:
+            self.features.cancelling.end()
             self.ended(work)
         elif self._take(work):
             self._forget_losses(work)
@@ -183,7 +341,7 @@ class Driver(Obeying):
     def _is_told(self, failure: bytes) -> bool:
         """Whether it is what fibers are told when this run is cancelled. (It is not unpickled: nothing of the user's
         runs here.)"""
-        return self.run.status == "running" and tell(failure) == tell(self.rare.cancelling.failure())
+        return self.run.status == "running" and tell(failure) == tell(self.features.cancelling.failure())
 
     def raised_here(self, work: Work, failure: bytes) -> None:
         """What was started counts as having raised, though not where it ran: it took too long, or cannot be given what
@@ -202,16 +360,16 @@ class Driver(Obeying):
             self.tell(events.Ended(work.node, work.attempt))
             return
         what = (work.node, work.undo)
-        deaths = self._deaths[what] = self._deaths.get(what, 0) + (blame == "certain")
-        if deaths < (work.call.settings.worker_deaths or self._host.worker_deaths):
+        deaths = self.launches.deaths[what] = self.launches.deaths.get(what, 0) + (blame == "certain")
+        if deaths < (work.call.settings.worker_deaths or self.host.worker_deaths):
             self.tell(events.Ended(work.node, work.attempt))
         else:
-            del self._deaths[what]
+            del self.launches.deaths[what]
             self._raise_here(work, dump(WorkerDied(work.node, status, deaths), "the engine"), permanent=False)
 
     def _forget_losses(self, work: Work) -> None:
         """It has come to an end."""
-        self._deaths.pop((work.node, work.undo), None)
+        self.launches.deaths.pop((work.node, work.undo), None)
         self._misses.pop((work.node, work.undo), None)
 
     def met_lost(self, work: Work, refs: Sequence[int]) -> None:
@@ -228,14 +386,14 @@ class Driver(Obeying):
             self._raise_here(work, dump(LostForGood(work.node, ids), "the engine"), permanent=False)
             return
         contents = [] if work.refs is None else [work.refs.contents[place] for place in refs if place >= 0]
-        self._saving.lose(contents, (work.node, work.attempt))
+        self.saving.lose(contents, (work.node, work.attempt))
         self.tell(events.Ended(work.node, work.attempt))
 
     def ended(self, work: Work, started: bool = True) -> None:
         """It was stopped, and runs no more; or it never `started`, and will not."""
         if not self._take(work):
             return
-        cancelling, limits = self.rare.cancelling, self.rare.limits
+        cancelling, limits = self.features.cancelling, self.features.limits
         instead = cancelling.instead(work)
         if instead is not None and self.run.status == "running":
             self._note_answer(work, cancelling.failure(), True, instead)
@@ -245,10 +403,10 @@ class Driver(Obeying):
             self.tell(events.Ended(work.node, work.attempt, started))
 
     def _take(self, work: Work) -> bool:
-        return self._in_flight.pop(work.attempt, None) is not None and not self.over
+        return self.launches.in_flight.pop(work.attempt, None) is not None and not self.over
 
     def _note_raised(self, work: Work, failure: bytes, permanent: bool, started: bool = True) -> None:
-        self._private.pop(work.attempt, None)
+        self.launches.private.pop(work.attempt, None)
         self.raised_last[work.node] = failure
         if work.undo:
             self.tell(events.UndoFailed(work.node, work.attempt))
@@ -262,38 +420,29 @@ class Driver(Obeying):
         if work.guard is None or work.failure is not None or not (permanent or tries >= work.call.retry.count):
             self._note_raised(work, failure, permanent, started)
         else:
-            self._launch(msgspec.structs.replace(work, failure=failure))
+            self.launches.launch(msgspec.structs.replace(work, failure=failure))
 
     def _note_answer(self, work: Work, failure: bytes, permanent: bool, answer: Answer) -> None:
         self.raised_last[work.node] = failure
-        self.rare.answering.note(work, permanent, answer)
+        self.features.answering.note(work, permanent, answer)
 
     def lost(self, objects: Set[Object]) -> None:
         """These are no more, and with them the outputs that were in them. What was started with them is answered as
         ever; what is about to start is not started."""
         if self.over:
             return
-        gone, replaced = self._outputs.lose(objects, self._saving.blob)
-        if gone:
-            self._events.append(events.Lost(tuple(gone)))
-        for held in [held for held in self._held if not held.survives(objects, replaced)]:
-            assert isinstance(held.command, (commands.Start, commands.Undo))
-            self._held.remove(held)
-            self._private.pop(held.command.attempt, None)
-            self._give_back_place(held.command.attempt)
-            self._events.append(events.Ended(held.command.node, held.command.attempt, started=False))
-        if self._events and not self._busy:
-            self._work_off(())
+        gone, replaced = self.outputs.lose(objects, self.saving.blob)
+        self.commands.lost(gone, objects, replaced)
 
     def lost_actor(self, actor: Instance) -> None:
         """It lives no more. Attempts that use it are answered as ever."""
-        if not self.over and (gone := self._outputs.lose_actor(actor)):
+        if not self.over and (gone := self.outputs.lose_actor(actor)):
             self.tell(events.Lost(tuple(gone)))
 
     def forget(self, node: str, part: int | None = None) -> bool:
         """What is in memory of a node's output is no more: one part, or all of it. Whoever shares it has lost it, too.
         Whether there was any. For those who want to see what happens then."""
-        lost = self._outputs.forget(node, part)
+        lost = self.outputs.forget(node, part)
         if lost:
             self.tell(events.Lost(tuple(lost)))
         return bool(lost)
@@ -302,59 +451,68 @@ class Driver(Obeying):
         """The next batch is durable."""
         if self.over:
             return
-        self._committed += 1
-        if self._rare is not None:
-            self._rare.became_durable(self._committed)
+        self.commands.committed += 1
+        if self.used_features is not None:
+            self.used_features.became_durable(self.commands.committed)
         if not self.over:
-            self._work_off(())
+            self.commands.work_off(())
 
     def saved(self, save: Save) -> None:
         """The bytes of this part are where they must be."""
-        if self._rare is None or not self._rare.holds_back(save):
-            self.tell(events.Saved(*save))
-        elif not self._busy:
-            self._work_off(())
+        if self.used_features is not None and self.used_features.holds_back(save):
+            self.proceed()
+        elif not self.over:
+            self.commands.tell(events.Saved(*save))
 
     def look_for_mail(self) -> None:
         """There may be events in the mailbox."""
         if not self.over:
-            self.rare.waits.look()
+            self.features.waits.look_for_mail()
 
     def outcome(self, child: str) -> Outcome | None:
         """What became of a child that has come to its end (design 2.11). None if that cannot be read yet."""
-        return self.rare.outcomes.find(child, in_journal=self.is_committed)
+        return self.features.outcomes.find(child, in_journal=self.commands.is_committed)
 
     def drain(self, reason: OnceflowError) -> None:
         """Start nothing more; give up, for this reason, when what has an effect has ended and all of it is durable."""
-        if self.over or self._drained is not None:
+        if self.over or self.launches.drained is not None:
             return
-        self._drained = reason
-        for attempt, work in self._in_flight.items():
-            row = self.run.rows.get(work.node)
-            if not work.undo and (row is None or row.effect == "none"):
-                self._host.stop(self, attempt)
-        self._work_off(())
+        self.launches.drained = reason
+        self.launches.stop_effectless()
+        self.commands.work_off(())
 
     def cancel(self, undo: bool, grace: float) -> None:
         """Cancel the run; its fibers are told first. Begun irrevocable attempts have so many seconds to finish."""
         if not self.over:
-            self.rare.cancelling.ask(undo, grace)
-
-    def disturb(self, attempt: int) -> bool:
-        """Something without effect that a fiber waits for need not come to its end. Whether that is known already."""
-        if attempt in self._in_flight:
-            self._host.stop(self, attempt)
-            return False
-        return self.rare.waits.disturb(attempt, self.rare.cancelling)
+            self.features.cancelling.ask(undo, grace)
 
     def pause(self) -> None:
         """Start nothing more; rest when everything that runs has ended and all of it is durable. (What was decided
         meanwhile and not carried out is decided again when the run is loaded.)"""
-        if not self.over and not self._pausing:
-            self._pausing = True
-            self._work_off(())
+        if not self.over and not self.launches.pausing:
+            self.launches.pausing = True
+            self.commands.work_off(())
 
     def rest(self) -> None:
         """Nothing but waits is left, all of it is durable, and somebody will go on when it is time."""
         self.interruption = RunInterrupted(self.id, "it waits")
-        self._let_go()
+        self.let_go()
+
+    def interrupt(self, error: OnceflowError) -> None:
+        """Give up: the journal cannot be written, or the engine ends. The run can be loaded again."""
+        if not self.over:
+            self.interruption = error
+            self.over = True
+            self.launches.stop_all()
+            self.let_go()
+            self.host.ended(self)
+
+    def let_go(self) -> None:
+        """It is over. Large values take up memory until nobody holds them, and somebody may hold the driver for a
+        while. What refers to each other would have to wait for the garbage collector."""
+        self.over = True
+        self.outputs.clear()
+        self.commands.let_go()
+        self.run.let_go()
+        del self.saving
+        self.used_features = None

@@ -19,7 +19,8 @@ from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.fiber_failures import SEGMENT
 from onceflow.driver.history import History, untouched
-from onceflow.driver.work import Host, Work
+from onceflow.driver.hooks import Feature
+from onceflow.driver.work import Work
 from onceflow.errors import Cancelled
 from onceflow.values import packed_outputs
 from onceflow.values.failures import dump
@@ -36,12 +37,11 @@ TIME = 30.0
 NOTHING = packed_outputs.dump(None)
 
 
-class Cancelling:
-    """Of one driver. `past` is what the journal has of its run."""
+class Cancelling(Feature):
+    """Of one driver."""
 
-    def __init__(self, driver: Driver, host: Host, past: History) -> None:
-        self._driver = driver
-        self._host = host
+    def __init__(self, driver: Driver, past: History) -> None:
+        super().__init__(driver, past)
         self.asked = past.cancelling
         """Somebody wants that, with or without undo, and the journal knows it."""
         self.ended_fibers = past.ended_fibers
@@ -51,6 +51,10 @@ class Cancelling:
         """Attempts that were stopped for it."""
         self._hurried: set[int] = set()
         """Attempts that have failed, and whose delay was cut short for it."""
+
+    @classmethod
+    def is_needed(cls, past: History) -> bool:
+        return past.cancelling is not None or bool(past.ended_fibers)
 
     def ask(self, undo: bool, grace: float) -> None:
         """Cancel the run. `grace`: seconds that begun irrevocable attempts have, when its fibers have ended."""
@@ -110,16 +114,18 @@ class Cancelling:
     def _disturb(self, attempt: int) -> bool:
         if attempt in self._stopped:
             return False
-        if self._driver.is_under_way(attempt):  # else it is about to start, and its time comes then
+        if self._driver.launches.is_under_way(attempt):  # else it is about to start, and its time comes then
             self._stopped.add(attempt)
-        return self._driver.disturb(attempt)
+            self._driver.launches.stop(attempt)
+            return False
+        return self._driver.features.waits.disturb(attempt, self)
 
     def _outdated(self) -> Iterator[Work]:
-        return filter(self.is_outdated, self._driver.under_way())
+        return filter(self.is_outdated, self._driver.launches.under_way())
 
     def is_outdated(self, work: Work) -> bool:
         """Whether it is a segment that was started before anybody wanted to cancel the run."""
-        return work.call.settings.fiber and not work.cancelled and not self._driver.is_private(work.attempt)
+        return work.call.settings.fiber and not work.cancelled and not self._driver.launches.is_private(work.attempt)
 
     def instead(self, work: Work) -> Answer | None:
         """What a stopped attempt counts as having given, if it was stopped here. A fiber says that itself."""

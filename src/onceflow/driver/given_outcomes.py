@@ -9,25 +9,34 @@ from onceflow.core.model import events
 from onceflow.core.model.graph import Node
 from onceflow.core.model.rows import Row, Scope
 from onceflow.driver.fiber_failures import FOLLOWING
-from onceflow.driver.outputs import Outputs, is_small
+from onceflow.driver.hooks import Feature
+from onceflow.driver.outputs import is_small
 from onceflow.driver.work import Work
 from onceflow.values import packed_outputs
 from onceflow.values.handler_answers import THE_TASK, Answer
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
+    from onceflow.driver.history import History
 
 
-class Answering:
-    """Of one driver. `supplied` is what the journal has: node → what somebody says it is to be done with."""
+class Answering(Feature):
+    """Of one driver."""
 
-    def __init__(self, driver: Driver, outputs: Outputs, supplied: dict[str, list[bytes]]) -> None:
-        self._driver = driver
-        self._outputs = outputs
-        self._supplied = supplied
+    def __init__(self, driver: Driver, past: History) -> None:
+        super().__init__(driver, past)
+        self._outputs = driver.outputs
+        self._past = past
         self._given: dict[str, list[bytes]] = {}
         """Node that failed → the outcome that a handler gives to a graph around it. It may be asked for again, until
         that graph has ended."""
+
+    @classmethod
+    def is_needed(cls, past: History) -> bool:
+        return bool(past.supplied)
+
+    def saved(self, node: str, part: int) -> None:
+        self._past.saved_supplied(node, part)
 
     def note(self, work: Work, permanent: bool, answer: Answer) -> None:
         """What was started has raised, and a handler has answered."""
@@ -38,7 +47,7 @@ class Answering:
         elif answer.at != THE_TASK or answer.kind == "break":
             self._note_for_graph(row, work, permanent, answer)
         elif answer.kind == "again":
-            driver.rare.delays.ask_for(node, answer)
+            driver.features.delays.ask_for(node, answer)
             driver.tell(events.Raised(node, attempt, permanent, again=True))
         elif row.visible:  # what it gave before counts
             driver.tell(events.Raised(node, attempt, permanent=True))
@@ -56,7 +65,7 @@ class Answering:
         if answer.kind == "break":
             ends = _whole_fiber(scope if at == THE_TASK else scope.outer or scope).depth
         elif answer.kind == "again":
-            driver.rare.delays.ask_for(scope.expander, answer)
+            driver.features.delays.ask_for(scope.expander, answer)
             driver.raised_last[scope.expander] = driver.raised_last[node]
         else:
             self.give_later(node, answer.parts)
@@ -76,9 +85,8 @@ class Answering:
             self._driver.raised_last[node] = self._driver.raised_last[cause]
 
     def supply(self, work: Work) -> bool:
-        """Whether what is about to start is done with what somebody gave. What it gave itself before, and still counts,
-        it must give again."""
-        parts = self._supplied.get(work.node)
+        """It is done with what somebody gave. What it gave itself before, and still counts, it must give again."""
+        parts = self._past.supplied.get(work.node)
         if parts is None or work.undo or self._driver.run.rows[work.node].visible:
             return False
         self._outputs.put(work.node, work.attempt, parts)

@@ -14,7 +14,7 @@ from onceflow.core.run import Run
 from onceflow.driver import entries
 from onceflow.driver.children import CHILD, Outcome, note_part
 from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob
-from onceflow.storage.journal import Entry
+from onceflow.storage.journal import Entry, MailboxEvent
 
 Read = Callable[[str], bytes]
 
@@ -68,6 +68,9 @@ class History:
         """When its time began to run, if it was resumed or taken by an engine after it was created."""
         self.failed: list[str] = []
         """Nodes whose failure ended it."""
+
+        self.mail: Sequence[MailboxEvent] = ()
+        """The events that were in its mailbox."""
 
     @classmethod
     def read(cls, found: Iterable[Entry], read: Read, load: entries.LoadGraph | None = None) -> History:

@@ -75,21 +75,18 @@ class Read(NamedTuple):
 
 
 NOTHING = Needs([])
-_READ_NOTHING = Read([], (), None, False)
+READ_NOTHING = Read([], (), None, False)
 
 
-class Inputs:
+class Inputs(msgspec.Struct):
     """Finds and reads values. `rows` are those of the run; `carried` the inputs that *begun* records carry, by node."""
 
-    def __init__(
-        self, outputs: Outputs, store: Store, rows: Mapping[str, Row], carried: dict[str, dict[Key, bytes]] | None
-    ) -> None:
-        self._outputs = outputs
-        self._store = store
-        self._rows = rows
-        self._carried = carried or {}
-        self._swept = 0
-        """How many were left of `_carried` when it was last swept."""
+    _outputs: Outputs
+    _store: Store
+    _rows: Mapping[str, Row]
+    carried: dict[str, dict[Key, bytes]] = {}
+    _swept: int = 0
+    """How many were left of `carried` when it was last swept."""
 
     def of_attempt(self, row: Row, *, private: bool = False) -> Needs:
         """What the slots of its arguments read. `private`: it is run for an undo."""
@@ -118,7 +115,7 @@ class Inputs:
 
     def of_undo(self, row: Row, *, with_output: bool) -> Needs:
         """The same for its undo, which sees what the attempt saw, and perhaps what it returned."""
-        carried = self._carried.get(row.id, {})
+        carried = self.carried.get(row.id, {})
         values = [self._find(row.parents[edge][0], part, carried) for edge, part in row.node.call.slots]
         output = self._find(row, None) if with_output else None
         refs = self._refs_of(row, carried, output=with_output)
@@ -137,7 +134,7 @@ class Inputs:
         """As `Work` has it. `caught`: the output is value and error, and the function itself returned the value."""
         values, refs, output = needs.values, needs.refs, needs.output
         if not values and output is None:
-            return _READ_NOTHING
+            return READ_NOTHING
         if output is not None and self._is_kept(output):
             values = [*values, output[:1] if caught else output]
         missing = {part for value in values for part in value if isinstance(part, tuple)}
@@ -277,14 +274,14 @@ class Inputs:
         for parent, mask in row.parents if row.effect == "undoable" else ():
             if mask and parent.refs is not None:
                 values[parent.id, DESCRIPTION] = _description(parent.refs.parts)
-        self._carried.pop(node, None)
+        self.carried.pop(node, None)
         if values:
-            self._carried[node] = values
+            self.carried[node] = values
             self._sweep()
         return values
 
     def forget_carried(self, node: str) -> None:
-        self._carried.pop(node, None)
+        self.carried.pop(node, None)
 
     def _find(self, row: Row, part: int | None, carried: Mapping[Key, bytes] | None = None) -> Value:
         found: Value = []
@@ -301,9 +298,9 @@ class Inputs:
 
     def _sweep(self) -> None:
         """Forget what belongs to tasks that the run has forgotten, now and then."""
-        if len(self._carried) > 2 * self._swept + 100:
-            self._carried = {node: values for node, values in self._carried.items() if node in self._rows}
-            self._swept = len(self._carried)
+        if len(self.carried) > 2 * self._swept + 100:
+            self.carried = {node: values for node, values in self.carried.items() if node in self._rows}
+            self._swept = len(self.carried)
 
 
 def _description(refs: Sequence[RefPart]) -> bytes:

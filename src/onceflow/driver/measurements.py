@@ -80,29 +80,26 @@ class Measurement(msgspec.Struct, frozen=True, gc=False):
         return self.started + self.seconds
 
 
-class Measurements:
+class Measurements(msgspec.Struct):
     """Those of one driver that no batch has taken yet."""
 
-    __slots__ = ("_waiting", "due")
-
-    def __init__(self) -> None:
-        self.due = False
-        """Whether the next batch takes them."""
-        self._waiting: list[tuple[str, str, int, float, float, int, int, int]] = []
+    due: bool = False
+    """Whether the next batch takes them."""
+    waiting: list[tuple[str, str, int, float, float, int, int, int]] = []
 
     def add(self, work: Work, outcome: int, started: float, ended: float, worker: int, size: int) -> None:
-        count = len(self._waiting)
+        count = len(self.waiting)
         if count < MOST_WAITING:
             if ended - started > LONG or count >= ENOUGH_WAITING:
                 self.due = True
             outcome += _UNDO if work.undo else 0
-            self._waiting.append((work.node, work.task, work.attempt, started, ended, worker, size, outcome))
+            self.waiting.append((work.node, work.task, work.attempt, started, ended, worker, size, outcome))
 
     def take(self, epoch: int) -> bytes | None:
         """All of them, as the journal keeps them."""
-        if not self._waiting:
+        if not self.waiting:
             return None
-        waiting, self._waiting, self.due = self._waiting, [], False
+        waiting, self.waiting, self.due = self.waiting, [], False
         first = min([row[3] for row in waiting if row[3]], default=0.0)
         mask = (1 << EPOCH_BITS) - 1
         tasks: dict[str, int] = {}

@@ -34,16 +34,15 @@ class SavedBlob(msgspec.Struct, frozen=True, gc=False):
 Part = bytes | Object | Blob | Version
 
 
-class Outputs:
+class Outputs(msgspec.Struct):
     """What each node returned last, by its attempt."""
 
-    def __init__(self) -> None:
-        self._parts: dict[str, tuple[int, list[Part | None]]] = {}
-        """Node → the attempt and its parts; None for a part that is saved, but not at hand."""
-        self._private: dict[str, Sequence[Part]] = {}
-        """Node → what was rebuilt for undos only."""
-        self.described: dict[str, Sequence[RefPart]] = {}
-        """Node → the refs in that."""
+    _parts: dict[str, tuple[int, list[Part | None]]] = {}
+    """Node → the attempt and its parts; None for a part that is saved, but not at hand."""
+    _private: dict[str, Sequence[Part]] = {}
+    """Node → what was rebuilt for undos only."""
+    described: dict[str, Sequence[RefPart]] = {}
+    """Node → the refs in that."""
 
     def put(self, node: str, attempt: int, parts: Sequence[Part | None]) -> None:
         self._parts[node] = (attempt, list(parts))

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING
 from onceflow.core.model import commands, events
 from onceflow.core.model.rows import Row
 from onceflow.core.rules import ending
-from onceflow.driver.work import Host
+from onceflow.driver.hooks import Feature
 from onceflow.values.handler_answers import Answer
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
+    from onceflow.driver.history import History
 
 Delay = tuple[float, float]
 """Seconds, and by which fraction of them chance makes it longer or shorter."""
 
 
-class Delays:
-    """Those of one driver. `due` and `asked_for` are what the journal has, by node."""
+class Delays(Feature):
+    """Those of one driver."""
 
-    def __init__(self, driver: Driver, host: Host, due: dict[str, float], asked_for: dict[str, Delay]) -> None:
-        self._driver = driver
-        self._host = host
-        self._due = due
+    def __init__(self, driver: Driver, past: History) -> None:
+        super().__init__(driver, past)
+        self._due = past.due
         """Node → when its next attempt may start. Of those that wait for it, or will when they are undone."""
-        self._asked_for = asked_for
+        self._asked_for = past.delays
         """Node → what a handler asks for, of those that will wait for being tried again."""
         self._timers = 0
         self.until: dict[str, float] = {}
@@ -72,7 +72,7 @@ class Delays:
             if due is not None:
                 # The clock may have been set: never wait longer than the policy says.
                 seconds = min(seconds, max(0.0, due - self._host.now()))
-        if waits and row is not None and self._driver.is_out_of_time(node, row.node.call.settings):
+        if waits and row is not None and self._driver.launches.is_out_of_time(node, row.node.call.settings):
             seconds = 0.0  # it is started once more, and refused
         self._timers += 1
         self.until[node] = self._host.now() + seconds

@@ -19,9 +19,7 @@ from onceflow.core.model import events
 from onceflow.core.model.rows import Row
 from onceflow.data.objects import Object
 from onceflow.driver.actors import Version
-from onceflow.driver.inputs import Inputs
-from onceflow.driver.outputs import Blob, Outputs, Part, SavedBlob, is_live, is_small
-from onceflow.driver.work import Host, Store
+from onceflow.driver.outputs import Blob, Part, SavedBlob, is_live, is_small
 from onceflow.errors import LostForGood
 from onceflow.values.failures import dump
 
@@ -56,20 +54,12 @@ class Own(NamedTuple):
 class Saving:
     """The saves of one driver. `blobs` are those that count already, by node."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        host: Host,
-        store: Store,
-        outputs: Outputs,
-        inputs: Inputs,
-        blobs: dict[str, list[SavedBlob]],
-    ) -> None:
+    def __init__(self, driver: Driver, blobs: dict[str, list[SavedBlob]]) -> None:
         self._driver = driver
-        self._host = host
-        self._store = store
-        self._outputs = outputs
-        self._inputs = inputs
+        self._host = driver.host
+        self._store = driver.store
+        self._outputs = driver.outputs
+        self._inputs = driver.inputs
         self.under_way = 0
         """What was asked of the host and has not been answered."""
         self._blobs = blobs
@@ -98,7 +88,9 @@ class Saving:
 
     def save(self, save: Save) -> None:
         """Answered by `events.Saved` or `SaveFailed`, or by the loss of what was to be saved."""
-        value = self._inputs.resolve(save.node, save.part)
+        value: Part | tuple[str, int] | None = self._outputs.get(save.node, save.part)
+        if value is None:
+            value = self._inputs.resolve(save.node, save.part)
         if isinstance(value, tuple):  # a ref that came in, is saved with who had it before, and not in memory
             value = self._store.values({value})[value]
         if isinstance(value, Version):

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING
 from onceflow.core.model import events, records
 from onceflow.data.objects import Object
 from onceflow.driver import entries
-from onceflow.driver.saving import Save, Saving
-from onceflow.driver.work import Host
+from onceflow.driver.hooks import Feature
+from onceflow.driver.saving import Save
 from onceflow.storage.journal import Entry
 from onceflow.values import variables
 from onceflow.values.variables import Step, Updates
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
+    from onceflow.driver.history import History
 
 MOST_AT_ONCE = 256
 """Tasks whose updates a worker is given at once."""
@@ -32,14 +33,13 @@ MOST_AT_ONCE = 256
 Values = dict[str, bytes]
 
 
-class Variables:
-    """`committed` are the packed values that the journal has."""
+class Variables(Feature):
+    """Of one driver."""
 
-    def __init__(self, driver: Driver, host: Host, saving: Saving, committed: Values) -> None:
-        self._driver = driver
-        self._host = host
-        self._saving = saving
-        self.committed = committed
+    def __init__(self, driver: Driver, past: History) -> None:
+        super().__init__(driver, past)
+        self._saving = driver.saving
+        self.committed = past.variables
         """The packed values that are durable."""
         self._latest = dict(self.committed)
         """The packed values after everything that was appended."""
@@ -58,6 +58,10 @@ class Variables:
         self._undurable: deque[tuple[int, Values]] = deque()
         """Number of the batch → values that are committed with it."""
 
+    @classmethod
+    def is_needed(cls, past: History) -> bool:
+        return bool(past.variables)
+
     def write(self, node: str, attempt: int, steps: Sequence[Step]) -> None:
         """What an attempt wrote that has just returned."""
         self._written[node] = (attempt, steps)
@@ -75,8 +79,7 @@ class Variables:
         self._queue.append(save)
         return True
 
-    def go_on(self) -> bool:
-        """To be called when core has answered to everything it was told. Whether there is something to tell it."""
+    def look(self) -> bool:
         if self._turn is not None:  # it came too late, and what was worked out after it does not stand
             self._turn = None
             self._queue.extendleft([save for save, _ in reversed(self._worked_out)])

@@ -9,7 +9,7 @@ clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +17,8 @@ import msgspec
 from onceflow.core.rules import starting
 from onceflow.driver import entries
 from onceflow.driver.children import NONE
-from onceflow.driver.work import Host, Work
+from onceflow.driver.hooks import Feature
+from onceflow.driver.work import Work
 from onceflow.errors import CannotJoin, EventTimedOut
 from onceflow.storage.journal import NEVER, Entry, MailboxEvent, MarkEvents, Request
 from onceflow.values import packed_outputs
@@ -27,6 +28,7 @@ from onceflow.values.waits import NOT_YET, Wait
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
     from onceflow.driver.fiber_cancellation import Cancelling
+    from onceflow.driver.history import History
 
 LONGEST = 30.0
 """Seconds after which the clock is looked at again: it may have been set."""
@@ -42,28 +44,19 @@ class _Open(msgspec.Struct):
     """Whether the clock will be looked at."""
 
 
-class Waits:
-    """Of one driver. `deadlines` and `taken` (numbers of events) are what the journal has, by node; `mail` are the
-    events that were in the mailbox when the run was loaded."""
+class Waits(Feature):
+    """Of one driver."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        host: Host,
-        deadlines: dict[str, float],
-        taken: dict[str, int],
-        mail: Sequence[MailboxEvent],
-    ) -> None:
-        self._driver = driver
-        self._host = host
+    def __init__(self, driver: Driver, past: History) -> None:
+        super().__init__(driver, past)
         self._open: dict[int, _Open] = {}
         """Attempt → what it waits for."""
-        self._deadlines = deadlines
-        self._taken = taken
+        self._deadlines = past.deadlines
+        self._taken = past.taken
         """Node → the number of the event that is its saved output."""
         self._picked: dict[str, tuple[int, int]] = {}
         """The same of those whose save is on its way, with their attempts."""
-        self._gone = dict.fromkeys(taken.values())
+        self._gone = dict.fromkeys(past.taken.values())
         """The numbers of all of these. The journal may not know of it yet."""
         self._returning = False
         """Whether the journal has yet to learn that events are free again."""
@@ -72,7 +65,12 @@ class Waits:
         self._begun: dict[str, None] = {}
         """Nodes whose waits have begun in the life of this driver."""
         self._marks: list[Request] = []
-        self._mail = mail
+        self._mail = past.mail
+        """The events that were in the mailbox when the run was loaded."""
+
+    @classmethod
+    def is_needed(cls, past: History) -> bool:
+        return bool(past.deadlines or past.taken or past.mail)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -85,7 +83,7 @@ class Waits:
         """The next moment at which something is over."""
         return min([opened.deadline for opened in self._open.values()], default=NEVER)
 
-    def begin(self, work: Work, wait: Wait) -> Entry | None:
+    def wait_for(self, work: Work, wait: Wait) -> Entry | None:
         """Wait for something. Returns what has to be written down."""
         entry: Entry | None = None
         deadline = self._deadlines.get(work.node)
@@ -109,12 +107,15 @@ class Waits:
             return wait.until
         return NEVER if wait.seconds is None else self._host.now() + wait.seconds
 
-    def look(self) -> None:
+    def look(self) -> bool:
+        return self._look_for_unused() or self._look_for_children()
+
+    def look_for_mail(self) -> None:
         """There may be events."""
         for attempt in list(self._open):
             self._look(attempt)
 
-    def look_for_unused(self) -> bool:
+    def _look_for_unused(self) -> bool:
         """An event that was picked is free again if what was to be saved counts no more. Whether there was one."""
         rows = self._driver.run.rows
         unused = [
@@ -124,7 +125,7 @@ class Waits:
             number, _ = self._picked.pop(node)
             del self._gone[number]
         if unused:
-            self.look()
+            self.look_for_mail()
         return bool(unused)
 
     def _look(self, attempt: int) -> None:
@@ -157,7 +158,7 @@ class Waits:
                 return event
         return next((event for event in self._host.mailbox(self._driver, key) if event.number not in self._gone), None)
 
-    def look_for_children(self) -> bool:
+    def _look_for_children(self) -> bool:
         """Forked fibers may have come to their ends. Whether one was waited for."""
         if not self._joining:
             return False
@@ -176,7 +177,7 @@ class Waits:
             return False
         del self._open[attempt]
         if wait.count in (0, len(wait.children)):
-            self._driver.rare.outcomes.joined(ended)
+            self._driver.features.outcomes.joined(ended)
         if wait.count:
             told = [(child, outcome.declared()[1]) for child, outcome in outcomes.items() if outcome is not NONE]
             self._driver.came(work, [packed_outputs.dump(told)], joined=ended)
@@ -225,7 +226,7 @@ class Waits:
         """Wait no longer. Whether it did."""
         return self._open.pop(attempt, None) is not None
 
-    def saved(self, node: str) -> Entry | None:
+    def saved(self, node: str, part: int) -> Entry | None:
         """The output of this node is saved: the event that it was is taken, in the same batch."""
         if node not in self._picked:
             return None
@@ -234,7 +235,7 @@ class Waits:
         self._marks.append(MarkEvents(self._driver.id, self._driver.run.epoch, taken=(number,)))
         return entries.took(node, number)
 
-    def dropped(self, nodes: Iterable[str]) -> None:
+    def dropped(self, nodes: Sequence[str]) -> None:
         """What these nodes saved counts no more: their events are free again, and their waits begin anew."""
         for node in nodes:
             self._deadlines.pop(node, None)
@@ -245,13 +246,11 @@ class Waits:
             self._returning = True
             self._marks.append(MarkEvents(self._driver.id, self._driver.run.epoch, returned=tuple(numbers)))
 
-    def became_durable(self) -> None:
-        """Something is in the journal."""
+    def became_durable(self, batches: int) -> None:
         if self._returning and not self._driver.over:
-            self._returning = not self._driver.is_committed
-            self.look()
+            self._returning = not self._driver.commands.is_committed
+            self.look_for_mail()
 
     def marks(self) -> list[Request]:
-        """What goes into the batch with the entries that were made meanwhile."""
         marks, self._marks = self._marks, []
         return marks

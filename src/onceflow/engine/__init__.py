@@ -10,6 +10,8 @@
 - `statuses`: the statuses of a run
 - `submission`: from a node to a run that can be journaled
 - `attaching`: joining a run that exists: its result, waiting for it, resuming it
+- `loading`: a run that exists, read from the journal so that it can be driven
+- `waking`: runs that were parked go on
 - `outcomes`: the outcome of a run, as a value or an exception
 - `polling`: waits for a run that another process drives
 - `serving`: takes runs that no engine drives, as one of a fleet

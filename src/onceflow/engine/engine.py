@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 from types import TracebackType
@@ -26,8 +25,8 @@ from onceflow.values import sealed_bytes
 if TYPE_CHECKING:
     from onceflow.engine.handles import Completion
     from onceflow.engine.options import RunOptions
+    from onceflow.engine.runtime.facade import Hub
     from onceflow.engine.runtime.garbage import Collecting
-    from onceflow.engine.runtime.host import Hub
     from onceflow.engine.schedules.clock import Winding
     from onceflow.engine.serving import Serving
     from onceflow.engine.submission import Submission
@@ -83,9 +82,11 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
     def __init__(self, home: str | os.PathLike[str] | None = None, **options: Unpack[EngineOptions]) -> None:
         # What drives runs is imported when an engine is opened: workers import modules that only name this class.
         from onceflow.engine import proof_of_death
+        from onceflow.engine.inspect.live import LiveRuns
         from onceflow.engine.runtime.garbage import Collecting
-        from onceflow.engine.runtime.local_host import LocalHub
+        from onceflow.engine.runtime.local_runtime import LocalRuntime
         from onceflow.engine.schedules.clock import Clockwork
+        from onceflow.engine.waking import Waker
         from onceflow.storage.home import Home
 
         check_known(options, EngineOptions, "Engine")
@@ -100,24 +101,27 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
             trusted_owners=self.settings.trusted_owners,
         )
         proof_of_death.remove_dead(home_directory.path, home_directory.engines)
-        hub = LocalHub(home_directory, self.settings)
-        self._open(home_directory, hub, Collecting(home_directory))
+        waker = Waker(home_directory, self._wait_for)
+        runtime = LocalRuntime(
+            home_directory, self.settings, wake=waker.wake, on_bell=self._poke_clockwork, source=LiveRuns
+        )
+        self._open(home_directory, runtime.hub, Collecting(home_directory))
         if self.settings.recover:
             self._recover()
         if self.settings.schedules:
             clockwork = Clockwork(self._home.journal, self._runs_of_schedules)
             self._clockwork = clockwork
-            self._hub.on_bell = clockwork.poke
             clockwork.start()
 
     def _open(self, home: Place, hub: Hub, collecting: Collecting | None) -> None:
         from onceflow.engine.attaching import Attaching
         from onceflow.engine.display.refresh import Displaying
         from onceflow.engine.inspect.journal_view import Reading
+        from onceflow.engine.inspect.live import LiveRuns
         from onceflow.engine.inspect.measurements import Past
         from onceflow.engine.inspect.run_info import Listing
+        from onceflow.engine.run_commands.reach import Reach
         from onceflow.engine.run_commands.send_event import Mail
-        from onceflow.engine.runtime.local_host import LocalHub
 
         self._home = home
         self._hub = hub
@@ -125,9 +129,9 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
         self._reading = Reading(self._home)
         sealed_bytes.know(home.path, self.settings.trusted_owners)
         self._attaching = Attaching(self._home, self._hub, self._reading)
-        self._mail = Mail(self._home, self._hub)
-        if isinstance(hub, LocalHub):
-            hub.parking.load = functools.partial(self._attaching.wake, hub)
+        self._reach = Reach(self._home, self._hub, self._attaching)
+        self._mail = Mail(self._home, self._reach)
+        self._live = LiveRuns(hub)
         self._listing = Listing(self._home, self._attaching)
         self._unheard = {}
         self._lock = threading.Lock()
@@ -258,7 +262,7 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
     def limit_opening(self) -> None:
         """For commands, which end at some time: a run that is to be driven here is refused with `StorageBusy` if other
         programs keep the journal locked for `lock_timeout` seconds. Nothing of it has happened then."""
-        self._hub.limits_opening = True
+        self._hub.limit_opening()
 
     def __enter__(self) -> Self:
         return self
@@ -298,9 +302,13 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
         self._hub.look_at_queues()
 
     def _schedules_changed(self) -> None:
+        self._poke_clockwork()
+        self._home.engines.ring_all()
+
+    def _poke_clockwork(self) -> None:
+        """There may be new schedules."""
         if self._clockwork is not None:
             self._clockwork.poke()
-        self._home.engines.ring_all()
 
     def _stop_firing(self) -> None:
         if self._clockwork is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
+from onceflow.driver.endings import Ending
 from onceflow.engine import outcomes
 from onceflow.engine.runtime.live_info import Progress
 from onceflow.errors import OnceflowError
@@ -19,7 +20,6 @@ from onceflow.errors import OnceflowError
 if TYPE_CHECKING:
     import asyncio
 
-    from onceflow.driver.state import Ending
     from onceflow.engine.engine import Engine
     from onceflow.engine.statuses import Status
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from onceflow.driver.endings import Ending
 from onceflow.driver.fiber_failures import let_through
 from onceflow.driver.outputs import Blob
 from onceflow.errors import RunCancelled, RunPaused, RunTimedOut, TaskFailed
@@ -17,7 +18,6 @@ from onceflow.values.refs import ValueRef, is_own, restore
 
 if TYPE_CHECKING:
     from onceflow.driver.outputs import Part
-    from onceflow.driver.state import Ending
     from onceflow.errors import OnceflowError
     from onceflow.values.refs import Ref
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from onceflow.engine.attaching import Attaching
     from onceflow.engine.inspect.journal_view import Reading
     from onceflow.engine.inspect.run_info import Listing
-    from onceflow.engine.runtime.host import Hub
+    from onceflow.engine.run_commands.reach import Reach
+    from onceflow.engine.runtime.facade import Hub
     from onceflow.engine.settings import EngineSettings
     from onceflow.storage.run_stores import Place
 
@@ -26,6 +27,7 @@ class Parts:
     _attaching: Attaching
     _reading: Reading
     _listing: Listing
+    _reach: Reach
     _closed: bool
     _process: int
     """The one that opened it."""

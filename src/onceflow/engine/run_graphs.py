@@ -13,7 +13,7 @@ from onceflow.engine.options import CommonRunOptions, RerunOptions, RunOptions, 
 from onceflow.engine.parts import Parts
 from onceflow.engine.queues.management import defined, waiting_elsewhere
 from onceflow.engine.submission import new_id, prepare
-from onceflow.errors import InvalidOption, NameTaken, OnceflowError, QueueFull, RunInterrupted, StorageError
+from onceflow.errors import InvalidOption, NameTaken, OnceflowError, QueueFull, RunInterrupted
 from onceflow.values import sealed_bytes
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Running(Parts):
         try:
             completion.wait()
         except KeyboardInterrupt:
-            if self._is_driven_elsewhere(completion.run):  # nothing of it runs here
+            if self._reach.is_driven_elsewhere(completion.run):  # nothing of it runs here
                 raise
             reason = RunInterrupted(completion.run, "it was stopped from the keyboard")
             self._hub.drain(completion.run, reason)
@@ -179,18 +179,9 @@ class Running(Parts):
                 completion.wait()
             raise
 
-    def _is_driven_elsewhere(self, run: str) -> bool:
-        """False if that cannot be known."""
-        try:
-            row = self._home.journal.get_run(run)
-        except StorageError:
-            return False
-        return (
-            row is not None
-            and row.owner not in (None, self._home.engine)
-            and not self._hub.is_busy_with(run)
-            and not self._attaching.can_be_driven(row)
-        )
+    def _wait_for(self, run: str, completion: Completion) -> None:
+        """Returns when the run has come to rest, whichever engine drives it."""
+        self._attaching.wait_for(run, completion)
 
     def _wait_for_room(self, begun: Sequence[tuple[Submission | None, Completion] | Exception]) -> None:
         """Before another one is submitted: what only waits takes memory, and the garbage collector's time."""

@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from onceflow.engine.attaching import Attaching
 from onceflow.engine.handles import Completion, Redirected
-from onceflow.engine.runtime.host import Hub
+from onceflow.engine.runtime.facade import Hub
 from onceflow.engine.statuses import ACTIVE
 from onceflow.engine.submission import decode_settings
 from onceflow.errors import NoSuchRun, OnceflowError, RunInterrupted, StorageError
@@ -59,7 +59,6 @@ class Serving:
         self._home = home
         self._hub = hub
         self._attaching = attaching
-        self._called = threading.Event()
         self._over = False
         self._unfit: dict[str, float] = {}
         """Runs that are left to others, and until when."""
@@ -67,26 +66,25 @@ class Serving:
         """Of runs that were looked at last."""
         self._counted = (-RECENT, 1)
         """When the serving engines were counted, and how many there were."""
-        hub.watchers.append(self._called.set)
         self._thread = threading.Thread(target=self._serve, name="onceflow serving", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Take no more. Returns when that is so."""
         self._over = True
-        self._called.set()
+        self._hub.news.ring()
         self._thread.join()
 
     def _serve(self) -> None:
         while not self._over:
-            self._called.clear()
+            known = self._hub.news.number
             try:
                 self._look()
             except StorageError as error:
                 logger.warning("runs cannot be looked for: %s", error)
             except Exception:
                 logger.exception("runs cannot be looked for")
-            self._called.wait(PAUSE)
+            self._hub.news.wait(known, PAUSE)
 
     def _look(self) -> None:
         """Takes what there is, as far as there is room."""
@@ -179,14 +177,13 @@ def drain(hub: Hub, grace: float) -> None:
         for run in hub.running:
             how(run, RunInterrupted(run, "its engine was asked to end; another one goes on"))
 
-    ended = threading.Event()
-    hub.watchers.append(ended.set)
     deadline = time.monotonic() + grace
     let_go(hub.drain)
     if hub.running:
         logger.warning("%s runs are let go; tasks with an effect have %g seconds to end", len(hub.running), grace)
+    known = hub.news.number
     while hub.running and (left := deadline - time.monotonic()) > 0:
-        ended.wait(left)
-        ended.clear()
+        hub.news.wait(known, left)
+        known = hub.news.number
     let_go(hub.interrupt)
     hub.wait_until_idle()

@@ -52,7 +52,7 @@ class RayLoop(Loop):
 
     def learn_that_it_is_short(self, function: Any, *args: Any) -> None:
         self.call(function, *args)
-        self.pool._estimates._seconds[ship(function).hash] = 20e-6
+        self.pool._estimates.seconds[ship(function).hash] = 20e-6
 
     def hold(self, door: Gate, trace: Path, count: int) -> tuple[int, list[int]]:
         """A job that runs at the door, and so many more that the node has, and that wait behind it."""

@@ -77,7 +77,8 @@ def explode(ledger: Ledger, node: str, stage: Stage) -> None:
 def light(fuse: Fuse) -> None:
     """In an engine, before it is opened: lets the fuse burn."""
     from onceflow.driver.driver import Driver
-    from onceflow.engine.runtime.local_host import LocalHub
+    from onceflow.engine.runtime.host import Host
+    from onceflow.engine.runtime.local_workers import LocalWorkers
 
     left = fuse.count
 
@@ -89,23 +90,23 @@ def light(fuse: Fuse) -> None:
 
     match fuse.point:
         case "commit":
-            _wrap(LocalHub, "commit", before=burn)
+            _wrap(Host, "commit", before=burn)
         case "committed":
             _wrap(Driver, "committed", before=burn)
         case "told":
             _wrap(Driver, "committed", after=burn)
         case "start":
-            _wrap(LocalHub, "start", before=burn)
+            _wrap(Host, "start", before=burn)
         case "finished":
             _wrap(Driver, "finished", before=burn)
         case "handled":
             _wrap(Driver, "finished", after=burn)
         case "save":
-            _wrap(LocalHub, "save", after=burn)
+            _wrap(LocalWorkers, "save", after=burn)
         case "saved":
-            _burn_when_saved(LocalHub, burn)
+            _burn_when_saved(LocalWorkers, burn)
         case "ended":
-            _wrap(LocalHub, "ended", before=burn)
+            _wrap(Host, "ended", before=burn)
 
 
 def _wrap(
@@ -124,9 +125,9 @@ def _wrap(
     setattr(owner, name, wrapped)
 
 
-def _burn_when_saved(hub: Any, burn: Callable[[], None]) -> None:
+def _burn_when_saved(services: Any, burn: Callable[[], None]) -> None:
     """Between the writing of a blob and the record that names it."""
-    original = hub.save
+    original = services.save
 
     def save(self: Any, driver: Any, name: str, value: Any, then: Callable[[str | None], None]) -> None:
         def burn_then(reference: str | None) -> None:
@@ -135,7 +136,7 @@ def _burn_when_saved(hub: Any, burn: Callable[[], None]) -> None:
 
         original(self, driver, name, value, burn_then)
 
-    hub.save = save
+    services.save = save
 
 
 def assassinate(engine: int, target: Target, is_engine: Callable[[], bool]) -> None:

@@ -50,8 +50,11 @@ and daemons it made of itself (`forkserver`); only then the job is reported as e
 - `locality`: where jobs run that read live objects
 - `live_publishing`: live objects on their way to shared memory
 - `workers`: the pool's side of one worker
+- `worker_messages`: what workers tell the pool
+- `stragglers`: workers that do not get on
 - `forkserver`: the process that forks and reaps workers
 - `forkserver_client`: the pool's side of it
+- `fork_servers`: those of a pool, of which the last one forks
 - `locks`: the lock that proves that the workers are gone
 - `worker_deadline`: until when workers may run, where a lease limits that
 - `worker_process`: the worker's threads

@@ -57,22 +57,17 @@ class Admission:
         self.passes = 0
         """Jobs that the first in line has to wait for although they came after it."""
         self.most_passes = ROUNDS * workers
-        self._given: dict[int, Job] = {}
+        self.given: dict[int, Job] = {}
         """Token → job that says what it needs and was given to a worker. It may have ended since."""
-        self._scarce = capacity.cpus < workers
+        self.scarce = capacity.cpus < workers
         """Whether even jobs that say nothing could be too many."""
         self._told: set[str] = set()
         """Functions that were found to need more than the capacity."""
 
-    @property
-    def has_something_to_weigh(self) -> bool:
-        """Whether it matters which jobs are given, even if no job that says what it needs is queued."""
-        return bool(self._given) or self._scarce
-
     def note_given(self, jobs: list[Job]) -> None:
         for job in jobs:
             if job.needy:
-                self._given[job.token] = job
+                self.given[job.token] = job
 
     def warn_of(self, job: Job) -> None:
         """Tells the log, once for each function, if a job needs more than there is."""
@@ -92,12 +87,12 @@ class Admission:
 
     def room(self, workers: Collection[Worker], holders: Mapping[int, Worker], shares: Shares) -> Room:
         """What is in use by the jobs that run, or may start without further ado; also in workers that are to end."""
-        for token in [token for token in self._given if token not in holders]:
-            del self._given[token]
+        for token in [token for token in self.given if token not in holders]:
+            del self.given[token]
         shared = NOTHING
         lanes: dict[int, Needs] = {}
         known: dict[int, int] = {}
-        for token, job in self._given.items():
+        for token, job in self.given.items():
             worker = holders[token]
             if token in worker.queue:
                 lanes[worker.pid] = _larger(lanes.get(worker.pid, NOTHING), self.needs(job))

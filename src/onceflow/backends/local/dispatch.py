@@ -12,6 +12,7 @@ it, as long as they are known to be short. They are not queued, and are not give
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from math import inf
 
 from onceflow.backends.local.admission import Admission, Room
 from onceflow.backends.local.forkserver_client import search_path
@@ -59,17 +60,20 @@ class Dispatcher:
         """Token of a queued job → those that follow it."""
         self._admission = admission
         self._queues = Queues()
+        self.may_have_jobs = False
+        """False if nothing is queued."""
 
     def __len__(self) -> int:
         return len(self._queues)
 
-    def ship(self, shipped: Shipped) -> None:
-        self.shipped[shipped.hash] = shipped
+    def find_path(self) -> None:
+        """The caller may have changed it."""
         path = search_path()
         if path != self.path:
             self.path = path
 
     def add(self, job: Job) -> None:
+        self.may_have_jobs = True
         self._queues.add(job)
         if self._queues.needy and job.needy:
             self._admission.warn_of(job)
@@ -77,7 +81,7 @@ class Dispatcher:
     @property
     def weighs(self) -> bool:
         """Whether it matters what jobs need."""
-        return bool(self._queues.needy) or self._admission.has_something_to_weigh
+        return self._queues.needy > 0 or bool(self._admission.given) or self._admission.scarce
 
     def follow(self, token: int, jobs: list[Job], *, stays: bool = False) -> bool:
         """Whether the job is queued, or stays at home (`locality`): then these follow it."""
@@ -89,6 +93,7 @@ class Dispatcher:
     def put_back(self, job: Job) -> None:
         """A worker had it and did not start it. It comes before others that need the same, and counts as promised until
         another worker has it: what has begun and waits is bounded."""
+        self.may_have_jobs = True
         self._queues.put_back(job)
         self.reservations.keep(job.token, job.function)
 
@@ -117,12 +122,19 @@ class Dispatcher:
 
     def fill(self, workers: Collection[Worker], now: float) -> None:
         """Gives what may be given."""
+        self._give_what_fits(workers, now)
+        queues = self._queues
+        lines = (queues.lane, *queues.sharing)
+        self.may_have_jobs = queues.needy > 0 or any([line.count or line.returned for line in lines])  # noqa: C419
+
+    def _give_what_fits(self, workers: Collection[Worker], now: float) -> None:
         self._one_by_one = self._one_by_one and len(self) > 1
         admission = self._admission
         if not self.weighs:
             self._fill_lanes(workers, None, now)
-            self._fill_shared(workers, None)
-            if self._queues.lane.young or self.reservations.young:
+            if any([line.count or line.returned for line in self._queues.sharing]):  # noqa: C419
+                self._fill_shared(workers, None)
+            if self._queues.lane.young or (self.reservations.waiting and self.reservations.young):
                 self._hurry(workers)
             return
         admission.line_up(self._queues.holds)
@@ -136,10 +148,11 @@ class Dispatcher:
         admission.line_up(self._queues.holds, room.refused)
 
     def _fill_lanes(self, workers: Collection[Worker], room: Room | None, now: float) -> None:
-        queued = len(self._queues.lane) if room is None else sum(map(len, self._queues.lines(share=False)))
+        lane = self._queues.lane
+        queued = lane.count + len(lane.returned) if room is None else sum(map(len, self._queues.lines(share=False)))
         if not queued:
             return
-        able = sorted((worker for worker in workers if worker.open), key=_load)
+        able = sorted([worker for worker in workers if worker.open], key=_load)
         for others, worker in zip(reversed(range(len(able))), able, strict=True):
             queued -= self._fill_lane(worker, -(-queued // (others + 1)), room, now)
 
@@ -154,8 +167,8 @@ class Dispatcher:
         given: list[tuple[Job, float]] = []
         jobs, seconds = worker.load.jobs, worker.load.seconds
         for job in self._queues.lane if room is None else room.fitting(self._queues.lines(share=False), worker.pid):
-            expected = self.estimates.expected(job.function)
-            if len(given) == (1 if self._one_by_one else most) or not admits(jobs, seconds, expected):
+            expected = self.estimates.seconds.get(job.function, inf)
+            if len(given) == (1 if self._one_by_one else most) or (jobs and not admits(jobs, seconds, expected)):
                 break
             given.append((job, expected))
             jobs += 1

@@ -38,13 +38,13 @@ class Stand:
 class Line:
     """Jobs that are given in this order: those that a worker had and did not start, then by turns."""
 
-    __slots__ = ("_count", "_lowest", "_stands", "returned", "young")
+    __slots__ = ("_lowest", "_stands", "count", "returned", "young")
 
     def __init__(self) -> None:
         self.returned: dict[int, Job] = {}
         self._stands: dict[Whose, Stand] = {}
         """None is empty. Whose turn it is comes first."""
-        self._count = 0
+        self.count = 0
         """Jobs in all of them."""
         self._lowest: int | None = 0
         """The lowest priority; None if somebody has to look."""
@@ -52,7 +52,7 @@ class Line:
         """Jobs of runs that have just begun, among those that no worker has had."""
 
     def __len__(self) -> int:
-        return len(self.returned) + self._count
+        return len(self.returned) + self.count
 
     def __iter__(self) -> Iterator[Job]:
         yield from self.returned.values()
@@ -96,7 +96,7 @@ class Line:
             if job.priority or self._lowest:
                 self._lowest = None
         stand.jobs[job.token] = job
-        self._count += 1
+        self.count += 1
         self.young += job.young
 
     def take(self, job: Job) -> None:
@@ -126,7 +126,7 @@ class Line:
 
     def _forget(self, key: Whose, stand: Stand, job: Job) -> None:
         del stand.jobs[job.token]
-        self._count -= 1
+        self.count -= 1
         self.young -= job.young
         if not stand.jobs:
             del self._stands[key]

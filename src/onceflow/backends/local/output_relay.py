@@ -41,7 +41,7 @@ class Listening:
         self._workers: set[Worker] = set()
         self._hosts: set[Worker] = set()
         """Those in which actors live. They speak for the jobs that call them."""
-        self._due: dict[int, tuple[Worker, float]] = {}
+        self.due: dict[int, tuple[Worker, float]] = {}
         """Pipes that have something in them, and when they are read."""
 
     def add(self, worker: Worker) -> None:
@@ -59,16 +59,16 @@ class Listening:
         self._unwatch(worker.capture.channel.connection)
         for pipe in worker.capture.pipes:
             self._unwatch(pipe)
-            self._due.pop(pipe, None)
+            self.due.pop(pipe, None)
 
     def turn(self, now: float) -> list[float]:
         """Reads what is due. Returns when more will be."""
-        for pipe, (worker, due) in list(self._due.items()):
+        for pipe, (worker, due) in list(self.due.items()):
             if due <= now:
-                del self._due[pipe]
+                del self.due[pipe]
                 if self._read(worker, pipe):
                     self._watch(worker, pipe)
-        return [due for _, due in self._due.values()]
+        return [due for _, due in self.due.values()]
 
     def catch_up(self, worker: Worker) -> None:
         """Passes on what a worker had to say before it told of outcomes, and actors that its jobs have called."""
@@ -105,7 +105,7 @@ class Listening:
         age = time.time() - worker.started
         if age < SLOW:
             self._unwatch(pipe)
-            self._due[pipe] = (worker, time.monotonic() + SLOW - max(0.0, age))
+            self.due[pipe] = (worker, time.monotonic() + SLOW - max(0.0, age))
         elif not self._read(worker, pipe):
             self._unwatch(pipe)
 

@@ -68,7 +68,7 @@ class Queues:
 
     def _join(self, job: Job) -> Line:
         """The line that the job is about to stand in."""
-        if job.needy:
+        if job.cpus is not None or job.memory:
             self.needy += 1
         line = self._line(job)
         return self._open_line(job) if line is None else line

@@ -28,38 +28,27 @@ from typing import get_args
 
 import msgspec
 
-from onceflow.backends.local import capacity
+from onceflow.backends.local import capacity, stragglers
 from onceflow.backends.local.actors.processes import Hosts
 from onceflow.backends.local.admission import Admission, Needs
 from onceflow.backends.local.dispatch import Dispatcher
+from onceflow.backends.local.fork_servers import ForkServers
 from onceflow.backends.local.forkserver_client import HasFileno, Server, Starter
 from onceflow.backends.local.live_publishing import Publishing, Then
 from onceflow.backends.local.locality import Homes
 from onceflow.backends.local.messages import (
-    Born,
     Cancel,
-    Definition,
     FromWorker,
-    Gone,
     Host,
     Interrupt,
     Job,
-    Outcome,
-    Outcomes,
-    Read,
-    Ready,
     Receiver,
-    Returned,
     Spawn,
-    Told,
-    Wanted,
 )
 from onceflow.backends.local.output_relay import Listening
 from onceflow.backends.local.reports import (
     Died,
     Ended,
-    Finished,
-    MetLost,
     Printed,
     Progressed,
     Raised,
@@ -69,43 +58,22 @@ from onceflow.backends.local.reports import (
 from onceflow.backends.local.reservations import Reservations
 from onceflow.backends.local.send_ahead import LONG
 from onceflow.backends.local.sources import Sources
+from onceflow.backends.local.worker_messages import Ask, Define, WorkerMessages
 from onceflow.backends.local.workers import Worker
-from onceflow.data.objects import HeldRef, Object, Shelf
-from onceflow.data.places import Live, Place
+from onceflow.data.objects import Object, Shelf
 from onceflow.data.porter.startup import Start
-from onceflow.errors import InputNotSent, WorkersUnavailable
+from onceflow.errors import InputNotSent
 from onceflow.values import culprits, failures, functions
 from onceflow.values.failures import Blame
 from onceflow.values.functions import Shipped
 
 log = logging.getLogger(__name__)
 
-OVERDUE = 0.010
-"""Seconds. A worker that has been silent for this long, and four times as long as its jobs should take, is asked to
-give back those that wait behind the one that runs."""
-
 GRACE = 1.0
 """Seconds that a job which is told to stop has for cleaning up. Then its worker is killed."""
 
-UNRESPONSIVE = 0.1
-"""Seconds that a worker has to give back what it has not started before it is killed because of what it runs. Code
-that does not release the interpreter lock keeps it from doing so."""
-
-CONGESTED = 0.005
-"""Seconds until a worker that had too much in its socket is tried again."""
-
-
 LOOK = 1.0
 """Seconds between two looks at whether somebody let a large value go."""
-
-FRUITLESS = 3
-"""Fork servers that may die in a row before a worker of theirs has come to life. One may be killed by chance."""
-
-
-Ask = Callable[[int, str, Callable[[bytes | None], None]], None]
-"""Has somebody told what a job (by its token) asks for by name."""
-
-Define = Callable[[str, Callable[[bytes | None], None]], None]
 
 
 def define_here(name: str, tell: Callable[[bytes | None], None]) -> None:
@@ -172,12 +140,14 @@ class Pool:
         self._grace = grace
         self._died = died
         self._lost = lost
-        self._missing = missing
-        self._variable = variable
-        self._define = define or define_here
         self._relieve = relieve
-        self._new_server = open_server or (lambda: Server(directory, self._preload, self._environment))
-        self._asked_for_host = asked_for_host
+        self._servers = ForkServers(
+            selector,
+            open_server or (lambda: Server(directory, self._preload, self._environment)),
+            born=self._born,
+            gone=lambda pid, status: self._gone(self._workers[pid], status),
+            died=self._server_died,
+        )
         self._wish = Spawn(capture and printed is not None, log_level, progressed is not None)
         self._environment = environment or {}
         there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
@@ -193,27 +163,35 @@ class Pool:
             self._publishing, self._dispatcher, self._workers, fail=self._cannot_read, end=self._cannot_start
         )
         self._hosts = Hosts(self._dispatcher, self._spawn_host, lambda report: self._due.append(report))
+        self._told = WorkerMessages(
+            self._dispatcher,
+            self._homes,
+            self.shelf,
+            self._listening,
+            self._publishing,
+            report=report,
+            over=self._end_if_evacuated,
+            grace=grace,
+            missing=missing,
+            variable=variable,
+            define=define or define_here,
+            asked_for_host=asked_for_host,
+        )
         self._due: list[Report] = []
         """Reports to be delivered with the next turn."""
-        self._failure: WorkersUnavailable | None = None
         self.paused = False
         """Whether nothing is given to workers for the time being."""
-        self._withdrawn: set[int] = set()
-        """Tokens of jobs that workers have and that shall not start."""
         self._halted = False
         """Whether nothing starts any more."""
-        self._fruitless = 0
-        """Fork servers in a row that died before a worker of theirs had come to life."""
-        self._returned = self._deaths = 0
-        self._servers: list[Starter] = []
-        """The last one forks; those before it are closed when their last worker is gone."""
+        self._deaths = 0
         self._open_server()
 
     def ship(self, shipped: Shipped) -> None:
         """Makes a function known. It is sent to each worker once, with the first job that needs it. If the user's
         modules have changed since the last time, all workers are replaced by fresh ones; what they run is finished."""
         is_new = shipped.hash not in self._dispatcher.shipped
-        self._dispatcher.ship(shipped)
+        self._dispatcher.shipped[shipped.hash] = shipped
+        self._dispatcher.find_path()
         if self._sources.have_changed(now=is_new):
             self.renew()
             if self._preload:
@@ -233,9 +211,7 @@ class Pool:
 
     def start_porter(self, start: Start, connection: socket.socket) -> None:
         """Has a porter started at this end of a socket. It does not belong to the pool, and outlives it."""
-        if self._failure is not None:
-            raise self._failure
-        self._servers[-1].start_porter(start, connection)
+        self._servers.start_porter(start, connection)
 
     @property
     def reservations(self) -> Reservations:
@@ -261,7 +237,7 @@ class Pool:
         self._hosts.start(name, job, listener)
 
     def _spawn_host(self, name: str, listener: int) -> None:
-        self._servers[-1].spawn_host(msgspec.structs.replace(self._wish, host=name), listener)
+        self._servers.spawn_host(msgspec.structs.replace(self._wish, host=name), listener)
 
     def publish(self, object: Object, then: Then) -> None:
         """Has a live value written to shared memory. `then` is called later."""
@@ -345,7 +321,7 @@ class Pool:
         if worker is None:
             self.stop(token)
         elif token in worker.queue and worker.queue[token].place > worker.mark:
-            self._withdrawn.add(token)
+            self._told.withdrawn.add(token)
             if worker.recalled is None:
                 worker.recall(time.monotonic())
 
@@ -398,8 +374,8 @@ class Pool:
     def turn(self) -> float | None:
         """Delivers what is due, sends what is queued. To be called before every wait; returns the seconds after which
         it has to be called again at the latest. Raises `WorkersUnavailable` if there is no way to get a worker."""
-        if self._failure is not None:
-            raise self._failure
+        if self._servers.failure is not None:
+            raise self._servers.failure
         due, self._due = self._due, []
         for report in due:
             self._report(report)
@@ -408,7 +384,8 @@ class Pool:
         gives = not (self.paused or self._halted)
         if self._homes.staying and gives:
             self._homes.give(now)
-        if (len(self._dispatcher) or self._dispatcher.reservations.young) and gives:
+        waiting = self._dispatcher.reservations.waiting
+        if gives and (self._dispatcher.may_have_jobs or (waiting and self._dispatcher.reservations.young)):
             self._dispatcher.fill(self._workers.values(), now)
             for job, problem in self._dispatcher.unsent:
                 self._cannot_read(job, problem)
@@ -417,7 +394,8 @@ class Pool:
                 for report in self._unfollowed():
                     self._report(report)
         self._let_go_of_retired()
-        self._tell_of_memory()
+        if self.shelf.dropped or self.shelf.closed_here:
+            self._tell_of_memory()
         if self._due:
             return 0
         timeout = self._look_after(now)
@@ -441,10 +419,7 @@ class Pool:
 
     def close(self) -> None:
         """Ends all workers at once and waits for that. What they ran is not reported, but what it printed is."""
-        for server in self._servers:
-            self._unwatch(server.connection)
-            server.close()
-        self._servers.clear()
+        self._servers.close()
         for worker in self._workers.values():
             self._listening.drain(worker)
             self._forget(worker)
@@ -454,60 +429,27 @@ class Pool:
     def statistics(self) -> Statistics:
         return Statistics(
             workers=sum(worker.usable for worker in self._workers.values()),
-            starting=self._servers[-1].starting if self._servers else 0,
+            starting=self._servers.starting,
             queued=len(self._dispatcher) + len(self._homes),
             taken=len(self._dispatcher.holders),
             dispatched=self._dispatcher.dispatched,
-            returned=self._returned,
+            returned=self._told.returned,
             deaths=self._deaths,
         )
 
     def _look_after(self, now: float) -> float | None:
         """Sees to workers that do not get on. Returns the seconds until there may be more to do."""
-        deadlines = [deadline for worker in self._workers.values() if (deadline := self._see_to(worker, now))]
+        deadlines: list[float] = []
+        for worker in self._workers.values():
+            if worker.killed or (len(worker.queue) < 2 and not worker.stopping and not worker.owed):  # almost always
+                continue
+            if deadline := stragglers.see_to(worker, now):
+                deadlines.append(deadline)
         if self._dispatcher.congested:
-            deadlines.append(now + CONGESTED)
-        deadlines += self._listening.turn(now)
+            deadlines.append(now + stragglers.CONGESTED)
+        if self._listening.due:
+            deadlines += self._listening.turn(now)
         return max(0.0, min(deadlines) - now) if deadlines else None
-
-    def _see_to(self, worker: Worker, now: float) -> float | None:
-        """Asks a worker to give back what waits too long, kills one that has to answer and does not. Returns when to
-        look at it again."""
-        if worker.killed or (len(worker.queue) < 2 and not worker.stopping and not worker.owed):  # almost always
-            return None
-        if worker.owed:
-            worker.catch_up()
-        looks = [now + CONGESTED] if worker.owed else []
-        if worker.stopping:
-            deadline = min([self._deadline(worker, token, now) for token in worker.stopping])
-            if deadline <= now:
-                worker.kill()
-                return None
-            looks.append(deadline)
-        if worker.recalled is None and len(worker.queue) > 1:
-            deadline = worker.heard + max(OVERDUE, 4 * worker.load.seconds)
-            if now < deadline:
-                looks.append(deadline)
-            else:
-                worker.recall(now)
-        return min(looks, default=None)
-
-    def _deadline(self, worker: Worker, token: int, now: float) -> float:
-        """When the worker has to be killed because of a job that is to stop, or looked at again.
-
-        Of the jobs in the lane it is certain which one runs when the worker has given back the others, or has no
-        others. One before the mark has ended, and its outcome is on its way; for one after it there is no need to kill
-        the worker and with it somebody else's job: if it starts after all, that is seen soon."""
-        deadline = worker.stopping[token]
-        given = worker.queue.get(token)
-        if given is None or deadline > now:
-            return deadline
-        if given.place != worker.mark:
-            return now + UNRESPONSIVE
-        if worker.answered or len(worker.queue) == 1:
-            return deadline
-        assert worker.recalled is not None
-        return worker.recalled + UNRESPONSIVE
 
     def _heard_from(self, worker: Worker, way: Receiver[FromWorker]) -> None:
         if way.connection.fileno() < 0:  # closed by another callback of the same turn of the loop
@@ -523,93 +465,7 @@ class Pool:
                 worker.broken = True
                 worker.kill()
         else:
-            self._handle(worker, *received)
-
-    def _handle(self, worker: Worker, message: FromWorker, descriptors: tuple[int, ...] = ()) -> None:
-        match message:
-            case Outcomes(outcomes):
-                if outcomes:
-                    worker.heard = time.monotonic()
-                for segment, descriptor in zip(message.segments, descriptors, strict=True):
-                    self.shelf.open(segment, descriptor, worker.pid)
-                worker.note_lingering(message.number, message.lingering, self.shelf)
-                if message.closed:
-                    self.shelf.give_up(worker.pid, message.closed)
-                self._listening.catch_up(worker)
-                for published in message.published:
-                    self._publishing.answered(published)
-                for outcome in outcomes:
-                    self._ended(worker, outcome)
-            case Returned(number, tokens):
-                worker.answered = worker.recalled is not None and number == worker.recalls
-                self._returned += len(tokens)
-                for token in tokens:
-                    self._give_back(worker, token)
-            case Read(number, token, name):
-                if token in self._dispatcher.holders and self._variable is not None:
-                    self._variable(token, name, lambda value: worker.tell(Told(number, value)))
-                else:
-                    worker.tell(Told(number, None, known=False))
-            case Wanted(name):
-                self._define(name, lambda payload: worker.tell(Definition(name, payload)))
-            case Host():
-                assert self._asked_for_host is not None
-                self._asked_for_host(message, descriptors[0] if descriptors else -1)
-
-    def _ended(self, worker: Worker, outcome: Outcome) -> None:
-        token = outcome.token
-        self._listening.end(worker, token)
-        if outcome.cancelled and not self._leaves_worker_clean(worker, outcome):
-            worker.retired = True
-            if worker.has_nothing_but(token):
-                worker.stopping.setdefault(token, time.monotonic() + self._grace)
-                worker.over = token
-                self._end_if_evacuated(worker)
-                return  # its end is reported together with that of everything it started
-        given = worker.take(token)
-        self._withdrawn.discard(token)
-        worker.retired = worker.retired or bool(worker.host)  # it was for this job alone
-        if self._homes.readers:
-            self._homes.forget(token)
-        del self._dispatcher.holders[token]
-        assert given is not None
-        if outcome.gone and self._missing is not None:
-            self._missing(outcome.gone)
-        if outcome.skipped:
-            self._report(Ended(token, started=False))
-            return
-        if given.place and not outcome.cancelled and not worker.was_hurried(given):
-            self._dispatcher.estimates.learn(given.job.function, outcome.ended - outcome.started)
-        if outcome.cancelled:
-            self._report(Ended(token, started=True))
-        elif outcome.lost:
-            self._report(MetLost(token, outcome.lost, outcome.started, outcome.ended, worker.pid))
-        elif outcome.failure is None:
-            self._report(
-                Finished(
-                    token,
-                    [part if isinstance(part, bytes) else self._shelve(part, worker) for part in outcome.parts],
-                    outcome.started,
-                    outcome.ended,
-                    worker.pid,
-                    outcome.graph,
-                    outcome.annotations,
-                    [
-                        HeldRef(ref.holders, ref.origin, self._content(ref.content, worker), ref.actor)
-                        for ref in outcome.refs
-                    ],
-                    outcome.writes,
-                )
-            )
-        else:
-            times = outcome.started, outcome.ended
-            self._report(Raised(token, outcome.failure, outcome.permanent, *times, worker.pid, outcome.answer))
-
-    def _content(self, part: bytes | Place | Live | None, worker: Worker) -> bytes | Object | None:
-        return part if part is None or isinstance(part, bytes) else self._shelve(part, worker)
-
-    def _shelve(self, part: Place | Live, worker: Worker) -> Object:
-        return self.shelf.add_live(part, worker.pid) if isinstance(part, Live) else self.shelf.add(part)
+            self._told.handle(worker, *received)
 
     def _evacuate(self, worker: Worker) -> bool:
         """Has everything brought to safety that would go with this worker. Whether that has been done."""
@@ -630,28 +486,10 @@ class Pool:
         self._dispatcher.leave_followers(job.token)
         self._due += [Ended(job.token, started=False), *self._unfollowed()]
 
-    def _leaves_worker_clean(self, worker: Worker, outcome: Outcome) -> bool:
-        """Whether a worker can go on as if the stopped job had never been there. An exception that comes out of nowhere
-        may have left locks held and things half done; and processes may be left that the job started."""
-        return outcome.token in worker.shared and worker.shared[outcome.token].job.is_async and not outcome.children
-
-    def _give_back(self, worker: Worker, token: int) -> None:
-        """The worker has not started this job and will not."""
-        stopped = token in worker.stopping or token in self._withdrawn
-        self._withdrawn.discard(token)
-        given = worker.take(token)
-        del self._dispatcher.holders[token]
-        assert given is not None
-        if stopped or given.job.follows:
-            self._homes.forget(token)
-            self._report(Ended(token, started=False))
-        elif not self._homes.take_back(token):
-            self._dispatcher.put_back(given.job)
-
     def _gone(self, worker: Worker, status: int | None) -> None:
         """The worker's end is proved."""
         for message, descriptors in worker.remaining():
-            self._handle(worker, message, descriptors)
+            self._told.handle(worker, message, descriptors)
         self._listening.drain(worker)
         if worker.broken or not (worker.killed or worker.retired):
             self._deaths += 1
@@ -666,9 +504,9 @@ class Pool:
         self._homes.close(worker)
         mark = worker.mark
         for token in [token for token, given in worker.queue.items() if given.place > mark]:
-            self._give_back(worker, token)
+            self._told.give_back(worker, token)
         started = [*worker.queue, *worker.shared]
-        self._withdrawn.difference_update(started)
+        self._told.withdrawn.difference_update(started)
         running = worker.running
         for token in started:
             del self._dispatcher.holders[token]
@@ -686,7 +524,7 @@ class Pool:
             if tokens:
                 self._report(Died(tokens, worker.pid, status, blame))
         self._spawn_missing()
-        self._close_old_servers()
+        self._servers.close_unused(worker.server for worker in self._workers.values())
 
     def _forget(self, worker: Worker) -> None:
         self._listening.remove(worker)
@@ -712,43 +550,17 @@ class Pool:
         self._spawn_missing()
 
     def _open_server(self) -> None:
-        server = self._new_server()
-        self._servers.append(server)
-        self._selector.register(server.connection, selectors.EVENT_READ, lambda: self._heard_from_server(server))
+        self._servers.open()
         self._spawn_missing()
 
     def _spawn_missing(self) -> None:
-        if self._failure is not None:
-            return
-        server = self._servers[-1]
-        there = sum(worker.usable for worker in self._workers.values())
-        for _ in range(self.size - there - server.starting):
-            server.spawn(self._wish)
-
-    def _heard_from_server(self, server: Starter) -> None:
-        if server not in self._servers:
-            return
-        try:
-            received = server.receive()
-        except BlockingIOError:
-            return
-        if received is None:
-            self._server_gone(server)
-            return
-        message, descriptors = received
-        match message:
-            case Ready(missing):
-                for module, problem in missing:
-                    log.warning("%s could not be preloaded: %s", module, problem)
-            case Born(pid, host):
-                self._born(Worker(pid, server, descriptors, host))
-            case Gone(pid, status):
-                self._gone(self._workers[pid], status)
+        workers = self._workers.values()
+        missing = self.size - sum([not (it.killed or it.retired or it.host) for it in workers])
+        if missing and (missing := missing - self._servers.starting) > 0:
+            self._servers.spawn(missing, self._wish)
 
     def _born(self, worker: Worker) -> None:
-        worker.server.starting -= not worker.host
-        worker.server.fruitful = True
-        worker.retired = worker.server is not self._servers[-1]
+        worker.retired = not self._servers.forks(worker.server)
         if worker.pid in self._workers:  # its fork server died, so others may have reaped it and its id is in use again
             self._gone(self._workers[worker.pid], None)
         self._workers[worker.pid] = worker
@@ -760,13 +572,8 @@ class Pool:
         if worker.host:
             self._hosts.born(worker)
 
-    def _server_gone(self, server: Starter) -> None:
-        """Somebody killed it. Its workers die with it, and nobody can tell their exit status any more."""
-        is_last = server is self._servers[-1]
-        self._unwatch(server.connection)
-        self._servers.remove(server)
-        status = server.close()
-        log.warning("the fork server %s died with status %s", server.pid, status)
+    def _server_died(self, server: Starter) -> None:
+        """Its workers die with it."""
         for worker in self._workers.values():
             if worker.server is server:
                 worker.killed = worker.broken = True
@@ -774,21 +581,7 @@ class Pool:
                     worker.pidfd, selectors.EVENT_READ, lambda worker=worker: self._gone(worker, None)
                 )
         self._hosts.lose()
-        self._fruitless = 0 if server.fruitful else self._fruitless + 1
-        if is_last and self._fruitless < FRUITLESS:
-            self._open_server()
-        elif is_last:  # another one would fare no better
-            self._failure = WorkersUnavailable(
-                f"the process that starts workers ended at once, with status {status}, {FRUITLESS} times in a row"
-            )
-
-    def _close_old_servers(self) -> None:
-        used = {id(worker.server) for worker in self._workers.values()}
-        for server in self._servers[:-1]:
-            if id(server) not in used and not server.starting:
-                self._servers.remove(server)
-                self._unwatch(server.connection)
-                server.close()
+        self._spawn_missing()
 
     def _watch(self, descriptor: int | HasFileno, callback: Callable[[], None]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, callback)

@@ -8,7 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from onceflow.data.objects import HeldRef, Object
+from onceflow.backends.local.messages import Outcome
+from onceflow.data.objects import HeldRef, Object, Shelf
+from onceflow.data.places import Live, Place
 from onceflow.values.failures import Blame
 from onceflow.values.handler_answers import Answer
 from onceflow.values.variables import Step
@@ -128,3 +130,24 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
     """Workers that died since then without having been asked to."""
     actors: int = 0
     """Actors that live now, each in a process of its own. They do not count as workers."""
+
+
+def report_of(outcome: Outcome, shelf: Shelf, worker: int) -> Finished | Raised | MetLost:
+    """What becomes of a job that ran to its end in the worker with this process id. Large values come to the shelf."""
+
+    def shelved(part: bytes | Place | Live) -> bytes | Object:
+        if isinstance(part, bytes):
+            return part
+        return shelf.add_live(part, worker) if isinstance(part, Live) else shelf.add(part)
+
+    token, started, ended = outcome.token, outcome.started, outcome.ended
+    if outcome.lost:
+        return MetLost(token, outcome.lost, started, ended, worker)
+    if outcome.failure is not None:
+        return Raised(token, outcome.failure, outcome.permanent, started, ended, worker, outcome.answer)
+    parts = [shelved(part) for part in outcome.parts]
+    refs = [
+        HeldRef(ref.holders, ref.origin, None if ref.content is None else shelved(ref.content), ref.actor)
+        for ref in outcome.refs
+    ]
+    return Finished(token, parts, started, ended, worker, outcome.graph, outcome.annotations, refs, outcome.writes)

@@ -72,44 +72,44 @@ class Reservations:
         self._workers = workers
         self._idle = idle
         self._windows: dict[Kind, _Window] = {PLAIN: _Window(shares=False)}
-        self._waiting: dict[int, _Window] = {}
+        self.waiting: dict[int, _Window] = {}
         """Token → where the job waits."""
         self.promised: dict[int, _Window] = {}
         """Token → where its place is. (No tuples: the garbage collector would look at each.)"""
 
     def __len__(self) -> int:
         """How many wait."""
-        return len(self._waiting)
+        return len(self.waiting)
 
     @property
     def young(self) -> bool:
         """Whether a run that has just begun waits."""
-        return bool(self._waiting) and any(window.line.young for window in self._windows.values())
+        return bool(self.waiting) and any(window.line.young for window in self._windows.values())
 
     def promise(self, token: int, function: str, kind: Kind = PLAIN, *, shares: bool = False) -> bool:
         """Whether a place is promised at once. Else the job has to `wait`."""
         window = self._windows.get(kind)
         if window is None:
             window = self._windows[kind] = _Window(shares)
-        if self._waiting and window.line:
+        if self.waiting and window.line:
             return False
-        return self._promise(token, window, self._estimates.expected(function))
+        return self._promise(token, window, self._estimates.seconds.get(function, inf))
 
     def wait(self, job: Job, kind: Kind = PLAIN) -> None:
         """A job for which there was no place. Only what is needed to put it in line counts; it is not started."""
-        window = self._waiting[job.token] = self._windows[kind]
+        window = self.waiting[job.token] = self._windows[kind]
         window.line.add(job)
 
     def turn(self) -> list[int]:
         """Promises what can be promised now. Returns the tokens."""
-        if not self._waiting:
+        if not self.waiting:
             return []
         promised: list[int] = []
         for window in self._windows.values():
             if window.line:
                 for job in self._next(window):
                     window.line.take(job)
-                    del self._waiting[job.token]
+                    del self.waiting[job.token]
                     promised.append(job.token)
         return promised
 
@@ -124,7 +124,8 @@ class Reservations:
     def _promise(self, token: int, window: _Window, expected: float) -> bool:
         if not window.admits(expected, self._workers(), self._idle):
             return False
-        window.add(expected)
+        window.jobs += 1
+        window.seconds += expected
         window.expected[token] = expected
         self.promised[token] = window
         return True
@@ -140,7 +141,7 @@ class Reservations:
         window = self.promised.pop(token, None)
         if window is not None:
             window.remove(window.expected.pop(token))
-        elif self._waiting:
-            waiting = self._waiting.pop(token, None)
+        elif self.waiting:
+            waiting = self.waiting.pop(token, None)
             if waiting is not None:
                 waiting.line.remove(token)

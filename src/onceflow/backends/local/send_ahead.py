@@ -29,21 +29,21 @@ _SHRINK = 0.2
 class Estimates:
     """Function → seconds that its next job is expected to take."""
 
-    __slots__ = ("_seconds",)
+    __slots__ = ("seconds",)
 
     def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
 
     def expected(self, function: str) -> float:
-        return self._seconds.get(function, inf)
+        return self.seconds.get(function, inf)
 
     def learn(self, function: str, seconds: float) -> None:
         seconds += OVERHEAD
-        known = self._seconds.get(function)
+        known = self.seconds.get(function)
         if known is None or seconds >= known:
-            self._seconds[function] = seconds
+            self.seconds[function] = seconds
         else:
-            self._seconds[function] = known + _SHRINK * (seconds - known)
+            self.seconds[function] = known + _SHRINK * (seconds - known)
 
 
 def admits(jobs: int, seconds: float, expected: float) -> bool:

@@ -200,7 +200,8 @@ class Worker:
             return True
         for place, (job, expected) in enumerate(given, first):
             self.queue[job.token] = Given(job, place, expected)
-            self.load.add(expected)
+            self.load.jobs += 1
+            self.load.seconds += expected
         self._places += len(given)
         return True
 

@@ -21,6 +21,7 @@ belong to the keeper, and end with the engine.
 
 - `cluster`: connects to a cluster, or starts one for development
 - `pool`: the engine's side: which node gets which job
+- `balance`: how work is spread over the nodes
 - `nodes`: the agents of the nodes, as the engine sees them
 - `agent`: the pool of a node
 - `worker`: the process that runs jobs

@@ -30,6 +30,7 @@ class RayInstances:
         self._watched: set[str] = set()
         """Those whose end will be noticed."""
         pool.made_actor = self._make
+        self.used = True
 
     def __len__(self) -> int:
         return len(self._living)

@@ -27,13 +27,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from onceflow.backends.local.fair_queue import Line
 from onceflow.backends.local.forkserver_client import Server
 from onceflow.backends.local.live_publishing import Then
-from onceflow.backends.local.messages import Job, RefIn
-from onceflow.backends.local.pool import Ask, define_here
+from onceflow.backends.local.messages import Job
+from onceflow.backends.local.pool import define_here
 from onceflow.backends.local.reports import (
     Died,
     Ended,
@@ -45,9 +43,11 @@ from onceflow.backends.local.reports import (
     Statistics,
 )
 from onceflow.backends.local.reservations import Reservations
-from onceflow.backends.local.send_ahead import AHEAD, LONG, Estimates
+from onceflow.backends.local.send_ahead import LONG, Estimates
 from onceflow.backends.local.sources import Sources
 from onceflow.backends.local.worker_deadline import AWAY, Leash
+from onceflow.backends.local.worker_messages import Ask
+from onceflow.backends.ray import balance
 from onceflow.backends.ray.agent import AgentSettings
 from onceflow.backends.ray.cluster import connect
 from onceflow.backends.ray.inbox import Inbox
@@ -66,10 +66,8 @@ from onceflow.backends.ray.messages import (
     Read,
     Renew,
     Reported,
-    Return,
     Returned,
     Said,
-    Size,
     Stop,
     Told,
     Wanted,
@@ -77,7 +75,7 @@ from onceflow.backends.ray.messages import (
 )
 from onceflow.backends.ray.nodes import Station, Stations
 from onceflow.backends.ray.single_workers import CPUS, MEMORY, Singles
-from onceflow.backends.ray.stored_objects import RayShelf
+from onceflow.backends.ray.stored_objects import RayShelf, read_by, with_lives
 from onceflow.backends.ray.transfer import Carriers
 from onceflow.data.objects import HeldRef, Object
 from onceflow.data.places import Live, Place
@@ -87,13 +85,6 @@ from onceflow.values import culprits, failures
 from onceflow.values.functions import Shipped
 
 log = logging.getLogger(__name__)
-
-HORIZON = 0.020
-"""Seconds of expected work for each worker beyond which a station gets no more: a call there and back takes some
-milliseconds."""
-
-IDLE = 5.0
-"""Seconds without a job after which a station's workers are given back to Ray."""
 
 LOOK = 0.5
 """Seconds between two looks at who is idle."""
@@ -198,14 +189,14 @@ class RayPool:
         self._server.start_porter(start, connection)
 
     def start(self, job: Job, live: Mapping[int, Object] | None = None) -> None:
-        places = [part for part in _parts(job) if isinstance(part, Place)]
+        places = [part for part in read_by(job) if isinstance(part, Place)]
         if not places:
             self._enqueue(job)
             return
         found = {place: self.carriers.object_at(place) for place in places}
         missing = {object for object in found.values() if object.live is None}
         if not missing:
-            self._enqueue(_with(job, {place: _live(object) for place, object in found.items()}))
+            self._enqueue(with_lives(job, found))
             return
         self._held[job.token] = job
 
@@ -213,7 +204,7 @@ class RayPool:
             if self._held.pop(job.token, None) is None:
                 return  # it was stopped
             if problem is None:
-                self._enqueue(_with(job, {place: _live(object) for place, object in found.items()}))
+                self._enqueue(with_lives(job, found))
             else:
                 self._refuse(job, InputNotSent(f"job {job.token}", culprits.told(problem)), permanent=False)
 
@@ -300,12 +291,19 @@ class RayPool:
             self._report(self._due.popleft())
         if self._queue and not self.paused and not self._halted:
             self._fill()
-        self._recall()
-        self._resize()
+        stations = list(self._stations.values())
+        if not self.paused:
+            balance.recall(stations)
+        balance.resize(
+            stations,
+            self._most,
+            is_queued=bool(self._queue and not self.paused),
+            wanted_elsewhere=self._singles.may_fit,
+        )
         for station in self._stations.values():
             station.flush()
         self._collect()
-        return 0 if self._due else LOOK if self._holders or self.shelf.size else IDLE
+        return 0 if self._due else LOOK if self._holders or self.shelf.size else balance.IDLE
 
     def close(self) -> None:
         self._closed = True
@@ -339,7 +337,7 @@ class RayPool:
         given: dict[str, list[Job]] = {}
         for job in self._queue:
             expected = self._estimates.expected(job.function)
-            able = [station for station in stations if _admits(station, loads[station.node], expected, now)]
+            able = [station for station in stations if balance.admits(station, loads[station.node], expected, now)]
             if not able:
                 if expected >= LONG:
                     continue
@@ -396,49 +394,10 @@ class RayPool:
         return sum(
             [
                 part.size
-                for part in _parts(job)
+                for part in read_by(job)
                 if isinstance(part, Live) and self.shelf.homes.get(part.number) == station.node
             ]
         )
-
-    def _recall(self) -> None:
-        """Jobs are returned that wait for a worker of their station, and may have one elsewhere sooner."""
-        stations = self._stations.values()
-        waiting = [
-            station
-            for station in stations
-            if station.workers < min(station.cpus, station.shared) and not station.recalled and not station.has_none
-        ]
-        if not waiting or self.paused:
-            return
-        now = time.monotonic()
-        held_up = {station.node for station in stations if station.is_held_up(now)}
-        ready = sum([min(station.ready, station.room) for station in stations])
-        room = ready + sum([station.room for station in stations if not station.ready and station.node not in held_up])
-        for station in waiting:
-            most = station.shared - station.workers
-            if station.node not in held_up:
-                most = min(most, ready)
-            elif station.workers:  # which are soon done with what is short
-                most = min(most, room)
-            if most > 0:
-                ready, room = ready - most, room - most
-                station.recalled = station.has_none = True
-                station.say(Return(most))
-
-    def _resize(self) -> None:
-        """Each station has as many workers as there is work for."""
-        now = time.monotonic()
-        wanted_elsewhere = self._singles.may_fit
-        some_come = any(station.recalled for station in self._stations.values()) or (self._queue and not self.paused)
-        for station in self._stations.values():
-            most = station.cpus if self._most is None else min(station.cpus, self._most)
-            size = min(most, station.shared)
-            needed = some_come and station.room > 0
-            spare = not needed and (wanted_elsewhere or (not size and now - station.used >= IDLE))
-            if size > station.size or (size < station.size and spare):
-                station.size = size
-                station.say(Size(size))
 
     def _collect(self) -> None:
         freed = self.shelf.collect_there()
@@ -600,35 +559,3 @@ class RayPool:
         station.used = time.monotonic()
         station.alone.discard(token)
         return station.jobs.pop(token)[0]
-
-
-def _admits(station: Station, load: list[float], expected: float, now: float) -> bool:
-    """Whether a station that has so many jobs, of so many seconds, may be given one more."""
-    jobs, seconds = load
-    cpus = station.cpus
-    if station.is_held_up(now):
-        jobs, cpus = jobs - len(station.alone), station.workers
-    return jobs < cpus or (seconds < HORIZON * cpus and expected < LONG and jobs < AHEAD * cpus)
-
-
-def _parts(job: Job) -> list[bytes | Place | Live]:
-    return [*job.inputs, *job.buffers, *[ref.content for ref in job.refs]]
-
-
-def _live(object: Object) -> Live:
-    assert object.live is not None
-    return object.live
-
-
-def _with(job: Job, lives: Mapping[Place, Live]) -> Job:
-    """The same with what is in Ray's store."""
-
-    def exchanged(part: bytes | Place | Live) -> bytes | Place | Live:
-        return lives[part] if isinstance(part, Place) else part
-
-    return msgspec.structs.replace(
-        job,
-        inputs=[exchanged(part) for part in job.inputs],
-        buffers=[exchanged(part) for part in job.buffers],
-        refs=[RefIn(ref.id, exchanged(ref.content), ref.inner, ref.actor) for ref in job.refs],
-    )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 
+import msgspec
+
+from onceflow.backends.local.messages import Job, RefIn
 from onceflow.data.objects import Object, Shelf
-from onceflow.data.places import Live
+from onceflow.data.places import Live, Place
 
 
 class RayShelf(Shelf):
@@ -37,3 +41,26 @@ class RayShelf(Shelf):
         for number in numbers:
             self.homes.pop(number, None)
         return numbers
+
+
+def read_by(job: Job) -> list[bytes | Place | Live]:
+    """What a job reads."""
+    return [*job.inputs, *job.buffers, *[ref.content for ref in job.refs]]
+
+
+def with_lives(job: Job, found: Mapping[Place, Object]) -> Job:
+    """The same with what is in Ray's store."""
+
+    def exchanged(part: bytes | Place | Live) -> bytes | Place | Live:
+        if not isinstance(part, Place):
+            return part
+        live = found[part].live
+        assert live is not None
+        return live
+
+    return msgspec.structs.replace(
+        job,
+        inputs=[exchanged(part) for part in job.inputs],
+        buffers=[exchanged(part) for part in job.buffers],
+        refs=[RefIn(ref.id, exchanged(ref.content), ref.inner, ref.actor) for ref in job.refs],
+    )

@@ -3,6 +3,7 @@
 - `api`: the methods of an engine that tell about runs
 - `run_info`: which run is meant, which ones there are, their statuses
 - `journal_view`: what the journal has of a run that is not driven here
+- `live`: the runs that are driven here, asked in the engine's thread
 - `task_info`: the tasks of a run
 - `fibers`: where fibers are paused, and what they wait for
 - `wait_reasons`: why a task does not run

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from onceflow.engine.inspect.engines import EngineInfo
     from onceflow.engine.inspect.fibers import FiberInfo
     from onceflow.engine.inspect.journal_view import LeftBehind
+    from onceflow.engine.inspect.live import LiveRuns
     from onceflow.engine.inspect.measurements import AttemptInfo, Past
     from onceflow.engine.inspect.overview import Overview
     from onceflow.engine.inspect.run_info import RunInfo
@@ -46,6 +47,7 @@ class Inspecting(Parts):
     """What an engine can tell."""
 
     _past: Past
+    _live: LiveRuns
     _unheard: dict[str, tuple[int, str]]
     """Run → what was logged about the engine that drives it and could not be asked, and how urgent that was."""
 
@@ -103,7 +105,7 @@ class Inspecting(Parts):
         self._check_open()
         from onceflow.engine.peers import client
 
-        return self._look(run, self._hub.describe, client.describe, self._reading.tasks)
+        return self._look(run, self._live.describe, client.describe, self._reading.tasks)
 
     def list_fibers(self, run: str) -> list[FiberInfo]:
         """The fibers of a run that have not ended, by its id or name: the functions that each is in, with file, line,
@@ -151,7 +153,7 @@ class Inspecting(Parts):
         from onceflow.engine.peers import client
 
         self._check_open()
-        return self._look(run, self._hub.survey, client.survey, lambda id: overview.of(self._reading.tasks(id)))
+        return self._look(run, self._live.survey, client.survey, lambda id: overview.of(self._reading.tasks(id)))
 
     def list_runs(
         self,
@@ -313,7 +315,8 @@ class Inspecting(Parts):
         from onceflow.engine.peers import client
 
         row = self._listing.row(run)
-        while (said := here(row.id)) is None and not self._attaching.can_be_driven(row):
+        id = row.id
+        while (said := self._hub.ask(lambda: here(id))) is None and not self._attaching.can_be_driven(row):
             if row.owner is None or row.owner == self._home.engine:
                 break
             try:

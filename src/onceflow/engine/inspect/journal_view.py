@@ -14,11 +14,11 @@ from onceflow.core.model.graph import Graph, Node
 from onceflow.core.rules import slices, starting
 from onceflow.core.run import Run
 from onceflow.driver import entries
+from onceflow.driver.endings import Ending
+from onceflow.driver.endings import Status as DriverStatus
 from onceflow.driver.fiber_failures import Awaited, awaited_by
 from onceflow.driver.history import History, find_values
 from onceflow.driver.outputs import Blob, Part
-from onceflow.driver.state import Ending
-from onceflow.driver.state import Status as DriverStatus
 from onceflow.engine.inspect import wait_reasons
 from onceflow.engine.inspect.task_info import TaskInfo, TaskState, describe, outline
 from onceflow.engine.statuses import AT_REST, ENDED

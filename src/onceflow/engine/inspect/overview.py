@@ -19,8 +19,6 @@ from onceflow.engine.runtime.live_info import Insight
 if TYPE_CHECKING:
     from onceflow.core.run import Run
     from onceflow.driver.driver import Driver
-    from onceflow.engine.queues.tickets import Doorman
-    from onceflow.engine.runtime.executor import Crew
 
 MOST_RUNNING = 100
 """Running tasks that are described."""
@@ -120,9 +118,9 @@ def _loops(run: Run, left: Counter[str]) -> list[Loop]:
     return sorted(found, key=lambda loop: (loop.id.count("/"), loop.id))[:MOST_LOOPS]
 
 
-def survey(driver: Driver, counted: Counted, crew: Crew | None, doorman: Doorman, now: float) -> Overview:
-    run, insight = driver.run, Insight(driver, crew, doorman, now)
-    works = [] if crew is None else [w for w in crew.running(driver) if not w.undo and w.node in run.rows]
+def survey(insight: Insight, counted: Counted) -> Overview:
+    driver, works = insight.driver, insight.running()
+    run = driver.run
     running = [
         task_info.describe_row(run.rows[work.node], run, driver.raised_last, insight, MOST_WAITED_FOR)
         for work in works[:MOST_RUNNING]

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import msgspec
 
-from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
 from onceflow.backends.local.reports import Statistics as PoolStatistics
-from onceflow.driver.work import Work
+from onceflow.engine.runtime.counts import AttemptCounts
+from onceflow.engine.runtime.object_budget import ObjectStatistics
 from onceflow.planning.tasks import TaskStatistics
 from onceflow.storage.blobs import Statistics as BlobStatistics
 from onceflow.storage.journal import Statistics as JournalStatistics
-
-
-class ObjectStatistics(msgspec.Struct, frozen=True):
-    """Large values that an engine knows. In bytes."""
-
-    memory: int
-    """Of those that are in memory now."""
-    moved: int
-    """Of those that were moved to disk because memory was wanted."""
-    saving: int
-    """Of those that are being saved, or wait for it."""
 
 
 class RunCounts(msgspec.Struct, frozen=True):
@@ -32,20 +19,6 @@ class RunCounts(msgspec.Struct, frozen=True):
     """Status with which they left this engine (`interrupted`: without an end) → how many."""
     delegated: int = 0
     """How often a worker went on with one by itself that had been woken."""
-
-
-class AttemptCounts(msgspec.Struct, frozen=True):
-    started: int
-    finished: int
-    failed: int
-    """That raised, or took too long."""
-    lost: int
-    """Whose worker died."""
-    stopped: int
-    undos: int
-    """Undos that were started."""
-    undone: int
-    """Undos that succeeded."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -64,40 +37,3 @@ class Statistics(msgspec.Struct, frozen=True):
     """None before the first worker was needed."""
     tasks: list[TaskStatistics]
     """From the measurements of the last runs that ended, whoever drove them. Those that took most time first."""
-
-
-class Counts:
-    """Kept by a hub, in its loop's thread."""
-
-    def __init__(self) -> None:
-        self.ended: Counter[str] = Counter()
-        """Status with which runs left this engine → how many."""
-        self.commands = 0
-        self.delegated = 0
-        self._started = [0, 0]
-        """Attempts, undos."""
-        self._answered: Counter[tuple[type[Report], bool]] = Counter()
-
-    def delegate(self, attempts: int) -> None:
-        """A worker has gone on with a run, and finished so many attempts."""
-        self.delegated += 1
-        self._started[False] += attempts
-        self._answered[Finished, False] += attempts
-
-    def start(self, work: Work) -> None:
-        self._started[work.undo] += 1
-
-    def answer(self, work: Work, report: Report) -> None:
-        self._answered[type(report), work.undo] += 1
-
-    def attempts(self) -> AttemptCounts:
-        answered = self._answered
-        return AttemptCounts(
-            started=self._started[False],
-            finished=answered[Finished, False],
-            failed=answered[Raised, False],
-            lost=answered[Died, False] + answered[MetLost, False],
-            stopped=answered[Ended, False],
-            undos=self._started[True],
-            undone=answered[Finished, True],
-        )

@@ -78,7 +78,8 @@ class Recording:
         self._is_alive = is_alive
         self._writer = Writer(folder, limit)
         self._encoder = msgspec.json.Encoder()
-        self._new: list[EngineEvent] = []
+        self.new: list[EngineEvent] = []
+        """What `turn` has yet to write."""
         self._written = -PAUSE
         """When that happened last, by the monotonic clock."""
         self._begun = False
@@ -99,30 +100,30 @@ class Recording:
         if self.on:
             if not detail.isascii():  # a path of the system may be no UTF-8
                 detail = detail.encode(errors="backslashreplace").decode()
-            self._new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
+            self.new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
 
     def tell_start(self, run: str, work: Work, at: float) -> None:
         """An attempt, or the undo of one, goes on for some time."""
-        self._new.append(EngineEvent(at, "undoing" if work.undo else "started", run, work.node, work.attempt))
+        self.new.append(EngineEvent(at, "undoing" if work.undo else "started", run, work.node, work.attempt))
 
     def tell_end(self, run: str, work: Work, report: Report) -> None:
         """What became of it."""
         if type(report) is Finished:
             event, seconds = "undone" if work.undo else "finished", report.ended - report.started
-            self._new.append(EngineEvent(report.ended, event, run, work.node, work.attempt, report.worker, seconds))
+            self.new.append(EngineEvent(report.ended, event, run, work.node, work.attempt, report.worker, seconds))
         else:
             self._tell_trouble(run, work, report)
 
     def keep(self, line: LogLine) -> None:
         """What was printed and belongs to no job."""
-        self._new.append(EngineEvent(line.time, line.stream, detail=line.text))
+        self.new.append(EngineEvent(line.time, line.stream, detail=line.text))
 
     def turn(self) -> float | None:
         """Writes what is new. Says in how many seconds there may be more."""
         pause = 0.0
-        if self._new:
+        if self.new:
             pause = self._written + PAUSE - time.monotonic()
-            if pause <= 0 or len(self._new) >= MOST_WAITING:
+            if pause <= 0 or len(self.new) >= MOST_WAITING:
                 self._write()
                 pause = 0.0
         return pause or None
@@ -144,7 +145,7 @@ class Recording:
         if not self._begun:
             self._begun = True
             self._begin()
-        new, self._new = self._new, []
+        new, self.new = self.new, []
         self._written = time.monotonic()
         try:
             self._writer.append(self._engine, self._encoder.encode_lines(new))
@@ -155,15 +156,15 @@ class Recording:
                 logger.warning("the log of the engine cannot be written (%s); runs go on", error)
 
     def close(self) -> None:
-        if self._begun or self._new:
+        if self._begun or self.new:
             self.tell("engine closed", detail=f"{self.lost} events could not be stored" if self.lost else "")
             self._write()
         self._writer.close_all()
 
     def _begin(self) -> None:
         if self.on:
-            opened = EngineEvent(self._new[0].time, "engine opened", detail=f"process {os.getpid()}")
-            self._new.insert(0, opened)
+            opened = EngineEvent(self.new[0].time, "engine opened", detail=f"process {os.getpid()}")
+            self.new.insert(0, opened)
         try:
             forget_old(self._folder, self._limit * MOST_LOGS, self._is_alive)
         except (OSError, StorageError) as error:

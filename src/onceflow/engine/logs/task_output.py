@@ -54,10 +54,12 @@ class Printing:
         self._title = title
         self._unowned = unowned
         self._encoder = msgspec.json.Encoder()
-        self._new: list[tuple[str, LogLine]] = []
-        """With the run; the empty one for what belongs to no job."""
+        self.new: list[tuple[str, LogLine]] = []
+        """What `turn` has yet to store, each with the run; the empty one for what belongs to no job."""
         self.rests: dict[int, dict[str, tuple[str, LogLine]]] = {}
         """Job → stream → the run, and the beginning of a line."""
+        self.runs: set[str] = set()
+        """Those of which something was stored, or was to be."""
         self._lost: dict[str, int] = {}
         """Run → pieces that could not be stored since something could."""
         self._told = False
@@ -67,7 +69,7 @@ class Printing:
         """A job has printed this. What belongs to no job has no run."""
         text, time = piece.text, piece.time
         if piece.stream == "log":
-            self._new.append((run, LogLine(time, task, attempt, "log", text, piece.level, piece.logger, undo)))
+            self.new.append((run, LogLine(time, task, attempt, "log", text, piece.level, piece.logger, undo)))
             return
         rests = self.rests.get(piece.token)
         if rests is not None and piece.stream in rests:
@@ -75,23 +77,21 @@ class Printing:
             text, time = rest.text + text, rest.time
         cut = text.rfind("\n") + 1
         if cut:
-            self._new.append((run, LogLine(time, task, attempt, piece.stream, text[: cut - 1], undo=undo)))
+            self.new.append((run, LogLine(time, task, attempt, piece.stream, text[: cut - 1], undo=undo)))
         if cut < len(text):
             left = (run, LogLine(time, task, attempt, piece.stream, text[cut:], undo=undo))
             if len(text) - cut > LONGEST:
-                self._new.append(left)
+                self.new.append(left)
             else:
                 self.rests.setdefault(piece.token, {})[piece.stream] = left
 
     def end(self, token: int) -> None:
         """The job has ended: what it wrote of a line is all there will be."""
-        self._new.extend(self.rests.pop(token, {}).values())
+        self.new.extend(self.rests.pop(token, {}).values())
 
     def turn(self) -> None:
         """Stores and shows what is new."""
-        if not self._new:
-            return
-        new, self._new = self._new, []
+        new, self.new = self.new, []
         runs: dict[str, list[LogLine]] = {}
         for run, line in new:
             if run:
@@ -105,6 +105,7 @@ class Printing:
 
     def ended(self, run: str) -> None:
         """The run is not driven here any more."""
+        self.runs.discard(run)
         self._writer.close(run)
         self._lost.pop(run, None)
 
@@ -120,6 +121,7 @@ class Printing:
         return Statistics(self._stored, self._failed)
 
     def _store(self, run: str, lines: Sequence[LogLine]) -> None:
+        self.runs.add(run)
         missed = self._lost.get(run)
         told = [] if missed is None else [_missed(lines[0].time, missed)]
         content = self._encoder.encode_lines([*told, *lines])

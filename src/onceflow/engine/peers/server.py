@@ -47,10 +47,10 @@ logger = logging.getLogger(__name__)
 class Source(Protocol):
     """Who knows the answers. Asked in the loop's thread."""
 
-    def describe_now(self, run: str) -> list[TaskInfo] | None:
+    def describe(self, run: str) -> list[TaskInfo] | None:
         """None if the run is not driven here."""
 
-    def survey_now(self, run: str) -> Overview | None: ...
+    def survey(self, run: str) -> Overview | None: ...
 
     def add_listener(self, run: str, listener: Listening, ended: Callable[[], None]) -> bool:
         """Tell it of events, and call `ended` at the end. Whether the run is driven here."""
@@ -153,10 +153,10 @@ class Answering:
     def _answer_to(self, request: messages.Describe | messages.Survey) -> messages.Answer:
         match request:
             case messages.Describe(run):
-                tasks = self._source.describe_now(run)
+                tasks = self._source.describe(run)
                 return messages.Refused("elsewhere") if tasks is None else messages.Described(tasks)
             case messages.Survey(run):
-                overview = self._source.survey_now(run)
+                overview = self._source.survey(run)
                 return messages.Refused("elsewhere") if overview is None else messages.Surveyed(overview)
 
 

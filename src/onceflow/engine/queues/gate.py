@@ -49,7 +49,7 @@ class Gate:
         self,
         home: Place,
         host: str,
-        loop: Callable[[], Posting],
+        loop: Posting,
         now: Callable[[], float],
         is_gone: Callable[[str], bool],
         failed: Callable[[list[int], OnceflowError], None],
@@ -66,15 +66,15 @@ class Gate:
         """Those who wait, by their numbers."""
         self._places: dict[int, Wish] = {}
         """Those who have a place."""
-        self._eager: dict[_Queue, None] = {}
+        self.eager: dict[_Queue, None] = {}
         """Queues to look at."""
-        self._answers: deque[tuple[_Queue, Outcome]] = deque()
+        self.answers: deque[tuple[_Queue, Outcome]] = deque()
         """Of the journal."""
 
     @property
     def busy(self) -> bool:
         """Whether `turn` has something to do."""
-        return bool(self._eager or self._answers)
+        return bool(self.eager or self.answers)
 
     def ask(self, queue: str, run: str, node: str, key: str, priority: int, told: Told) -> int:
         """For a place. Returns the number of the wish."""
@@ -83,7 +83,7 @@ class Gate:
         self._wishes[number] = (wish, told)
         found = self._find(queue)
         found.waiting.add(wish)
-        self._eager[found] = None
+        self.eager[found] = None
         return number
 
     def give_back(self, number: int) -> None:
@@ -97,23 +97,23 @@ class Gate:
             del queue.held[number]
         else:
             queue.waiting.remove(wish)
-        self._eager[queue] = None
+        self.eager[queue] = None
 
     def look(self) -> None:
         """Somebody rang: limits may have changed, places may be free."""
         for queue in self._queues.values():
             if queue.waiting or queue.held:
                 queue.stale = True
-                self._eager[queue] = None
+                self.eager[queue] = None
             else:
                 queue.read_at = -RECENT
 
     def turn(self) -> None:
-        while self._answers or self._eager:
-            while self._answers:
-                queue, outcome = self._answers.popleft()
+        while self.answers or self.eager:
+            while self.answers:
+                queue, outcome = self.answers.popleft()
                 queue.answered(outcome)
-            eager, self._eager = self._eager, {}
+            eager, self.eager = self.eager, {}
             for queue in eager:
                 queue.look()
 
@@ -145,7 +145,7 @@ class Gate:
         for wish in wishes:
             found = self._wishes.pop(wish.number, None)
             if found is None:  # it does not want any more; the next write says so
-                self._eager[queue] = None
+                self.eager[queue] = None
                 continue
             self._places[wish.number] = wish
             queue.held[wish.number] = Slot(wish.run, wish.node, wish.key, since)
@@ -156,14 +156,14 @@ class Gate:
 
     def later(self, seconds: float, queue: _Queue) -> None:
         def look() -> None:
-            self._eager[queue] = None
+            self.eager[queue] = None
 
-        self.loop().later(seconds, look)
+        self.loop.later(seconds, look)
 
     def write(self, queue: _Queue, request: WriteQueue) -> None:
         def answer(outcome: Outcome) -> None:
-            self._answers.append((queue, outcome))
-            self.loop().post(_nothing)
+            self.answers.append((queue, outcome))
+            self.loop.post(_nothing)
 
         self.home.journal.submit([request], answer)
 

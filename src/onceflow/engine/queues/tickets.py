@@ -48,9 +48,12 @@ class Doorman:
         self._places: dict[Driver, Wish] = {}
         """Runs that wait outside, and their places in the line."""
         self._numbers = itertools.count(1)
+        self.is_used = False
+        """Whether a run or a node has asked for a place since the beginning."""
 
     def ask(self, driver: Driver, node: str) -> None:
         """A node wants to start."""
+        self.is_used = True
         row = driver.run.rows[node]
         settings = row.node.call.settings
         queue, key = settings.queue, row.node.admission or ""
@@ -85,7 +88,7 @@ class Doorman:
             self.gate.give_back(number)
         else:
             self.holding[driver, attempt] = number
-            if driver.is_under_way(attempt):
+            if driver.launches.is_under_way(attempt):
                 self._launched.add((driver, attempt))
 
     def forgo(self, driver: Driver, node: str) -> None:
@@ -109,6 +112,7 @@ class Doorman:
 
     def lets_in(self, driver: Driver, begin: Callable[[], None]) -> bool:
         """Whether the run may begin, and has. Else `begin` is called when it may."""
+        self.is_used = True
         if driver.queue is None:
             if self._max_running is None:
                 begin()

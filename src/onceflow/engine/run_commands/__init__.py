@@ -1,7 +1,8 @@
 """What is asked of a run by its name or id, wherever it is driven: by this engine, by another one, or by none.
 
 - `api`: the methods of an engine
-- `reach`: asks the engine that drives the run
+- `reach`: finds a run wherever it is driven, and has commands carried out there
+- `inbox`: commands that other engines have left for runs that are driven here
 - `cancel`: stops a run
 - `cancel_without_code`: the same for runs whose code cannot be loaded
 - `pause`: lets a run rest

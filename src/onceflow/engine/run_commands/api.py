@@ -69,13 +69,14 @@ class Commanding(Parts):
         `Stopped` is raised in the task, and if that does not help its worker is killed.
         """
         self._check_usable()
-        return cancel(self._listing.row(run), Cancelling(undo, grace), self._home, self._hub, self._attaching)
+        how = Cancelling(undo, grace)
+        return cancel(self._listing.row(run), how, self._reach, self._hub, self._attaching)
 
     def ask_to_cancel(self, runs: Iterable[str], *, undo: bool = False, grace: float = GRACE) -> None:
         """Begins to cancel runs, all at once, and does not wait. Call it before you cancel several one after another:
         else a run may start a task on the worker that the one before it has left."""
         self._check_usable()
-        ask_to_cancel(self._listing.rows(runs).values(), Cancelling(undo, grace), self._home, self._hub)
+        ask_to_cancel(self._listing.rows(runs).values(), Cancelling(undo, grace), self._reach)
 
     def pause(self, run: str) -> Status:
         """Lets a run rest, by id or name, wherever it is driven: nothing more of it starts. Returns, when what was
@@ -86,14 +87,14 @@ class Commanding(Parts):
         """
         self._check_usable()
         row = self._listing.row(run)
-        status = pause(row, self._home, self._hub, self._attaching)
+        status = pause(row, self._reach)
         self._hub.look_for_mail(row.id)  # whoever waits here for a run that was parked is told
         return status
 
     def ask_to_pause(self, runs: Iterable[str]) -> None:
         """Begins to pause runs, all at once, and does not wait. See `ask_to_cancel`."""
         self._check_usable()
-        ask_to_pause(self._listing.rows(runs).values(), self._home, self._hub)
+        ask_to_pause(self._listing.rows(runs).values(), self._reach)
 
     def set_result(self, run: str, task: str, value: object) -> None:
         """Gives the result of a task that has failed, by hand. When the run goes on (`resume`), the task is done with
@@ -110,14 +111,14 @@ class Commanding(Parts):
         from onceflow.engine.run_commands.set_result import supply
 
         self._check_usable()
-        supply(self._listing.row(run), task, value, self._home, self._reading)
+        supply(self._listing.row(run), task, value, self._home, self._reading, self._reach)
 
     def limit(self, run: str, loop: str, spawn_limit: int) -> None:
         """Says how many chunks of a loop may be in flight from now on, while the run goes on and wherever it is driven.
         `loop` is the id of the loop's node (`each_fetch`; one that is not there yet is limited when it comes). What is
         in flight is not stopped. The limit is kept with the run. Raises `RunNotActive` if nobody drives the run."""
         self._check_usable()
-        limit(self._listing.row(run), Limiting(loop, spawn_limit), self._home, self._hub)
+        limit(self._listing.row(run), Limiting(loop, spawn_limit), self._reach)
 
     def delete(self, run: str) -> None:
         """Forgets a run, by id or name, with everything it saved. Its name can be used again. Raises `RunActive` while

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, ClassVar
 
 from onceflow.core.model import events
-from onceflow.engine.run_commands.reach import tell
+from onceflow.engine.run_commands.reach import Reach, RunCommand
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import InvalidOption, RunNotActive
+from onceflow.storage.journal import RunRow
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
-    from onceflow.engine.runtime.host import Hub
-    from onceflow.storage.journal import RunRow
-    from onceflow.storage.run_stores import Place
-
-LIMIT = "limit"
-"""The kind of command that limits a loop."""
 
 
-class Limiting(msgspec.Struct, frozen=True):
+class Limiting(RunCommand, frozen=True):
     """Which loop, and how many of its chunks may be in flight."""
 
+    kind: ClassVar[str] = "limit"
+    lasts: ClassVar[bool] = True
     loop: str
     limit: int
 
@@ -31,11 +26,10 @@ class Limiting(msgspec.Struct, frozen=True):
         driver.tell(events.Limit(self.loop, self.limit))
 
 
-def limit(row: RunRow, how: Limiting, home: Place, hub: Hub) -> None:
+def limit(row: RunRow, how: Limiting, reach: Reach) -> None:
     """Nobody waits for it: another engine does it as soon as it hears of it."""
     if how.limit < 1:
         raise InvalidOption(how.loop, f"spawn_limit must be an int of at least 1, not {how.limit!r}", kind="loop")
-    if row.status in AT_REST or (hub.find(row.id) is None and row.owner is None):
+    if row.status in AT_REST or not reach.is_driven(row):
         raise RunNotActive(row.name or row.id, row.status)
-    if not hub.limit(row.id, how) and row.owner is not None:
-        tell(home, row.id, row.owner, LIMIT, msgspec.msgpack.encode(how))
+    reach.ask([row], how)

@@ -24,7 +24,7 @@ from onceflow.values import context, packed_outputs, scripts
 from onceflow.values.type_fit import fit
 
 if TYPE_CHECKING:
-    from onceflow.engine.runtime.host import Hub
+    from onceflow.engine.run_commands.reach import Reach
     from onceflow.storage.run_stores import Place
 
 MOST_REMEMBERED = 1000
@@ -48,9 +48,9 @@ class Letter(NamedTuple):
 class Mail:
     """Thread-safe."""
 
-    def __init__(self, home: Place, hub: Hub) -> None:
+    def __init__(self, home: Place, reach: Reach) -> None:
         self._home = home
-        self._hub = hub
+        self._reach = reach
         self._types: dict[str, Types] = {}
         """Digest of a graph → what it waits for."""
 
@@ -65,7 +65,7 @@ class Mail:
                 raise outcome.refusal.error
             if isinstance(outcome.refusal, Missing):
                 raise NoSuchRun(some[outcome.results.index(outcome.refusal)][0].id)
-            self._ring([row.id for row, _ in some])
+            self._reach.ring([row.id for row, _ in some])
 
     def _request(self, letter: Letter, is_one: bool) -> SendEvent:
         row, key, payload, id = letter
@@ -76,15 +76,6 @@ class Mail:
             self._check_parked(row, key, payload)
         packed = packed_outputs.dump(checked)
         return SendEvent(row.id, key, id or self._new_id(), packed)
-
-    def _ring(self, runs: Sequence[str]) -> None:
-        """The engines that drive these runs now, which may have taken them while the events were sent."""
-        rows = self._home.journal.find_runs(runs).values()
-        here = [row.id for row in rows if row.owner == self._home.engine]
-        if here:
-            self._hub.look_for_mail(*here)
-        for owner in {row.owner for row in rows if row.owner is not None} - {self._home.engine}:
-            self._home.ring(owner)
 
     def _new_id(self) -> str:
         """A task sends an event once, however often it runs."""

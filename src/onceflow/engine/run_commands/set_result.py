@@ -16,16 +16,17 @@ from onceflow.core.model.graph import Node
 from onceflow.driver import entries
 from onceflow.engine.statuses import AT_REST
 from onceflow.errors import CodeMissing, NoSuchTask, ResultRefused
-from onceflow.storage.journal import AppendEntries, Claim, Failed, RunRow, SetStatus, commit
+from onceflow.storage.journal import AppendEntries, RunRow, SetStatus
 from onceflow.values import packed_outputs, sealed_bytes
 from onceflow.values.type_fit import fit
 
 if TYPE_CHECKING:
     from onceflow.engine.inspect.journal_view import Reading
+    from onceflow.engine.run_commands.reach import Reach
     from onceflow.storage.run_stores import Place
 
 
-def supply(row: RunRow, task: str, value: object, home: Place, reading: Reading) -> None:
+def supply(row: RunRow, task: str, value: object, home: Place, reading: Reading, reach: Reach) -> None:
     """Returns when that is durable. Raises `NoSuchTask` and `ResultRefused`."""
     if row.status not in AT_REST or row.status == "succeeded":
         raise ResultRefused(row.id, task, f"the run is {row.status}, and only one that has failed or rests can be told")
@@ -40,12 +41,7 @@ def supply(row: RunRow, task: str, value: object, home: Place, reading: Reading)
         parts = _parts(row, reading.node(row.id, task), value, home)
     epoch = row.epoch + 1
     told = AppendEntries(row.id, epoch, [entries.supplied(task, parts)])
-    outcome = commit(
-        home.journal, [Claim(row.id, home.engine, row.epoch), told, SetStatus(row.id, epoch, row.status, row.due)]
-    )
-    if isinstance(outcome.refusal, Failed):
-        raise outcome.refusal.error
-    if not outcome.ok:
+    if not reach.write_undriven(row, told, SetStatus(row.id, epoch, row.status, row.due)):
         raise ResultRefused(row.id, task, "somebody has just gone on with the run")
 
 

@@ -1,4 +1,4 @@
-"""Whoever carries out attempts, and how drivers learn what became of them."""
+"""Whoever carries out attempts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from onceflow.authoring.calls import Call
-from onceflow.backends.local.reports import Died, Ended, Finished, MetLost, Raised, Report
-from onceflow.driver import measurements
+from onceflow.backends.local.reports import Statistics
 from onceflow.driver.driver import Driver
 from onceflow.driver.work import Ahead, Work
 from onceflow.engine.runtime.live_info import Look
@@ -43,10 +42,6 @@ class Crew(Protocol):
         """What is carried out now of this driver's."""
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing has been started that has not been answered."""
-
-    @property
     def backlog(self) -> int:
         """How many have been started and not answered. From any thread."""
 
@@ -56,31 +51,10 @@ class Crew(Protocol):
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         """The driver has come to its end. Calls `then` when nothing runs any more that it only foresaw."""
 
+    def statistics(self) -> Statistics | None:
+        """Of worker processes, if there are any."""
+
     def turn(self) -> float | None:
         """Called in every turn of the loop. Says when it wants to be called again at the latest."""
 
     def close(self) -> None: ...
-
-
-def deliver(driver: Driver, work: Work, report: Report) -> None:
-    """Tell a driver what became of its work."""
-    match report:
-        case Finished(_, parts, started, ended, worker, graph, annotations, held, writes):
-            size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])
-            driver.measurements.add(work, measurements.FINISHED, started, ended, worker, size)
-            driver.finished(work, parts, graph, annotations, held, writes)
-        case MetLost(_, lost, started, ended, worker):
-            driver.measurements.add(work, measurements.LOST, started, ended, worker, 0)
-            driver.met_lost(work, lost)
-        case Raised(_, failure, permanent, started, ended, worker, answer):
-            driver.measurements.add(work, measurements.RAISED, started, ended, worker, 0)
-            if report.here:
-                driver.raised_here(work, failure)
-            else:
-                driver.raised(work, failure, permanent, answer)
-        case Died(_, worker, status, blame):
-            driver.measurements.add(work, measurements.LOST, 0.0, 0.0, worker, 0)
-            driver.died(work, status, blame)
-        case Ended(_, started):
-            driver.measurements.add(work, measurements.STOPPED, 0.0, 0.0, 0, 0)
-            driver.ended(work, started)

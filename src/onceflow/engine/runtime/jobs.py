@@ -36,15 +36,21 @@ class Lost(Exception):
 
 
 class JobMaker:
-    """Makes jobs for one pool, which is set before the first one."""
+    """Makes jobs for one pool. `fetching` brings blobs, and checks them."""
 
     def __init__(
-        self, open_blob: Callable[[str], BinaryIO], open_checked: Callable[[str], BinaryIO], *, on_cluster: bool
+        self,
+        pool: AnyPool,
+        actors: AnyInstances,
+        fetching: Fetching,
+        open_blob: Callable[[str], BinaryIO],
+        open_checked: Callable[[str], BinaryIO],
+        *,
+        on_cluster: bool,
     ) -> None:
-        self.pool: AnyPool
-        self.actors: AnyInstances
-        self.fetching: Fetching | None = None
-        """Brings blobs, and checks them."""
+        self.pool = pool
+        self.actors = actors
+        self.fetching = fetching
         self._open_blob = open_blob
         self._open_checked = open_checked
         self._on_cluster = on_cluster
@@ -55,7 +61,7 @@ class JobMaker:
         self._recent_since = 0.0
         self._buffers: dict[Driver, dict[int, Object]] = {}
         """For each driver the large buffers of its graph's arguments, by their ids."""
-        self._opened: dict[int, list[Object]] = {}
+        self.opened: dict[int, list[Object]] = {}
         """Token → blobs that were opened for the job."""
 
     def job(self, token: int, driver: Driver, work: Work) -> Job:
@@ -77,8 +83,8 @@ class JobMaker:
 
     def ended(self, token: int) -> None:
         """What was opened for this job is not needed any more."""
-        if self._opened:
-            self._opened.pop(token, None)
+        if self.opened:
+            self.opened.pop(token, None)
 
     def forget(self, driver: Driver) -> None:
         """It has come to its end."""
@@ -103,7 +109,7 @@ class JobMaker:
         if isinstance(snapshot, bytes):
             return snapshot, options_in(snapshot), None
         place = self._place(token, snapshot)
-        found = self._opened[token][-1] if isinstance(snapshot, Blob) else snapshot
+        found = self.opened[token][-1] if isinstance(snapshot, Blob) else snapshot
         return place, options_in(found.map()), found
 
     def _find_buffers(self, driver: Driver, template: Template) -> list[bytes | Place]:
@@ -123,7 +129,7 @@ class JobMaker:
         ]
 
     def _open_buffer(self, buffer: Buffer, reference: str) -> Object:
-        if self.fetching is None or self.fetching.is_near(reference):
+        if self.fetching.is_near(reference):
             with self._open_blob(reference) as file:  # its content was checked when the graph was read
                 return self.add_file(file)
         from onceflow.data import memory  # seldom needed here
@@ -137,7 +143,7 @@ class JobMaker:
         return self.pool.shelf.add_file(os.dup(file.fileno()), os.fstat(file.fileno()).st_size)
 
     def _open(self, reference: str) -> Object:
-        found = None if self.fetching is None else self.fetching.here(reference)
+        found = self.fetching.here(reference)
         if found is not None:
             return found
         with self._open_checked(reference) as file:  # the snapshot of an actor that has died since
@@ -147,7 +153,7 @@ class JobMaker:
         """Where a worker finds an input of this job."""
         if isinstance(part, Blob):
             part = self._open(part.reference)
-            self._opened.setdefault(token, []).append(part)
+            self.opened.setdefault(token, []).append(part)
         if part.lost:
             raise Lost
         part.used = time.monotonic()
@@ -162,7 +168,7 @@ class JobMaker:
         hash = known.get(key)
         if hash is None:
             try:
-                hash = known[key] = self.ship(call.undo if undo else call.function)
+                hash = known[key] = self.ship(call.undo if undo else call.task.function)
             except Exception as error:
                 raise UnpicklableTask(call.task.name, f"{type(error).__name__}: {error}") from error
         return hash

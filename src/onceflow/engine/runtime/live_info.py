@@ -9,6 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from onceflow.driver.driver import Driver
+    from onceflow.driver.work import Work
     from onceflow.engine.queues.tickets import Doorman
     from onceflow.engine.runtime.executor import Crew
 
@@ -49,25 +50,30 @@ class Insight:
     """For one run. Used in the loop's thread."""
 
     def __init__(self, driver: Driver, workers: Crew | None, doorman: Doorman, now: float) -> None:
-        self._driver = driver
+        self.driver = driver
         self._doorman = doorman
         self._workers = workers
         self._now = now
 
+    def running(self) -> list[Work]:
+        """The attempts that workers run now, but for undos."""
+        found = [] if self._workers is None else self._workers.running(self.driver)
+        return [work for work in found if not work.undo and work.node in self.driver.run.rows]
+
     def look(self, attempt: int) -> Look | None:
         """None if the attempt has not been given to the workers."""
-        return None if self._workers is None else self._workers.look(self._driver, attempt)
+        return None if self._workers is None else self._workers.look(self.driver, attempt)
 
     def why_not_admitted(self, node: str) -> str:
         """What a node waits for that asked for a place in a queue, or for a worker; empty if it does not."""
-        waits = self._doorman.why(self._driver, node)
-        return waits or ("" if self._workers is None else self._workers.why(self._driver, node))
+        waits = self._doorman.why(self.driver, node)
+        return waits or ("" if self._workers is None else self._workers.why(self.driver, node))
 
     def why_not_begun(self) -> str:
         """What the run itself waits for, if it has yet to begin."""
-        return self._doorman.why_outside(self._driver) if self._driver.waits_outside else ""
+        return self._doorman.why_outside(self.driver) if self.driver.waits_outside else ""
 
     def until_retry(self, node: str) -> float | None:
         """Seconds until what raised is tried again, if there is a time for that."""
-        due = self._driver.rare.delays.until.get(node)
+        due = self.driver.features.delays.until.get(node)
         return None if due is None else max(0.0, due - self._now)

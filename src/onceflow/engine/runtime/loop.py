@@ -36,15 +36,10 @@ class Posting(Protocol):
 
 
 class Loop:
-    """Runs until `stop`. `turn` is called before every wait and says when it wants to be called again at the latest;
-    `ended` is called last of all, with what ended the loop against its will, if anything did."""
+    """Runs from `start` until `stop`."""
 
-    def __init__(
-        self, name: str, *, turn: Callable[[], float | None], ended: Callable[[BaseException | None], None]
-    ) -> None:
+    def __init__(self, name: str) -> None:
         self.selector = selectors.DefaultSelector()
-        self._turn = turn
-        self._ended = ended
         self._inbox: deque[Action] = deque()
         self._timers: list[tuple[float, int, Action]] = []
         self._numbers = itertools.count()
@@ -55,9 +50,12 @@ class Loop:
         """Held while the bell is rung or closed: its number may be another file's afterwards."""
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.selector.register(self._bell, selectors.EVENT_READ, self._heard_bell)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._name = name
 
-    def start(self) -> None:
+    def start(self, turn: Callable[[], float | None], ended: Callable[[BaseException | None], None]) -> None:
+        """`turn` is called before every wait and says when it wants to be called again at the latest; `ended` is called
+        last of all, with what ended the loop against its will, if anything did."""
+        self._thread = threading.Thread(target=self._run, args=(turn, ended), name=self._name, daemon=True)
         self._thread.start()
 
     def post(self, action: Action) -> None:
@@ -88,15 +86,15 @@ class Loop:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._bell)
 
-    def _run(self) -> None:
+    def _run(self, turn: Callable[[], float | None], ended: Callable[[BaseException | None], None]) -> None:
         failure: BaseException | None = None
         try:
             while not self._stopping:
-                self._work_off()
+                self._work_off(turn)
         except BaseException as error:
             failure = error
         try:
-            self._ended(failure)
+            ended(failure)
         finally:
             self.selector.close()
             with self._closing:
@@ -112,7 +110,7 @@ class Loop:
                 return
             action()
 
-    def _work_off(self) -> None:
+    def _work_off(self, turn: Callable[[], float | None]) -> None:
         inbox = self._inbox
         for _ in range(len(inbox)):
             inbox.popleft()()
@@ -120,7 +118,7 @@ class Loop:
             return
         if self._timers:
             self._ring_timers()
-        timeout = self._turn()
+        timeout = turn()
         if self._timers:
             due = max(0.0, self._timers[0][0] - time.monotonic())
             timeout = due if timeout is None else min(timeout, due)

@@ -23,9 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from onceflow.data.porter.messages import Failed, Fetched, Saved, Spilled
 from onceflow.data.porter.startup import Start
-from onceflow.engine.inspect.statistics import ObjectStatistics
 from onceflow.errors import StorageError
 
 if TYPE_CHECKING:
@@ -55,6 +56,17 @@ SEGMENTS = 1 << 61
 Then = Callable[[str | StorageError], None]
 
 
+class ObjectStatistics(msgspec.Struct, frozen=True):
+    """Large values that an engine knows. In bytes."""
+
+    memory: int
+    """Of those that are in memory now."""
+    moved: int
+    """Of those that were moved to disk because memory was wanted."""
+    saving: int
+    """Of those that are being saved, or wait for it."""
+
+
 class Keeping:
     """Belongs to the engine's loop. `blobs` is where is saved, `budget` is in bytes, `patience` in seconds."""
 
@@ -70,12 +82,12 @@ class Keeping:
     ) -> None:
         self._workers = workers
         self._pool = workers.pool
-        self._shelf = workers.pool.shelf
+        self.shelf = workers.pool.shelf
         self._selector = selector
         self._folders = (blobs, str(spill))
         self._budget = budget
         self._patience = patience
-        self._porter: Porter | None = None
+        self.porter: Porter | None = None
         self._porters = 0
         """How many there have been."""
         self._numbers = itertools.count(1)
@@ -87,10 +99,10 @@ class Keeping:
         """Objects on their way to disk."""
         self._looked = 0.0
         self._saving = self._moved = 0
-        self._shelf.on_closed = self._forget
+        self.shelf.on_closed = self._forget
 
     def statistics(self) -> ObjectStatistics:
-        return ObjectStatistics(self._shelf.size, self._moved, self._saving)
+        return ObjectStatistics(self.shelf.size, self._moved, self._saving)
 
     @property
     def behind(self) -> bool:
@@ -137,8 +149,8 @@ class Keeping:
             elif descriptor is None:
                 then(StorageError(reference, "this process may have no more open files"))
             else:
-                self._shelf.open(reply.place.segment, descriptor, None)
-                then(self._shelf.add(reply.place))
+                self.shelf.open(reply.place.segment, descriptor, None)
+                then(self.shelf.add(reply.place))
 
         def again() -> None:
             if tries < MOST_TRIES:
@@ -154,18 +166,18 @@ class Keeping:
         """Moves what there is no room for, and sends what is wanted. Returns the seconds until it should be called
         again."""
         now = time.monotonic()
-        if self._shelf.size > self._budget or self._shelf.segments > MOST_SEGMENTS or now - self._looked > LOOK:
+        if self.shelf.size > self._budget or self.shelf.segments > MOST_SEGMENTS or now - self._looked > LOOK:
             self._looked = now
             self._make_room(now)
-        wait = None if self._porter is None else self._porter.turn()
-        return wait if not self._shelf.size else LOOK if wait is None else min(wait, LOOK)
+        wait = None if self.porter is None else self.porter.turn()
+        return wait if not self.shelf.size else LOOK if wait is None else min(wait, LOOK)
 
     def _make_room(self, now: float) -> None:
         moving = sum([object.size for object in self._moving])
-        excess = self._shelf.size - moving - self._budget
-        surplus = self._shelf.segments - len(self._moving) - MOST_SEGMENTS
+        excess = self.shelf.size - moving - self._budget
+        surplus = self.shelf.segments - len(self._moving) - MOST_SEGMENTS
         old = now - self._patience
-        resting = [object for object in self._shelf.resting() if object not in self._moving]
+        resting = [object for object in self.shelf.resting() if object not in self._moving]
         if excess <= 0 and surplus <= 0 and not any(object.used < old for object in resting):
             return
         busy = self._workers.objects_in_use()
@@ -203,7 +215,7 @@ class Keeping:
                     end()
                     return
                 freed = partial(self._free, self._porters, number)
-                self._shelf.move(object, reply.place, descriptor, freed, checksum)
+                self.shelf.move(object, reply.place, descriptor, freed, checksum)
                 self._moved += object.size
                 self._moving.discard(object)
                 del self._open[number]
@@ -220,13 +232,13 @@ class Keeping:
 
     def _free(self, porter: int, number: int) -> None:
         """An object that was moved to disk is needed no longer."""
-        if porter == self._porters and self._porter is not None:
-            self._porter.free([number])
+        if porter == self._porters and self.porter is not None:
+            self.porter.free([number])
 
     def close(self) -> None:
-        if self._porter is not None:
-            self._porter.close()
-            self._porter = None
+        if self.porter is not None:
+            self.porter.close()
+            self.porter = None
 
     def _lend(self, object: Object, again: Callable[[], None]) -> tuple[Porter, int]:
         """Lets the porter have an object. Returns the number by which the porter knows it."""
@@ -238,27 +250,27 @@ class Keeping:
         descriptor = None
         if place.segment not in self._known:
             self._known.add(place.segment)
-            descriptor = os.dup(self._shelf.descriptor(place.segment))
+            descriptor = os.dup(self.shelf.descriptor(place.segment))
         porter.keep(number, place, descriptor)
         return porter, number
 
     def _started(self) -> Porter:
-        if self._porter is None:
+        if self.porter is None:
             from onceflow.data.porter.client import Porter  # many engines never need one
 
             self._porters += 1
             start = Start(*self._folders, SEGMENTS + (self._porters << 32))
-            self._porter = Porter(
+            self.porter = Porter(
                 self._selector,
                 lambda connection: self._pool.start_porter(start, connection),
                 lost=self._died,
                 refused=self._refused,
             )
-        return self._porter
+        return self.porter
 
     def _died(self, _: Open) -> None:
         logger.warning("the porter died; another one does what it has left")
-        self._porter = None
+        self.porter = None
         self._known.clear()
         open, self._open = self._open, {}
         for again in open.values():
@@ -271,5 +283,5 @@ class Keeping:
         """These are closed here."""
         known = [segment for segment in segments if segment in self._known]
         self._known.difference_update(known)
-        if known and self._porter is not None:
-            self._porter.forget(known)
+        if known and self.porter is not None:
+            self.porter.forget(known)

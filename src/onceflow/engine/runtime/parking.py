@@ -67,13 +67,12 @@ _NOT_AGAIN, _AGAIN, _AGAIN_HERE = range(3)
 
 
 class Parking:
-    """Belongs to the loop's thread."""
+    """Belongs to the loop's thread. `load` is called in a thread of its own."""
 
-    def __init__(self, loop: Posting, now: Callable[[], float]) -> None:
+    def __init__(self, loop: Posting, now: Callable[[], float], load: Load) -> None:
         self._loop = loop
         self._now = now
-        self.load: Load | None = None
-        """Set by the engine, before there are runs."""
+        self._load = load
         self._parked: dict[str, tuple[float, weakref.ref[Completion] | None]] = {}
         self._held: dict[str, Completion] = {}
         """Completions of parked runs on which somebody depends who does not hold them."""
@@ -136,6 +135,10 @@ class Parking:
         elif run in self._woken:
             self._woken[run] = max(self._woken[run], _AGAIN_HERE if here else _AGAIN)
 
+    def knows(self, run: str) -> bool:
+        """Whether it is parked, or was woken and is not driven yet."""
+        return run in self._parked or run in self._woken
+
     def was_woken(self, run: str) -> bool:
         """Whether it is about to be driven again, and nobody does that yet."""
         return run in self._woken
@@ -171,7 +174,6 @@ class Parking:
 
     def _load_runs(self) -> None:
         """In the waker's thread."""
-        assert self.load is not None
         reason: str | None = None
         batch: list[Waking] = []
         while reason is None:
@@ -183,7 +185,7 @@ class Parking:
                 reason = self._closed
             else:
                 try:
-                    self.load(batch)
+                    self._load(batch)
                 except EngineClosed as error:
                     reason = str(error)
                 except StorageError as error:

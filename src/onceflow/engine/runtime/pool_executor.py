@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -71,7 +71,8 @@ TellProgress = Callable[[Driver, Work, Progress], None]
 
 class Workers:
     """The pool of an engine, started with the first job. `answer` is called for everything that was started, once;
-    `admit` for what has asked, when it may start.
+    `admit` for what has asked, when it may start. `fetching` makes what brings the blobs that attempts
+    read, which wait for that.
 
     Without `printing`, workers write to where this process does. Else it gets what they print, and what they log from
     `log_level` on. `recording` is told what happens to attempts, `lost` which objects are no more, and `lost_actor`
@@ -88,6 +89,7 @@ class Workers:
         loop: Loop,
         open_blob: Callable[[str], BinaryIO],
         open_checked: Callable[[str], BinaryIO],
+        fetching: Callable[[Workers], Fetching],
         answer: Answer,
         admit: Admit,
         tell_progress: TellProgress,
@@ -120,10 +122,8 @@ class Workers:
         self._asking: dict[int, tuple[Driver, str]] = {}
         """Those that wait for an answer, by their tokens."""
         self._foresight = Foresight()
-        self._maker = JobMaker(open_blob, open_checked, on_cluster=cluster is not None)
         self._ran_ahead: set[int] = set()
         """Tokens of jobs that ran ahead and were asked for."""
-        self._fetching: Fetching | None = None
         told: Told = {
             "selector": loop.selector,
             "report": self._reported,
@@ -146,20 +146,23 @@ class Workers:
             pool = self._pool = Pool(
                 folder, size, asked_for_host=lambda wish, listener: instances.make(wish, listener), **told
             )
-            instances = self._actors = Instances(pool, self._tokens.__next__, self._maker.ship, lost_actor)
+            instances = self._actors = Instances(pool, self._tokens.__next__, self._ship, lost_actor)
         else:
             self._pool, self._actors = cluster.open(folder, size, lost_actor, told)
         self._reservations = self._pool.reservations
-        self._maker.pool, self._maker.actors = self._pool, self._actors
+        self._fetching = fetching(self)
+        self._maker = JobMaker(
+            self._pool, self._actors, self._fetching, open_blob, open_checked, on_cluster=cluster is not None
+        )
         self.errands = Errands(self._pool, self._tokens, self._maker.ship)
 
     def add_file(self, file: BinaryIO) -> Object:
         """A blob, as an object that workers can read."""
         return self._maker.add_file(file)
 
-    def fetch_with(self, fetching: Fetching) -> None:
-        """Attempts wait until the blobs that they read are here, and checked."""
-        self._fetching = self._maker.fetching = fetching
+    def _ship(self, function: Any) -> str:
+        """For actors. Returns its hash."""
+        return self._maker.ship(function)
 
     def ask(self, driver: Driver, node: str, call: Call) -> bool:
         reserved = self._reserved.get(driver)
@@ -227,13 +230,14 @@ class Workers:
 
     def start(self, driver: Driver, work: Work, *, fetched: bool = False) -> None:
         """`fetched`: what it reads is here."""
-        ahead = self._foresight.take(driver, work)
+        ahead = self._foresight.take(driver, work) if self._foresight.foreseen else None
         if ahead is not None:
             self._jobs[ahead] = (driver, work)
             self._by_attempt[driver, work.attempt] = ahead
             self._ran_ahead.add(ahead)
             return
-        if not fetched and self._fetching is not None and self._fetching.holds_back(driver, work):
+        reads = bool(work.inputs) or work.refs is not None
+        if reads and not fetched and self._fetching.holds_back(driver, work):
             return
         token = self._token(driver, work)
         self._jobs[token] = (driver, work)
@@ -254,12 +258,7 @@ class Workers:
             raised = Raised(token, failures.dump(problem, "the engine"), True, 0.0, 0.0, 0)
             self._loop.post(lambda: self._reported(raised))
             return
-        live = {
-            part.live.number: part
-            for part in _read_by(work)
-            if isinstance(part, Object) and part.live and not part.place
-        }
-        self._pool.start(job, live)
+        self._pool.start(job, _live_inputs(work) if reads else None)
         timeout = work.call.settings.timeout
         if timeout is not None and not work.undo and work.failure is None:
             self._limit(token, timeout)
@@ -348,7 +347,7 @@ class Workers:
         if token is not None:
             self._ran_ahead.discard(token)
             self._pool.stop(token)
-        elif self._fetching is not None and (work := self._fetching.stop(driver, attempt)) is not None:
+        elif (work := self._fetching.stop(driver, attempt)) is not None:
             self.unused(driver, work.node)
             self._loop.post(lambda: self._pass_on(driver, work, Ended(0, started=False)))
 
@@ -367,7 +366,7 @@ class Workers:
         """At an attempt that was started and has not been answered."""
         token = self._by_attempt.get((driver, attempt))
         if token is None:
-            is_fetched = self._fetching is not None and self._fetching.has(driver, attempt)
+            is_fetched = self._fetching.has(driver, attempt)
             return Look(needs="saved values to be read") if is_fetched else None
         started = self._pool.started(token)
         if started is not None:
@@ -382,21 +381,15 @@ class Workers:
         return [job[1] for job in jobs if job is not None and job[0] is driver]
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing has been started that has not been answered."""
-        return not (self._jobs or (self._fetching is not None and self._fetching.waiting))
-
-    @property
     def backlog(self) -> int:
-        fetching = 0 if self._fetching is None else len(self._fetching.waiting)
-        return len(self._jobs) + len(self._asking) + fetching + self.errands.delegated
+        return len(self._jobs) + len(self._asking) + len(self._fetching.waiting) + self.errands.delegated
 
     def has_jobs_of(self, run: str) -> bool:
         """Whether a worker has yet to end something of this run. From any thread."""
         return (
             any(driver.id == run for driver, _ in list(self._jobs.values()))
             or self._foresight.has_jobs_of(run)
-            or (self._fetching is not None and self._fetching.has_any_of(run))
+            or self._fetching.has_any_of(run)
         )
 
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
@@ -405,11 +398,14 @@ class Workers:
         for token in self._reserved.pop(driver, {}).values():
             self._asking.pop(token, None)
             self._reservations.release(token)
-        self._stop_ahead(driver)
-        self._foresight.when_free(driver, then)
+        if driver in self._foresight.foreseen or driver in self._foresight.unasked:
+            self._stop_ahead(driver)
+            self._foresight.when_free(driver, then)
+        else:
+            then()
 
     def turn(self) -> float | None:
-        look = self._actors.turn()
+        look = self._actors.turn() if self._actors.used else None
         timeout = self._pool.turn()
         if self._asking and self._admit_next():
             timeout = 0  # what does not start after all has left its place to the next
@@ -478,8 +474,9 @@ class Workers:
     def _pass_on_asked(self, report: Finished | Raised | MetLost | Ended) -> None:
         driver, work = self._take(report.token)
         self._pass_on(driver, work, report)
-        self._actors.job_ended(report.token)
-        if self._foresight.expects(driver, work.attempt + 1):
+        if self._actors.used:
+            self._actors.job_ended(report.token)
+        if driver in self._foresight.foreseen and self._foresight.expects(driver, work.attempt + 1):
             self._stop_ahead(driver)
 
     def _pass_on(self, driver: Driver, work: Work, report: Report) -> None:
@@ -538,7 +535,8 @@ class Workers:
         self._timed_out.pop(token, None)
         self._ran_ahead.discard(token)
         self._told.discard(token)
-        self._maker.ended(token)
+        if self._maker.opened:
+            self._maker.ended(token)
         if self._printing is not None and self._printing.rests:
             self._printing.end(token)
         if token in self._reservations.promised:  # no worker has it
@@ -554,6 +552,12 @@ class Workers:
 
 def _read_by(work: Work) -> Iterable[Part]:
     return work.inputs if work.refs is None else [*work.inputs, *work.refs.contents]
+
+
+def _live_inputs(work: Work) -> dict[int, Object]:
+    """What it reads and only its maker has, by number."""
+    parts = [part for part in _read_by(work) if isinstance(part, Object)]
+    return {part.live.number: part for part in parts if part.live and not part.place}
 
 
 def _needs(call: Call) -> str:

@@ -136,6 +136,7 @@ class Crew:
         return ""
 
     def start(self, driver: Driver, work: Work) -> None:
+        self._stage.names[driver.id, work.node] = work.task
         assignment = Assignment(driver, work)
         self._assignments[driver, work.attempt] = assignment
         self.ready.append(assignment)
@@ -151,10 +152,6 @@ class Crew:
             self._stop(found)
 
     @property
-    def idle(self) -> bool:
-        return not self._assignments
-
-    @property
     def backlog(self) -> int:
         return 0  # nothing happens here while somebody submits
 
@@ -164,7 +161,7 @@ class Crew:
     def forget(self, driver: Driver, then: Callable[[], None]) -> None:
         for assignment in [one for (whose, _), one in self._assignments.items() if whose is driver]:
             self._drop(assignment)
-            self._stage.unused(driver, assignment.work.node, assignment.work.attempt)
+            self._stage.runs.doorman.over(driver, assignment.work.attempt)
         then()
 
     def foresee(self, driver: Driver, work: Work, ahead: list[Ahead]) -> None:
@@ -178,6 +175,9 @@ class Crew:
         return [one.work for (whose, _), one in self._assignments.items() if whose is driver and one.state == "running"]
 
     def turn(self) -> float | None:
+        return None
+
+    def statistics(self) -> None:
         return None
 
     def close(self) -> None:

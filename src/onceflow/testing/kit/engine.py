@@ -86,7 +86,7 @@ class MemoryEngine(Engine, Itself):
             survive=self._survive,
         )
         self.settings = EngineSettings(home=home.path, workers=1)
-        self._open(home, self._stage, None)
+        self._open(home, self._stage.hub, None)
         self._clockwork = self._alarm = Alarm(home.journal, self._runs_of_schedules, self.clock)
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class MemoryEngine(Engine, Itself):
         """There is room again: what was interrupted can be resumed."""
         self._stage.fill_disk(None)
         self._memory.journal.trouble = None
-        self._stage.broken = False
+        self._stage.runs.broken = False
 
     def crash(self) -> None:
         """The engine dies now. Runs that are going on are interrupted until somebody resumes them."""
@@ -268,7 +268,7 @@ class MemoryEngine(Engine, Itself):
             row = self._home.journal.get_run(completion.run)
             submission = self._submissions[completion.run]
             if row is None:  # nothing of it was durable: the program would begin again
-                self._stage.submit(submission, completion)
+                self._stage.hub.submit(submission, completion)
             elif row.status in AT_REST:
                 completion.end(self._reading.ending(row))
             else:

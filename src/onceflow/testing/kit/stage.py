@@ -1,4 +1,4 @@
-"""The hub of a memory engine. Nothing happens by itself: whoever waits for something drives everything, in its own
+"""The runtime of a memory engine. Nothing happens by itself: whoever waits for something drives everything, in its own
 thread, until it is there.
 
 In each step the drivers hear what is known, and hand over what they have collected; then one thing is chosen that can
@@ -17,7 +17,8 @@ import contextlib
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -30,10 +31,17 @@ from onceflow.driver.outputs import Part
 from onceflow.driver.work import Work
 from onceflow.engine.engine import Engine
 from onceflow.engine.handles import Completion, Listening
+from onceflow.engine.logs.engine_log import Recording
 from onceflow.engine.run_commands.cancel import Cancelling
-from onceflow.engine.runtime.host import Hub
+from onceflow.engine.run_commands.inbox import Inbox, carry_out
+from onceflow.engine.runtime.driven_runs import DrivenRuns
+from onceflow.engine.runtime.facade import Hub
+from onceflow.engine.runtime.host import Host
 from onceflow.engine.runtime.internal_jobs import Kept, Replied
 from onceflow.engine.runtime.live_info import Progress
+from onceflow.engine.runtime.news import News
+from onceflow.engine.runtime.turn import Turn
+from onceflow.engine.settings import WORKER_DEATHS
 from onceflow.errors import OnceflowError, RefLost, StorageFull
 from onceflow.storage.blobs import Author
 from onceflow.storage.journal import AppendEntries, Claim, CreateRun, Request, RunRow, SetStatus
@@ -89,8 +97,56 @@ class InPlace:
             self._stage.end()
 
 
-class Stage(Hub):
-    """Implements `driver.work.Host` without a thread. It dies at the moments whose numbers are in `crashes`."""
+class NothingParked:
+    """Implements `engine.runtime.parked_runs.Parked`: runs that wait stay in memory, because there is room."""
+
+    unclaimed: Mapping[Driver, Completion | None] = {}
+
+    def takes(self, due: float) -> bool:
+        return False
+
+    def park(self, run: str, due: float, completion: Completion) -> None:
+        raise AssertionError("nothing is parked here")
+
+    def adopt(self, rows: Sequence[RunRow]) -> None:
+        raise AssertionError("nothing is parked here")
+
+    def wake(self, run: str, *, here: bool = False) -> None: ...
+
+    def stop(self, run: str, reason: OnceflowError) -> None: ...
+
+    def begun(self, driver: Driver, completion: Completion) -> None: ...
+
+    def claimed(self, driver: Driver) -> None: ...
+
+    def ended(self, driver: Driver, *, is_elsewhere: bool) -> None: ...
+
+    def is_parked(self, run: str) -> bool:
+        return False
+
+    def is_away(self, run: str) -> bool:
+        return False
+
+    def wait_until_back(self) -> bool:
+        return False
+
+    def look_for_mail(self) -> None: ...
+
+
+class StagedHost(Host):
+    """Commits happen when the stage lets them."""
+
+    def __init__(self, batches: deque[tuple[Driver, Sequence[Request]]], *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._batches = batches
+
+    def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
+        self._batches.append((driver, requests))
+
+
+class Stage:
+    """Implements `engine.runtime.host.Services`, and lets one thing after the other happen, without a thread. It dies
+    at the moments whose numbers are in `crashes`."""
 
     def __init__(
         self,
@@ -118,7 +174,7 @@ class Stage(Hub):
         self._soon: deque[Callable[[], None]] = deque()
         self._batches: deque[tuple[Driver, Sequence[Request]]] = deque()
         """What has been handed to the journal and is not committed."""
-        self._names: dict[tuple[str, str], str] = {}
+        self.names: dict[tuple[str, str], str] = {}
         """(run, id of a task in it) → the task's name."""
         self._commits_left: int | None = None
         """Until the disk is full."""
@@ -126,24 +182,33 @@ class Stage(Hub):
         self.cast = Cast()
         """The actors that live."""
         self._crew = Crew(self, clock, faults, record)
-        super().__init__(home)
-        self._random.seed(seed or 0)
+        recording = Recording(home.path, home.engine, 0, events=False, is_alive=bool)
+        self.runs = DrivenRuns(home, InPlace(self, clock), clock.time, None, lambda runs: self._crew)
+        parked = NothingParked()
+        self._turn = Turn(self.runs, parked, Inbox(self.runs, parked.wake, recording).look, recording)
+        news = News()
+        host = StagedHost(
+            self._batches,
+            self.runs,
+            self._turn,
+            self,
+            parked,
+            worker_deaths=WORKER_DEATHS,
+            chance=random.Random(seed or 0),
+            news=news,
+            recording=recording,
+        )
+        self.hub = Hub(self.runs, self._turn, host, parked, self, news, recording, expect=self._expect)
+        home.journal.when_failed(self._journal_failed)
         clock.attach(self)
-
-    def _open_loop(self) -> InPlace:
-        return InPlace(self, self._clock)
 
     def _journal_failed(self, error: OnceflowError) -> None:
         """Interrupts all runs, as every engine does. Unlike others, this one goes on when there is room again."""
-        self.broken = True
+        self.runs.broken = True
         self._batches.clear()
-        for driver, _ in list(self._active.values()):
-            driver.interrupt(error)
+        self.runs.interrupt_all(lambda driver: error)
 
-    def _open_workers(self) -> Crew:
-        return self._crew
-
-    def expect(self, run: str, name: str | None, feeds: Iterable[Listening] = ()) -> Completion:
+    def _expect(self, run: str, name: str | None, feeds: Iterable[Listening] = ()) -> Completion:
         return Driven(self, run, name, feeds)
 
     @contextlib.contextmanager
@@ -154,12 +219,6 @@ class Stage(Hub):
         else:
             with self._lock:
                 yield
-
-    # -- what drivers ask for ------------------------------------------------------------------------------------------
-
-    def start(self, driver: Driver, work: Work) -> None:
-        self._names[driver.id, work.node] = work.task
-        super().start(driver, work)
 
     def read(self, part: Part) -> bytes:
         """For the crew: an input."""
@@ -173,25 +232,13 @@ class Stage(Hub):
             kept = None
         except Exception as error:
             failure = failures.dump(error, f"the save of a ref of {node}")
-            self._soon.append(lambda: self._tell(driver, lambda: then(None, failure)))
+            self._soon.append(lambda: self.runs.tell(driver, lambda: then(None, failure)))
             return
-        self._soon.append(lambda: self._tell(driver, lambda: then(kept, None)))
+        self._soon.append(lambda: self.runs.tell(driver, lambda: then(kept, None)))
 
     def update(self, driver: Driver, updates: Updates, then: Replied) -> None:
         parts = tuple([part.packed for part in variables.apply(msgspec.msgpack.encode(updates))])
-        self._soon.append(lambda: self._tell(driver, lambda: then(parts, None)))
-
-    def park(self, driver: Driver, due: float) -> None:
-        """It may stay: there is room."""
-
-    def _wake(self, run: str, *, here: bool = False) -> None:
-        """Nothing is parked here."""
-
-    def is_parked(self, run: str) -> bool:
-        return False
-
-    def adopt_parked(self, rows: Sequence[RunRow]) -> None:
-        raise AssertionError("nothing is parked here")
+        self._soon.append(lambda: self.runs.tell(driver, lambda: then(parts, None)))
 
     def changed_variables(self, driver: Driver) -> None:
         """Whoever reads them here asks."""
@@ -200,10 +247,13 @@ class Stage(Hub):
         assert isinstance(value, bytes)
         author = Author(driver.id, driver.run.epoch, self._kept.engine)
         reference = self._kept.blobs.write(author, name, [value])
-        self._soon.append(lambda: self._tell(driver, lambda: then(reference)))
+        self._soon.append(lambda: self.runs.tell(driver, lambda: then(reference)))
 
-    def commit(self, driver: Driver, requests: Sequence[Request]) -> None:
-        self._batches.append((driver, requests))
+    def object_statistics(self) -> None:
+        return None
+
+    def blob_statistics(self) -> None:
+        return None
 
     def now(self) -> float:
         return self._clock.now
@@ -211,10 +261,10 @@ class Stage(Hub):
     # -- what the crew tells -------------------------------------------------------------------------------------------
 
     def answered(self, driver: Driver, work: Work, report: Report) -> None:
-        self._answered(driver, work, report)
+        self.runs.answered(driver, work, report)
 
     def progressed(self, driver: Driver, work: Work, progress: Progress) -> None:
-        self._tell_progress(driver, work, progress)
+        self.runs.tell_progress(driver, work, progress)
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
@@ -243,10 +293,10 @@ class Stage(Hub):
 
     def _step(self, end: float | None) -> bool:
         """False if nothing can happen until then."""
-        if self._soon or self._answers or self._dirty or self._doorman.gate.busy:
+        if self._soon or self._turn.is_due:
             while self._soon:
                 self._soon.popleft()()
-            self._turn()
+            self._turn.drive()
             return True
         due = self._clock.next_due
         possible = self._possible()
@@ -293,13 +343,13 @@ class Stage(Hub):
         self._fail_save(driver.id, saved)
         outcome = self._kept.journal.commit_at_once(requests)
         self._kept.journal.trouble = None if self._commits_left is None else self._kept.journal.trouble
-        self._answers.append((driver, requests, outcome))
+        self._turn.answers.append((driver, requests, outcome))
         self._reach(f"after the commit of {_told(requests)}", driver.id, "after save", saved)
 
     def _fail_save(self, run: str, nodes: Sequence[str]) -> None:
         """If one of these is not to be saved, the next commit fails, and that one only."""
         for node in dict.fromkeys(nodes) if self._faults.any else ():
-            if self._faults.take("unsaved", "before save", node, self._names.get((run, node), node)):
+            if self._faults.take("unsaved", "before save", node, self.names.get((run, node), node)):
                 self._kept.journal.trouble = StorageFull(str(self._kept.path), f"the test lets the save of {node} fail")
 
     def reach_attempt(self, assignment: Assignment, when: When) -> None:
@@ -309,7 +359,7 @@ class Stage(Hub):
         self._reach(f"{preposition} {undo}{node}", run, when, [node])
         if self._faults.any and (fault := self._faults.take("cancel", when, node, assignment.name)):
             how: Cancelling = fault.data
-            self._cancel(run, how)
+            carry_out(self.runs, run, how)
             self._clock.jump(self._clock.now)
 
     def _reach(self, where: str, run: str, when: When, nodes: Sequence[str]) -> None:
@@ -318,7 +368,7 @@ class Stage(Hub):
             raise Death(where)
         if self._faults.any:
             for node in dict.fromkeys(nodes):
-                if self._faults.take("crash", when, node, self._names.get((run, node), node)):
+                if self._faults.take("crash", when, node, self.names.get((run, node), node)):
                     raise Death(where)
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -326,18 +376,19 @@ class Stage(Hub):
     def die(self, where: str, survive: Callable[[str, list[Completion]], None]) -> None:
         """Forget everything that is not in the journal."""
         with self.alone():
-            lost = [completion for _, completion in self._active.values()]
+            lost = [completion for _, completion in self.runs.active.values()]
             self._crew.die()
             self._record.note(f"the engine crashed {where}")
             self._batches.clear()
             self._soon.clear()
             self._clock.forget()
-            self._forget()
+            self.runs.clear()
+            self._turn.clear()
             survive(where, lost)
 
     def end(self) -> None:
         """The engine is closed."""
-        self._ended(None)
+        self._turn.end(None)
         while self._batches:
             self._kept.journal.commit_at_once(self._batches.popleft()[1])
 

@@ -32,6 +32,7 @@ class Instances:
         self._number = number
         self._ship = ship
         self._living = Living(died, self._restore, self._end)
+        self.used = False
         self._tokens: dict[str, int] = {}
         """Actor → the job that it lives in, until that has ended."""
         self._actors: dict[int, str] = {}
@@ -114,6 +115,7 @@ class Instances:
         memory: int = 0,
         snapshot: bytes | Place | Live | None = None,
     ) -> Instance:
+        self.used = True
         token = self._number()
         self._tokens[name] = token
         self._actors[token] = name

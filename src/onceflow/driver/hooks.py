@@ -1,0 +1,71 @@
+"""What optional features of a driver hear of. One that overrides a hook is called there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from onceflow.storage.journal import NEVER, Entry, Request
+
+if TYPE_CHECKING:
+    from onceflow.driver.driver import Driver
+    from onceflow.driver.history import History
+    from onceflow.driver.saving import Save
+    from onceflow.driver.work import Work
+
+
+class Feature:
+    """An optional feature of one driver, made when it is first needed. `past` is what the journal has of the run, and
+    is kept up to date by those that are made of it."""
+
+    def __init__(self, driver: Driver, past: History) -> None:
+        self._driver = driver
+        self._host = driver.host
+
+    @classmethod
+    def is_needed(cls, past: History) -> bool:
+        """Whether a run that is loaded needs it from the beginning."""
+        return False
+
+    def begin(self) -> None:
+        """The run goes on."""
+
+    def supply(self, work: Work) -> bool:
+        """An attempt is about to start. Whether it is done already, and need not."""
+        return False
+
+    def finished(self, node: str) -> None:
+        """An attempt has returned, and its output counts."""
+
+    def returned_graph(self, node: str, until: float | None) -> None:
+        """A node has returned a graph, which must be done at this moment, if there is one."""
+
+    def holds_back(self, save: Save) -> bool:
+        """The bytes of this part are where they must be. Whether core is told later that it is saved."""
+        return False
+
+    def saved(self, node: str, part: int) -> Entry | None:
+        """A part of its output is being saved. What has to be written down with that."""
+        return None
+
+    def dropped(self, nodes: Sequence[str]) -> None:
+        """What these have done counts no more."""
+
+    def drop(self, node: str, through: int) -> None:
+        """That is durable, and what attempts up to this one left can be forgotten."""
+
+    def became_durable(self, batches: int) -> None:
+        """So many batches are durable."""
+
+    def look(self) -> bool:
+        """Core has answered to everything that it was told. Whether there is something to tell it."""
+        return False
+
+    def marks(self) -> Sequence[Request]:
+        """What goes into the batch with the entries that were made meanwhile."""
+        return ()
+
+    @property
+    def due(self) -> float:
+        """The next moment at which something is over."""
+        return NEVER
