@@ -28,6 +28,8 @@ class Loop:
         """Options are those of `Pool`."""
         self.selector = selectors.DefaultSelector()
         self.reports: dict[int, Report] = {}
+        self.listener: Callable[[Report], None] | None = None
+        """Gets every report as it comes."""
         self.count = 0
         self.pool: Any = self.open_pool(directory, workers, selector=self.selector, report=self._note, **options)
 
@@ -35,6 +37,8 @@ class Loop:
         return Pool(directory, workers, **options)
 
     def _note(self, report: Report) -> None:
+        if self.listener is not None:
+            self.listener(report)
         for token in report.tokens if isinstance(report, Died) else (report.token,):
             assert token not in self.reports, "one report for each job"
             self.reports[token] = report

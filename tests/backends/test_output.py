@@ -39,13 +39,7 @@ class Listening:
         return running_pool(directory, workers, printed=self.seen.extend, **options)
 
     def watch(self, loop: Loop) -> None:
-        note = loop.pool._report
-
-        def noting(report: Report) -> None:
-            self.seen.append(report)
-            note(report)
-
-        loop.pool._report = noting  # type: ignore[method-assign]
+        loop.listener = self.seen.append
 
     def text(self, token: int, stream: str = "stdout") -> str:
         """What this job wrote before it was reported."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from onceflow.engine.runtime.news import News
-from tests.engine.common import LONG
+from tests.helpers.waiting import LONG
 
 
 def test_news_that_came_before_the_wait_ends_it_at_once() -> None:

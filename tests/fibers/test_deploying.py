@@ -90,7 +90,7 @@ BEFORE = ["reserved book", True, "charged book"]
     [
         ([("    order = Order", "    # a comment\n    order = Order")], "same", "", BEFORE),
         ([("[reserved, ok,", "['new',")], "pin", "fulfil finishes in the code in which it began", BEFORE),
-        ([MOVE, ("[reserved, ok,", "['new',")], "move", "fulfil goes on at line 25", ["new", "charged book"]),
+        ([MOVE, ("[reserved, ok,", "['new',")], "move", "fulfil goes on at line 26", ["new", "charged book"]),
         ([MOVE, EXTRA, ("ok,", "bonus,")], "lost", "fulfil: check: missing ['bonus']", None),
         (
             [
@@ -109,7 +109,7 @@ BEFORE = ["reserved book", True, "charged book"]
                 ('wait_event("approval", bool)', 'wait_event("approval", bool, timeout=3600)'),
             ],
             "move",
-            "approved goes on at line 19",
+            "approved goes on at line 20",
             BEFORE,
         ),
         ([("@fiber\nasync def fulfil", "@fiber(on_change='fail')\nasync def fulfil"), EXTRA], "lost", "'fail'", None),
@@ -128,7 +128,7 @@ BEFORE = ["reserved book", True, "charged book"]
             None,
         ),
         ([CHARGE], "lost", "fulfil: its code needs charge, not found in shop", None),
-        ([MOVE, CHARGE, ("charge.call", "charge_it.call")], "move", "fulfil goes on at line 25", BEFORE),
+        ([MOVE, CHARGE, ("charge.call", "charge_it.call")], "move", "fulfil goes on at line 26", BEFORE),
     ],
     ids=[
         "comment",
@@ -174,7 +174,7 @@ def test_the_command_says_so_and_ends_with_a_code_that_scripts_understand(parked
     ]
     # then
     assert told.returncode == data.returncode == 4
-    assert told.stdout.startswith(f"lost  order, fiber fulfil, {parked}/shop.py:19 in approved, label approval\n      ")
+    assert told.stdout.startswith(f"lost  order, fiber fulfil, {parked}/shop.py:20 in approved, label approval\n      ")
     assert "there is no fiber shop:fulfil" in told.stdout
     assert told.stderr == "onceflow: 1 of 1 parked fiber could not go on in shop.py (1 lost)\n"
     (outlook,) = json.loads(data.stdout)
