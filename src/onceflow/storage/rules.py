@@ -204,6 +204,9 @@ class Application:
         self._versions = dict(versions or {})
         self._damaged = set(damaged)
 
+    def apply_all(self, batches: Iterable[Sequence[Request]]) -> list[Outcome]:
+        return [self.apply(batch) for batch in batches]
+
     def apply(self, batch: Sequence[Request]) -> Outcome:
         draft = _Draft(self)
         for index, request in enumerate(batch):

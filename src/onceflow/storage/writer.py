@@ -39,7 +39,7 @@ from onceflow.errors import StorageDamaged, StorageError
 from onceflow.storage import checksums, failures, forks, lock_holders, lock_waits, schema
 from onceflow.storage.fair_lock import Turns
 from onceflow.storage.file_identity import FileIdentity
-from onceflow.storage.group_commit import Batch, GroupWriter, size_of
+from onceflow.storage.group_commit import Batch, GroupWriter
 from onceflow.storage.high_water_marks import Marks
 from onceflow.storage.journal import Answer, DeleteStanding, OfStanding, Outcome, Request, Statistics
 from onceflow.storage.lock_waits import LockWait
@@ -341,7 +341,7 @@ class Writer(GroupWriter):
         versions = _look_up_standing(connection, needed.standing) if needed.standing else {}
         damaged = _look_up_damaged(connection, self._place, needed.damaged) if needed.damaged else set()
         application = Application(self._rows, round(self._clock(), DIGITS), versions, damaged)
-        outcomes = [application.apply(batch) for batch in batches]
+        outcomes = application.apply_all(batches)
         size = _write(connection, application.changes)
         if application.changes.deleted:
             self._renew_marks()
@@ -349,7 +349,9 @@ class Writer(GroupWriter):
         connection.execute(schema.COMMIT)
         self._follow_marks = self._identity.check()
         if self._marking:
-            counts = {number: place + 1 for number, place, _, _ in application.changes.entries}
+            counts: dict[int, int] = {}
+            for number, place, _, _ in application.changes.entries:
+                counts[number] = place + 1
             self._marks.note(max(application.changes.definitions, default=0), counts.items())
         application.finish()
         self._count(len(batches), len(application.changes.entries), size, started)
@@ -422,21 +424,22 @@ def _write(connection: sqlite3.Connection, changes: Changes) -> int:
     for runs in schema.in_statements(list(changes.runs.values())):
         statement = schema.of_rows(schema.WRITE_RUNS, len(runs), 14, schema.OVER_OLD_RUNS)
         connection.execute(statement, [column for known in runs for column in known.columns()])
-    for definitions in schema.in_statements(list(changes.definitions.items())):
-        statement = schema.of_rows(schema.WRITE_DEFINITIONS, len(definitions), 4)
-        values: list[int | bytes] = []
-        for number, run in definitions:
-            checksum = checksums.of_definition(run.id, number, run.graph, run.settings)
-            values += (number, run.graph, run.settings, checksum)
-            size += len(run.graph) + len(run.settings)
-        connection.execute(statement, values)
-    for entries in schema.in_statements(changes.entries):
+    if changes.definitions:
+        for definitions in schema.in_statements(list(changes.definitions.items())):
+            statement = schema.of_rows(schema.WRITE_DEFINITIONS, len(definitions), 4)
+            values: list[int | bytes] = []
+            for number, run in definitions:
+                checksum = checksums.of_definition(run.id, number, run.graph, run.settings)
+                values += (number, run.graph, run.settings, checksum)
+                size += len(run.graph) + len(run.settings)
+            connection.execute(statement, values)
+    for entries in schema.in_statements(changes.entries) if len(changes.entries) != 1 else (changes.entries,):
         statement = schema.of_rows(schema.WRITE_ENTRIES, len(entries), 7)
         columns: list[int | str | bytes | None] = []
         for number, place, entry, checksum in entries:
             key = number * schema.PLACES + place
             columns += (key, entry.kind, entry.node, entry.body, entry.value, entry.blob, checksum)
-            size += size_of(entry)
+            size += len(entry.body) + (len(entry.value) if entry.value is not None else 0)
         connection.execute(statement, columns)
     for number, numbers in changes.forgotten:
         connection.execute(schema.FORGET_COMMANDS, (number, json.dumps(numbers)))

@@ -162,7 +162,7 @@ class PostgresWriter(GroupWriter):
         if needed.ids or needed.names:
             remembered = bool(self._rows.by_id)
             self._look_up(needed.ids, needed.names)
-        outcomes = [application.apply(batch) for batch in batches]
+        outcomes = application.apply_all(batches)
         return outcomes if not remembered or all(outcome.ok for outcome in outcomes) else None
 
     def _known(self, batches: Any) -> list[Known]:
