@@ -49,7 +49,7 @@ class Run(State):
         asleep: bool = False,
         validate: bool = False,
     ) -> Self:
-        """A run that goes on where the journal ends. `begin()` tells what to do first.
+        """A run that goes on where the journal ends. `begin()` returns the first commands.
 
         The caller has proof that every attempt and undo of earlier epochs has ended, except those in `straggling`, for
         which it will send `Ended`. `changed`: see `loading.note_changed`. With `asleep`, nothing starts before the next
@@ -285,7 +285,7 @@ def _raised(run: State, event: events.Raised) -> None:
 
 def _scope_ends(run: State, event: events.Ends) -> None:
     row = _row(run, event.node, event.attempt)
-    least = 1 if event.again else 0  # nobody stands for the whole run, and could try it again
+    least = 1 if event.again else 0  # no row represents the whole run and could be tried again
     if row is not None and not (event.failed <= row.scope.depth and least <= event.ends <= row.scope.depth):
         raise IllegalEvent(f"{event.node!r} is not in a graph at depth {max(event.failed, event.ends)}")
     if 0 <= event.failed < event.ends:

@@ -1,4 +1,4 @@
-"""What a `Run` tells its driver to do. Commands are carried out in order.
+"""The instructions of a `Run` to its driver. Commands are carried out in order.
 
 **Durable commands.** A command whose `durable` is true reaches the world outside, so it is carried out only after
 every record that was appended before it has been committed. All others may be carried out at once: if a crash takes
@@ -26,7 +26,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """Start an attempt of the node. `private`: its output is for an undo only and is nobody else's to see."""
+    """Start an attempt of the node. `private`: only an undo may read its output."""
 
     node: str
     attempt: int

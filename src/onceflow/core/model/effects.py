@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 Effect = Literal["none", "undoable", "irrevocable"]
-"""`none`: nobody outside can see it. `undoable`: a rollback function takes it back. `irrevocable`: it cannot be taken
+"""`none`: not visible outside the run. `undoable`: a rollback function takes it back. `irrevocable`: it cannot be taken
 back, and the task is idempotent for equal inputs."""
 
 

@@ -1,4 +1,4 @@
-"""What the driver tells a `Run`. One class per event; `Run.handle` takes any of them.
+"""What the driver reports to a `Run`. One class per event; `Run.handle` takes any of them.
 
 An event about an attempt that is no longer the current one (it was lost, stopped, or belongs to an older epoch) is
 late: it changes nothing, except that it proves the attempt has ended. An event that cannot have happened raises
@@ -58,8 +58,8 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
     """The time of a graph is over (2.8): that at depth `ends` around this node ends, with an outcome that the driver
-    has; `small` is about that. Late if the graph has its result, or ends anyway; and told again, by whoever drives the
-    run, if that was loaded and has yet to be resumed."""
+    has; `small` is about that. Late if the graph has its result, or ends anyway; and reported again by the driver if
+    the run was loaded and has yet to be resumed."""
 
     node: str
     ends: int

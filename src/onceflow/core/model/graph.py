@@ -31,7 +31,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many may be in flight, in the graph with which a group begins. 0: they belong to the group of the node that
     returned the graph."""
     items: int = 0
-    """How many items it stands for. For people who look at a loop."""
+    """Number of items that the node stands for; shown to users who inspect a loop."""
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -114,7 +114,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """How many parents have not been forgotten."""
     settled: bool = False
     quiet: bool = False
-    """Quiet, and visible: what nobody can read yet need not be judged."""
+    """Quiet, and visible: an output that no row can read yet need not be judged."""
     reproducible: bool = False
     """Reproducible, and visible."""
     settling: Mark | None = None
@@ -135,7 +135,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     code: str = ""
     """The version of the code that its output is made by, as the journal has it (`records.Trusted`)."""
     distrusted: bool = False
-    """The journal was told that what it returned would not come again (*expanded*), and does not have it yet."""
+    """A record was appended that what the row returned would not come again (*expanded*), and does not have it yet."""
     forks: bool = False
     """Something stands aside in the graph that it returned."""
     prefix: tuple[str, int] | None = None
@@ -165,8 +165,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """It was abandoned: what it should hold could not be had again. (Who joins it learns that its graph has ended,
-        however often.)"""
+        """It was abandoned: what it should hold could not be had again. (A row that joins it learns that its graph has
+        ended, however often.)"""
         return self.abandoned and not self.node.aside
 
     @property
@@ -289,7 +289,7 @@ class Scope:
         self.given: Row | None = None
         """What it has ended with, before its result was there."""
         self.in_force: Any = None
-        """The handlers in force here, as whoever drives the run knows them."""
+        """The handlers in force here, as the driver knows them."""
         self._sink: Row | None = None
         self._heir: Scope | None = None
 
@@ -316,8 +316,8 @@ class Scope:
 
     @property
     def has_result(self) -> bool:
-        """Whether somebody may have read its result, as far as is known here: the sink may be in another part of the
-        graph. Then nobody can answer for it any more, and if it is a transaction, that is over."""
+        """Whether another row may have read its result, as far as is known here: the sink may be in another part of the
+        graph. Then its result can no longer be taken back, and if it is a transaction, that is over."""
         sink = self.sink
         return sink is None or (sink.visible and not sink.doomed)
 

@@ -270,7 +270,7 @@ def _outcome_saved(run: State, sink: Row) -> None:
 
 
 def _abandon(run: State, scope: Scope, sink: Row) -> None:
-    """Nobody reads any more what is in the scope, so what is not saved of it need not be."""
+    """Outputs in the scope have no readers left, so those not saved yet need not be saved."""
     _forget_pauses(run, scope)
     abandoned: list[Row] = []
     for row in state.rows_in(run, scope):
@@ -318,8 +318,8 @@ def stood_on(run: State) -> set[Row]:
 
 
 def _reassess(run: State, group: Scope) -> None:
-    """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nobody
-    outside depends on that: nothing stands aside in it."""
+    """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nothing outside
+    depends on that: nothing stands aside in it."""
     rows = list(state.rows_in(run, group))
     for row in rows:
         row.settled = row.quiet = False
@@ -551,7 +551,7 @@ def _kept_effects(run: State) -> list[str]:
 def _finish(run: State, status: commands.Status) -> None:
     run.final = status
     for row in run.rows.values():
-        if row.state == "running":  # made again for somebody who no longer needs it
+        if row.state == "running":  # made again for a row that no longer needs it
             run.emit(commands.Stop(row.id, row.attempt))
     kept: list[str] = []
     uncertain: list[str] = []

@@ -44,7 +44,7 @@ def become_done(
         if row.checkpoint:
             ask_to_save(run, row)
         elif row.effect != "none" and not row.exported and not any(mask for _, mask, _ in row.consumers):
-            # Nobody reads it, but those that wait for it may not wait again: the journal remembers that it is done.
+            # No row reads it, but the rows that wait for it may not wait again: the journal remembers that it is done.
             run.append(records.Done(row.id))
             row.saved = row.every_part
             row.recorded = True
@@ -55,7 +55,7 @@ def become_done(
 
 
 def trust_again(run: State, row: Row) -> None:
-    """What was not known of it after a crash is known again, and whoever read the old output is dropped."""
+    """What was not known of it after a crash is known again, and readers of the old output are dropped."""
     row.repeatable = row.node.options.repeatable
     row.code = run.codes.get(row.id, "")
     run.append(records.Trusted(row.id, row.code))
@@ -77,8 +77,8 @@ def gain(run: State, row: Row, parts: int, first_time: bool) -> None:
 
 
 def _gain_with_refs(run: State, row: Row, refs: tuple[RefPart, ...], first_time: bool) -> None:
-    """The same for an output with refs, or one that was there before: some of what came in may be lost by now, and
-    those who passed on what this row had may miss it."""
+    """The same for an output with refs, or one that was there before: some of what came in may be lost by now, and rows
+    that passed on what this row had may miss it."""
     if refs or row.refs is not None:
         objects.describe(run, row, refs)
         run.suspects[row] = None
@@ -194,7 +194,7 @@ def ask_to_save(run: State, row: Row) -> None:
         return
     wanted = row.every_part & row.available & ~row.saved & ~row.saving
     if row.nested is not None and not row.saved & GRAPH:
-        wanted &= GRAPH  # before its refs: whoever finds anything of it saved knows whether it returned a graph
+        wanted &= GRAPH  # before its refs: any saved part then implies that it is known whether it returned a graph
     row.saving |= wanted
     for part in range(wanted.bit_length()):
         if wanted >> part & 1:

@@ -17,10 +17,10 @@ started has no descendants that did, so the search ends there: its cost is what 
 **Undos** take back the effects of undoable tasks. An undo starts only when every earlier attempt and undo of its task
 is known to have ended, and when it can see the very inputs that the attempt saw. Small inputs are in the *begun*
 record. A large one that was lost is **rebuilt**: its producer (reproducible, or the attempt would not have begun) runs
-once more, privately: nobody but undos sees that output.
+once more, privately: only undos see that output.
 
-- A **local** undo takes back an attempt that never became visible (it raised, or was lost). Nobody else is concerned
-  and nothing else waits. It needs no record of its own: a begun row that is not saved is undone after a crash anyway.
+- A **local** undo takes back an attempt that never became visible (it raised, or was lost). No other row is affected or
+  waits. It needs no record of its own: a begun row that is not saved is undone after a crash anyway.
 - Undos that belong to a **recovery** go in reverse topological order.
 """
 
@@ -149,7 +149,7 @@ def order_undos(run: State) -> None:
 
 
 def end_recovery(run: State) -> None:
-    """Everything is undone: drop R. Whoever called decides how the run goes on."""
+    """Everything is undone: drop R. The caller decides how the run goes on."""
     rows = list(run.recovering)
     run.recovering.clear()
     run.append(records.Dropped(tuple(row.id for row in rows)))
@@ -275,7 +275,7 @@ def with_abandoned(run: State, rows: list[Row]) -> list[Row]:
         row.scope.over = False
         row.checkpoint = row.is_to_be_saved
     for row in inside:
-        if row.handled or row.saved:  # who has saved a part is to be saved as a whole
+        if row.handled or row.saved:  # a row that has saved a part is to be saved as a whole
             outputs.force(row)
     return list(found)
 

@@ -99,7 +99,7 @@ def give_turns(run: State) -> None:
 
 
 def start_admitted(run: State) -> None:
-    """Start those who were admitted, if they still could."""
+    """Start the admitted rows that may still start."""
     admitted, run.admitted = run.admitted, {}
     for row in admitted:
         row.asking = False
@@ -269,7 +269,8 @@ def turn_is_over(run: State, row: Row) -> None:
 
 
 def keep_turns(sink: Row) -> None:
-    """The result of a graph is dropped, and the graph is not: who is in flight until it is there is so again."""
+    """The result of a graph is dropped, and the graph is not: the rows that are in flight until it is there are so
+    again."""
     kept = sink.stands_for
     while kept is not None:
         assert kept.group is not None
@@ -308,7 +309,7 @@ def _ask(run: State, row: Row) -> None:
 
 
 def answer_to(run: State, row: Row) -> None:
-    """Whoever decides lets the row start."""
+    """The host admits the row."""
     if row.asking:
         run.admitted[row] = None
 
@@ -474,6 +475,6 @@ def joined_in(run: State, scope: Scope) -> list[Row]:
 
 
 def _may_go_with(row: Row) -> list[Row]:
-    """If one of these is taken back, this row may be as well: its parents, and those for whom it would have to be made
-    anew. Nothing takes back what something irrevocable stands on."""
+    """If one of these is taken back, this row may be as well: its parents, and the rows for which it would have to be
+    made anew. Nothing takes back what something irrevocable stands on."""
     return [] if row.covered else walks.stood_on_with(row)

@@ -47,8 +47,8 @@ class State(msgspec.Struct, eq=False):
     """Every state is compared with its definition after every event, which is slow."""
     has_place: Callable[[str], bool] | None = None
     """If the host wants everything that has an effect to ask before it starts (design 2.13): whether it has a place for
-    this node at once. If not, the node asks like one in a queue. Set before `begin()`; it must not tell the run
-    anything."""
+    this node at once. If not, the node asks like one in a queue. Set before `begin()`; it must not report events to the
+    run."""
 
     # -- the run as a whole
 
@@ -151,7 +151,7 @@ class State(msgspec.Struct, eq=False):
     failed: dict[str, Scope | None] = {}
     """Nodes that failed for good → where: their rows may be forgotten before the run ends."""
     gave_up: dict[Row, None] = {}
-    """Rows whose attempts were told to stop because the run, which is being stopped, waits for them no longer."""
+    """Rows whose attempts were asked to stop because the run, which is being stopped, no longer waits for them."""
     endings: dict[Scope, End] = {}
     """The scopes that are about to end, or to be tried again, except those that end, or are tried again, with another
     one."""
