@@ -1,8 +1,8 @@
 """Actors in outputs (design 2.7): what a driver knows of a version of one.
 
-A version is an actor that lives somewhere, or a snapshot of it, or both. Who takes it for itself gets the one that
-lives, and leaves the snapshot, if there is one. As with other objects, an actor lives as long as something in this
-process refers to it: the output that it is a part of, an attempt that reads it.
+A version is a live actor, a snapshot of it, or both. A task that takes it for itself gets the live actor, and leaves
+the snapshot, if any. As with other objects, an actor lives as long as something in this process refers to it: the
+output that it is a part of, an attempt that reads it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from onceflow.driver.outputs import Blob
 
 Use = Literal["share", "take", "copy"]
-"""How an attempt uses an actor that it is given. `copy`: what it reads is for an undo, and nobody else notices."""
+"""How an attempt uses an actor that it is given. `copy`: the copy is for an undo, and other attempts are unaffected."""
 
 
 class Instance:
-    """An actor that lives. `end` is called when nobody needs it any more, from any thread."""
+    """A live actor. `end` is called, from any thread, when it is no longer needed."""
 
     __slots__ = ("__weakref__", "_end", "dead", "id", "idle", "used", "version")
 

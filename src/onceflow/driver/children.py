@@ -1,8 +1,8 @@
-"""What became of children, forked fibers and graphs beside a fiber, until somebody joins them (design 2.11).
+"""Outcomes of children, forked fibers and graphs beside a fiber, until they are joined (design 2.11).
 
-Their rows are forgotten when somebody has joined them, and others may do so much later: so what the journal is told of
-them is kept here, if it is small. Otherwise, and after a crash, it is read from the journal, for all of them at
-once, because that means reading all of it.
+Their rows are forgotten when one fiber has joined them, and others may do so much later: so what the journal records of
+them is kept here, if it is small. Otherwise, and after a crash, it is read from the journal, for all of them at once,
+because that means reading all of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Outcome(msgspec.Struct):
         return [part for number in range(PARTS) if (part := self.parts[number]) is not None]
 
     def held(self) -> list[HeldRef]:
-        """The refs in it, as whoever joins the child has them: what they refer to is saved already."""
+        """The refs in it, as the joiner of the child has them: what they refer to is saved already."""
         return [
             HeldRef(list(bits(ref.holders)), -1, self.parts[PARTS + number])  # type: ignore[arg-type]
             for number, ref in enumerate(self.refs)
@@ -78,7 +78,7 @@ class Outcomes(Feature):
             self._known.pop(node, None)
 
     def joined(self, nodes: Sequence[str]) -> None:
-        """Nobody else will ask for them, most probably."""
+        """Other joiners are improbable."""
         self.dropped(nodes)
 
     def find(self, node: str, *, in_journal: bool) -> Outcome | None:

@@ -116,7 +116,7 @@ class Commands:
             self.work_off(())
 
     def proceed_with_news(self) -> None:
-        """Launches may have left something to tell core."""
+        """Launches may have left events for core."""
         if self._events and not self._busy:
             self.work_off(())
 
@@ -176,7 +176,7 @@ class Commands:
         driver, launches = self._driver, self.launches
         match command:
             case commands.Append(record):
-                if not isinstance(record, records.Finished):  # its entry tells more, and is made of the next `Finish`
+                if not isinstance(record, records.Finished):  # its entry holds more, and is made of the next `Finish`
                     self._append(record)
             case commands.Finish(status, _, kept, uncertain):
                 measured = driver.measurements.take(driver.run.epoch)
@@ -327,7 +327,7 @@ class Commands:
 
     @property
     def rests(self) -> bool:
-        """Whether somebody wanted that, and nothing is under way any more."""
+        """Whether that was requested, and nothing is under way any more."""
         launches = self.launches
         return (
             launches.pausing and self._driver.run.final is None and not (launches.in_flight or self._saving.under_way)

@@ -2,7 +2,7 @@
 
 The task that has returned the graph knows the moment (`until`). When it has come, the graph is ended as the law says,
 with an error for its outcome, and the fiber gets that as it gets every other. Fibers in the graph have the same
-deadline, and are told by themselves; so they are given time to clean up first.
+deadline, and are notified themselves; so they are given time to clean up first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Expiring(Feature):
         self._moments: dict[str, float] = {}
         """Node that has returned a graph → when the time of that is over."""
         self._told: dict[str, Scope] = {}
-        """The same → the graph of which core was told."""
+        """The same → the graph that core was notified of."""
 
     def returned_graph(self, node: str, until: float | None) -> None:
         if until is not None and until < math.inf:
@@ -81,7 +81,7 @@ class Expiring(Feature):
                 self._set_timer(node)
 
     def _graph_of(self, node: str) -> Scope | None:
-        """The graph that it has returned, if that has no result and core was not told."""
+        """The graph that it has returned, if that has no result and core was not notified."""
         row = self._driver.run.rows.get(node)
         if row is None or row.nested is None:
             return None

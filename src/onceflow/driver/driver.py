@@ -111,7 +111,7 @@ class Driver:
         self.measurements = Measurements()
         """Of attempts that came to an end. They ride on the next batch."""
         self.changes = 0
-        """Grows whenever something may have changed. Who looks again and again need not look closely if it has not."""
+        """Grows whenever something may have changed; a caller that polls can skip its checks while it has not."""
         self.finished_attempts = 0
         self.limit: float | None = None
         """When the run has run out of time, in seconds since 1970, if it has a limit."""
@@ -120,14 +120,14 @@ class Driver:
         self.raised_last = {} if past is None else past.failures
         """Node → what it raised last."""
         self.annotations = {} if past is None else past.annotations
-        """Node → what it told about itself (`values.metadata`), if it has finished. Of tasks of returned graphs, which
-        may be many, no longer than their output is in memory; the journal has it with what is saved."""
+        """Node → what it reported about itself (`values.metadata`), if it has finished. Of tasks of returned graphs,
+        which may be many, no longer than their output is in memory; the journal has it with what is saved."""
         self.metadata = metadata
-        """Of the run (`values.metadata`), for those who carry out its attempts."""
+        """Of the run (`values.metadata`), for the workers that run its attempts."""
         self.queue = queue
         """The queue in which the run as a whole has a place."""
         self.priority = priority
-        """Who goes first when there is too little of something."""
+        """Which run goes first when a resource is scarce."""
         self.waits_outside = False
         """The run has not begun: it waits until it may."""
         self._misses: dict[tuple[str, bool], int] = {}
@@ -169,7 +169,7 @@ class Driver:
 
     @property
     def is_cancelling(self) -> bool:
-        """Whether fibers have been told that the run is to be cancelled."""
+        """Whether fibers have been notified that the run is to be cancelled."""
         return self.used_features is not None and self.used_features.is_cancelling
 
     @property
@@ -208,7 +208,7 @@ class Driver:
         return row.attempt if row is not None and row.state == "running" and not was_running else None
 
     def admit(self, nodes: Sequence[str]) -> None:
-        """Nodes that asked may start. Of those that do not, the host is told (`Host.unused`)."""
+        """Nodes that asked may start. The host is notified of those that do not (`Host.unused`)."""
         if self.over:
             for node in nodes:
                 self.host.unused(self, node, 0)
@@ -339,8 +339,8 @@ class Driver:
                 self._note_answer(work, failure, permanent, answer)
 
     def _is_told(self, failure: bytes) -> bool:
-        """Whether it is what fibers are told when this run is cancelled. (It is not unpickled: nothing of the user's
-        runs here.)"""
+        """Whether it is the error that fibers get when this run is cancelled. (It is not unpickled: nothing of the
+        user's runs here.)"""
         return self.run.status == "running" and tell(failure) == tell(self.features.cancelling.failure())
 
     def raised_here(self, work: Work, failure: bytes) -> None:
@@ -440,8 +440,8 @@ class Driver:
             self.tell(events.Lost(tuple(gone)))
 
     def forget(self, node: str, part: int | None = None) -> bool:
-        """What is in memory of a node's output is no more: one part, or all of it. Whoever shares it has lost it, too.
-        Whether there was any. For those who want to see what happens then."""
+        """Lose what is in memory of a node's output: one part, or all of it, also for nodes that share it. Returns
+        whether there was any. For tests of lost outputs."""
         lost = self.outputs.forget(node, part)
         if lost:
             self.tell(events.Lost(tuple(lost)))
@@ -482,7 +482,7 @@ class Driver:
         self.commands.work_off(())
 
     def cancel(self, undo: bool, grace: float) -> None:
-        """Cancel the run; its fibers are told first. Begun irrevocable attempts have so many seconds to finish."""
+        """Cancel the run; its fibers are cancelled first. Begun irrevocable attempts have so many seconds to finish."""
         if not self.over:
             self.features.cancelling.ask(undo, grace)
 
@@ -494,7 +494,7 @@ class Driver:
             self.commands.work_off(())
 
     def rest(self) -> None:
-        """Nothing but waits is left, all of it is durable, and somebody will go on when it is time."""
+        """Nothing but waits is left, all of it is durable, and an engine will continue it when it is due."""
         self.interruption = RunInterrupted(self.id, "it waits")
         self.let_go()
 
@@ -508,8 +508,8 @@ class Driver:
             self.host.ended(self)
 
     def let_go(self) -> None:
-        """It is over. Large values take up memory until nobody holds them, and somebody may hold the driver for a
-        while. What refers to each other would have to wait for the garbage collector."""
+        """It is over. Large values take up memory while they are referenced, and a caller may hold the driver for a
+        while. Reference cycles would have to wait for the garbage collector."""
         self.over = True
         self.outputs.clear()
         self.commands.let_go()

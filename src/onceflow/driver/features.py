@@ -89,7 +89,7 @@ class Features:
 
     @property
     def is_cancelling(self) -> bool:
-        """Whether fibers have been told that the run is to be cancelled."""
+        """Whether fibers have been notified that the run is to be cancelled."""
         return Cancelling in self._made and self.cancelling.asked is not None
 
     @property

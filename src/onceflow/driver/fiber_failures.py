@@ -1,7 +1,7 @@
 """What a fiber waited for when it failed: did it let through what that had raised?
 
 The outcome of what a fiber awaits is saved, also if it is an error (design 2.8). If the fiber lets the error through
-and the run fails by it, then nobody but that segment has read the outcome, and the segment has neither an effect nor an
+and the run fails by it, then only that segment has read the outcome, and the segment has neither an effect nor an
 output. So it can be dropped when the run is resumed: what had failed is tried again, as in a run without fibers.
 """
 
@@ -67,7 +67,7 @@ def _awaited_by(segment: Row) -> list[tuple[Awaited, Row]]:
 
 
 def _settings(row: Row) -> Any:
-    """None if the graph was read without its code, by somebody who only looks."""
+    """None if the graph was read without its code, for inspection only."""
     return getattr(getattr(row.node.call, "task", None), "settings", None)
 
 

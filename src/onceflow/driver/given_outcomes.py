@@ -85,7 +85,8 @@ class Answering(Feature):
             self._driver.raised_last[node] = self._driver.raised_last[cause]
 
     def supply(self, work: Work) -> bool:
-        """It is done with what somebody gave. What it gave itself before, and still counts, it must give again."""
+        """It is done with the result that a user gave. What it gave itself before, and still counts, it must give
+        again."""
         parts = self._past.supplied.get(work.node)
         if parts is None or work.undo or self._driver.run.rows[work.node].visible:
             return False

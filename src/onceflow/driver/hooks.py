@@ -41,7 +41,7 @@ class Feature:
         """A node has returned a graph, which must be done at this moment, if there is one."""
 
     def holds_back(self, save: Save) -> bool:
-        """The bytes of this part are where they must be. Whether core is told later that it is saved."""
+        """The bytes of this part are where they must be. Whether core is notified later that it is saved."""
         return False
 
     def saved(self, node: str, part: int) -> Entry | None:
@@ -58,7 +58,7 @@ class Feature:
         """So many batches are durable."""
 
     def look(self) -> bool:
-        """Core has answered to everything that it was told. Whether there is something to tell it."""
+        """Core has handled all events so far. Returns whether there are new ones."""
         return False
 
     def marks(self) -> Sequence[Request]:

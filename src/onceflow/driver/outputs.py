@@ -82,7 +82,7 @@ class Outputs(msgspec.Struct):
         return gone + self._lose_privately(lambda part: isinstance(part, bytes) and part in forms)
 
     def version(self, node: str, attempt: int, part: int, found: Part) -> Version:
-        """A version of an actor, which everybody who asks for it shares from now on."""
+        """A version of an actor, which all its readers share from now on."""
         if isinstance(found, Version):
             return found
         version = Version(None, found)
@@ -138,7 +138,7 @@ class Outputs(msgspec.Struct):
             for number, part in enumerate(parts):
                 if isinstance(part, Version) and isinstance(part.snapshot, Object) and part.snapshot in objects:
                     part.snapshot = saved(node, number, attempt)
-                    if part.snapshot is None:  # also if the actor lives: nobody could save it any more
+                    if part.snapshot is None:  # also if the actor lives: it could not be saved any more
                         parts[number] = None
                         gone.append((node, number))
                 elif isinstance(part, Object) and part in objects:

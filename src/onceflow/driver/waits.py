@@ -1,9 +1,9 @@
 """Nodes that wait for an event or a moment (design 2.11): attempts that no worker carries out.
 
-A run's mailbox is in the journal. An event that somebody waits for is *picked* here, becomes the output of the node
-that waits, and is *taken* with the save of that: the entry that says so stands in the same batch. So one commit decides
-who got the event, and whether it came in time; and if the node is dropped later, the event is free again, in its old
-place, with the commit that drops it. A deadline is written down once, when the wait begins, as a moment of the wall
+A run's mailbox is in the journal. An event that a node waits for is *picked* here, becomes the output of the node that
+waits, and is *taken* with the save of that: the entry that says so stands in the same batch. So one commit decides
+which node got the event, and whether it came in time; and if the node is dropped later, the event is free again, in its
+old place, with the commit that drops it. A deadline is written down once, when the wait begins, as a moment of the wall
 clock.
 """
 

@@ -56,7 +56,7 @@ class Spill(_Message, tag=4):
 
 
 class Free(_Message, tag=5):
-    """Nobody needs these objects any more."""
+    """These objects are no longer needed."""
 
     objects: list[int]
 

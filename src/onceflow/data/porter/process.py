@@ -143,7 +143,7 @@ class _Porter:
         self._closing -= count
 
     def _listen(self) -> bool:
-        """Whether there is still somebody to listen to."""
+        """Whether a client is still connected."""
         received = self._incoming.receive()
         if received is None:
             return False
