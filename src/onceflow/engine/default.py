@@ -157,8 +157,8 @@ def run_async(node: R, **options: Unpack[LocatedRunOptions]) -> RunHandle[R]:
 
 
 def submit(node: R, **options: Unpack[LocatedRunOptions]) -> RunHandle[R]:
-    """Leaves a run to an engine that serves (`onceflow serve`, `Engine.serve`), on whatever host, and returns as soon
-    as it is durable. It is *pending* until one takes it, however long that takes. The handle tells how it comes out.
+    """Leaves a run to an engine that serves (`onceflow serve`, `Engine.serve`), on any host, and returns as soon
+    as it is durable. It is *pending* until one takes it, however long that takes. The handle gives its outcome.
 
     The options are those of `run`. The code of its tasks must be found where it is served.
 

@@ -55,7 +55,7 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
     When other programs keep the journal locked (one that was stopped with Ctrl-Z in the middle of a commit), runs wait
     as long as it takes, and a line in the log names the program; what else waits for an answer (`send_event`, `cancel`,
     `delete` and so on) raises `StorageBusy` after `lock_timeout` seconds (default: 30).
-    With `progress=True` it is shown on stderr how runs get on while somebody waits for them: a live display on a
+    With `progress=True` the progress of runs is shown on stderr while a caller waits for them: a live display on a
     terminal, a line every few seconds elsewhere.
     `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
     engines on several hosts share runs; `lease` is how many seconds those wait before they take this engine for dead.
@@ -184,13 +184,13 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
         def wait_for() -> None:
             try:
                 self._attaching.wait_for(run, completion)
-            except Exception as error:  # whatever it is, somebody waits
+            except Exception as error:  # whatever it is, a caller waits
                 completion.end(None, as_ours(error, run))
 
         return RunHandle(self, completion, feed, lambda: self._aside(wait_for, f"onceflow wait {run}", adopts=False))
 
     def serve(self, *, capacity: int | None = None) -> None:
-        """From now on, takes runs that nobody drives: those that were submitted, and those whose engine is dead. Does
+        """From now on, takes runs without a driver: those that were submitted, and those whose engine is dead. Does
         not wait. At most `capacity` of them at a time (default: 16 for each worker).
 
             with Engine(journal="postgresql://…") as engine:
@@ -243,7 +243,7 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
 
     @property
     def id(self) -> str:
-        """What tells it from other engines that share its journal."""
+        """Distinguishes it from other engines that share its journal."""
         return self._home.engine
 
     @property

@@ -1,4 +1,4 @@
-"""Retention: which runs may be forgotten. Pure functions over what is known about runs; nobody is deleted here.
+"""Retention: which runs may be forgotten. Pure functions over what is known about runs; nothing is deleted here.
 
 Only runs that have ended ever go: succeeded, failed, undone or cancelled. One that is paused waits for a person, and an
 interrupted one for the next engine.

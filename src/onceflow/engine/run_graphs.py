@@ -146,7 +146,7 @@ class Running(Parts):
             self._wait(completion)
 
     def show_progress(self) -> contextlib.AbstractContextManager[None]:
-        """For handles. What is entered by whoever waits without `wait`."""
+        """For handles. Entered by callers that wait without `wait`."""
         return self._display
 
     # -- how -----------------------------------------------------------------------------------------------------------
@@ -290,13 +290,14 @@ class Running(Parts):
         def attach() -> None:
             try:
                 self._attaching.attach(row.id, completion, again)
-            except Exception as error:  # whatever it is, somebody waits
+            except Exception as error:  # whatever it is, a caller waits
                 completion.end(None, as_ours(error, row.id))
 
         self._aside(attach, f"onceflow attach {row.id}", adopts=self._attaching.can_be_driven(row))
 
     def _attach_all(self, begun: list[tuple[RunRow, Completion]]) -> None:
-        """One after the other, which takes little time each; whom another engine drives is waited for elsewhere."""
+        """One after the other, which takes little time each; runs that another engine drives are waited for
+        elsewhere."""
         for row, completion in begun:
             try:
                 now = self._home.journal.get_run(row.id)

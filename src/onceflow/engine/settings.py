@@ -21,7 +21,7 @@ HOME = ".onceflow"
 PREFIX = "ONCEFLOW_"
 
 URLS = ("journal", "blobs")
-"""Settings whose values may be secret; whoever reads them quotes nothing of it."""
+"""Settings whose values may be secret; code that reads them quotes none of them."""
 
 SHORTEST_LEASE = 1.0
 """Seconds."""
@@ -59,9 +59,9 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Bytes of memory for large values that wait to be read; None for 30 % of what there is. Beyond it they are moved
     to disk."""
     object_patience: float = 60.0
-    """Seconds after which a large value that nobody has read is moved to disk."""
+    """Seconds after which a large value that has not been read is moved to disk."""
     progress: bool = False
-    """Show on stderr how runs get on while somebody waits for them."""
+    """Show the progress of runs on stderr while a caller waits for them."""
     blobs: str | None = None
     """The URL of a place for large values (`storage.blob_urls`); None for the home directory."""
     journal: str | None = None
@@ -118,7 +118,7 @@ def sources(**given: Any) -> dict[str, str]:
 
 
 def _given(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, Path]]:
-    """The settings that somebody has given: name, value, where it comes from, and the folder that a path is relative
+    """The settings that were given: name, value, where it comes from, and the folder that a path is relative
     to."""
     table, folder = _project(Path.cwd(), _trusted_without_project(arguments))
     for name in table:

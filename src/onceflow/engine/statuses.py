@@ -22,9 +22,9 @@ its engine died or was closed; `resume` goes on."""
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 ACTIVE: frozenset[Status] = frozenset(("pending", "running", "waiting", "undoing"))
-"""What the journal says of runs that somebody drives, or drove until they were interrupted."""
+"""Statuses in the journal of runs that an engine drives, or drove until they were interrupted."""
 
 ENDED: frozenset[Status] = frozenset(("succeeded", "failed", "undone", "cancelled"))
 
 AT_REST: frozenset[Status] = ENDED | {"paused"}
-"""What the journal says of runs that nobody drives."""
+"""Statuses in the journal of runs without a driver."""

@@ -1,4 +1,4 @@
-"""From a node to a run that can be journaled: everything that happens in the thread of whoever submits."""
+"""From a node to a run that can be journaled: everything that happens in the submitting thread."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def prepare(
     queue: str | None = None,
     priority: int = 0,
 ) -> Submission:
-    """Raises `UnsafeGraph`, and whatever says that this is no graph. `id` gives it an id that nobody has."""
+    """Raises `UnsafeGraph`, and whatever says that this is no graph. `id` gives it a new id."""
     if on_failure not in ("keep", "undo"):
         raise InvalidOption("on_failure", f"it is 'keep' or 'undo', not {on_failure!r}", kind="setting")
     if name is not None:

@@ -1,4 +1,4 @@
-"""How runs get on, for people who look again and again.
+"""Progress of runs, for repeated queries.
 
 - `progress_view`: the progress of runs at a moment
 - `wording`: that in words

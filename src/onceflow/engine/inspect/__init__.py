@@ -1,6 +1,6 @@
 """What can be known about runs. Nothing here changes anything.
 
-- `api`: the methods of an engine that tell about runs
+- `api`: the methods of an engine that report on runs
 - `run_info`: which run is meant, which ones there are, their statuses
 - `journal_view`: what the journal has of a run that is not driven here
 - `live`: the runs that are driven here, asked in the engine's thread

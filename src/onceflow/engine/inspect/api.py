@@ -1,7 +1,7 @@
-"""What an engine tells about runs. None of it changes anything.
+"""What an engine reports about runs. None of it changes anything.
 
-Of a run that is driven, whoever drives it knows most: this engine, or another one, which is asked. The journal has the
-rest."""
+The state of a driven run comes from the engine that drives it: this one, or another one, which is asked. The rest comes
+from the journal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class Inspecting(Parts):
-    """What an engine can tell."""
+    """The methods of an engine that report on runs."""
 
     _past: Past
     _live: LiveRuns
@@ -65,7 +65,7 @@ class Inspecting(Parts):
 
     def shown_variables(self, run: str) -> dict[str, Any]:
         """A preview of the same for people, without importing or calling anything: values of classes that are not
-        Python's own are told by the names of these, and what is too large or too deep is left out."""
+        Python's own are shown by the names of these, and what is too large or too deep is left out."""
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)
         return {name: previews.shown(value) for name, value in packed.items()}
@@ -86,7 +86,7 @@ class Inspecting(Parts):
         return self._listing.info(self._listing.row(run))
 
     def find(self, run: str) -> RunInfo:
-        """The run that somebody means who types this: an id, a name, or the beginning of either if only one run begins
+        """The run that a user means by this text: an id, a name, or the beginning of either if only one run begins
         so. Raises `NoSuchRun`, or `AmbiguousRun` if there are several.
 
             resume(find("trip-1").id)
@@ -97,7 +97,7 @@ class Inspecting(Parts):
     def list_tasks(self, run: str) -> list[TaskInfo]:
         """What is known about the tasks of a run, by id or name, in the order of its graph; those of a returned graph
         stand behind the task that returned it. The engine that drives the run is asked, also in another process; if
-        that does not answer, or nobody drives it, this is what the journal has (`TaskInfo.live` is then false).
+        that does not answer, or no engine drives it, this is what the journal has (`TaskInfo.live` is then false).
 
             for info in list_tasks("trip-17"):
                 print(info.id, info.state)
@@ -109,8 +109,8 @@ class Inspecting(Parts):
 
     def list_fibers(self, run: str) -> list[FiberInfo]:
         """The fibers of a run that have not ended, by its id or name: the functions that each is in, with file, line,
-        source text and variables, and what it waits for. It is what the journal has, whoever drives the run, and none
-        of the run's code is needed or called.
+        source text and variables, and what it waits for. It is what the journal has, whichever engine drives the run,
+        and none of the run's code is needed or called.
 
             for fiber in list_fibers("order-7"):
                 print(fiber.function, fiber.waits_for, fiber.frames[-1].line)
@@ -194,7 +194,7 @@ class Inspecting(Parts):
     def list_attempts(self, run: str) -> list[AttemptInfo]:
         """What was measured of the attempts of a run, by id or name, in the order in which they ended: when they
         started, how long they took, what became of them. Nothing waits for measurements, and a crash may take the last
-        ones. Of a very long run only the last ones are told.
+        ones. Of a very long run only the last ones are returned.
 
             for attempt in list_attempts("trip-17"):
                 print(attempt.id, attempt.seconds, attempt.outcome)
@@ -204,11 +204,11 @@ class Inspecting(Parts):
 
     def estimate(self, run: str) -> Estimate | None:
         """How many seconds a run that is going on will probably take from now, by id or name: a range, from what its
-        tasks took in earlier runs of the same workflow and in this one, and from what running tasks tell of their
-        progress.
+        tasks took in earlier runs of the same workflow and in this one, and from the progress that running tasks
+        report.
 
-        None if nobody drives the run, or something is left of which nothing is known yet. It counts as if the run had
-        the workers of this engine for itself. All its tasks are looked at, so do not ask all the time if they are
+        None if no engine drives the run, or something is left of which nothing is known yet. It counts as if the run
+        had the workers of this engine for itself. All its tasks are looked at, so do not ask all the time if they are
         thousands.
 
             if (left := estimate("trip-17")) is not None:
@@ -223,7 +223,7 @@ class Inspecting(Parts):
 
     def statistics(self, workflow: str | None = None) -> Statistics:
         """What the engine of this process has done since it was opened: runs, attempts, journal, blobs, workers. And
-        what each task took in the last runs that ended (of this workflow only, if one is given), whoever drove them.
+        what each task took in the last runs that ended (of this workflow only, if one is given), on any engine.
 
             for found in statistics("trip").tasks:
                 print(found.task, found.finished, found.p50, found.p90)
@@ -266,7 +266,7 @@ class Inspecting(Parts):
         Only what fits: of one task (and of those nested in it), one attempt (`"1.2"`), one stream (`"stdout"`,
         `"stderr"`, `"log"`), not before `since` (seconds since 1970). With `level` only records of `logging`, from that
         level on. With `tail` only the last so many of what is there; with `follow=True` it goes on with what comes,
-        until nobody drives the run any more.
+        until no engine drives the run any more.
 
             for line in logs("trip-17", level="WARNING"):
                 print(line.task, line.text)
@@ -311,7 +311,7 @@ class Inspecting(Parts):
         there: Callable[[Path, str, str], T],
         journal: Callable[[str], T],
     ) -> T:
-        """What whoever drives the run says; what the journal has if nobody does, or does not answer."""
+        """What the engine that drives the run reports; what the journal has if there is none, or it does not answer."""
         from onceflow.engine.peers import client
 
         row = self._listing.row(run)
@@ -335,7 +335,7 @@ class Inspecting(Parts):
         return journal(row.id) if said is None else said
 
     def _note_unheard(self, row: RunRow, problem: client.NotAnswered) -> None:
-        """Logs it once: who looks again and again need not read it each time."""
+        """Logs it once: repeated queries need not report it each time."""
         from onceflow.engine.peers import client
 
         level = logging.WARNING if isinstance(problem, client.Stopped) else logging.INFO
@@ -350,7 +350,7 @@ class Inspecting(Parts):
             logger.log(noted[0], "the engine that drives run %s can be asked again, or another one drives it", run)
 
     def _is_left(self, run: str) -> bool:
-        """Whether nobody drives the run."""
+        """Whether no engine drives the run."""
         self._check_open()
         row = self._home.journal.get_run(run)
         return row is None or self._listing.status(row) in {"interrupted", *AT_REST}

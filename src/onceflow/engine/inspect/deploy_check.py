@@ -44,7 +44,7 @@ class FiberOutlook(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     """Why, for people."""
     status: Status = "waiting"
-    """Of the run. The fibers of one that has failed go on if somebody resumes it."""
+    """Of the run. The fibers of one that has failed go on if it is resumed."""
 
 
 def deploy_check(home: Place, runs: list[RunInfo], module: str) -> list[FiberOutlook]:
@@ -58,7 +58,7 @@ def deploy_check(home: Place, runs: list[RunInfo], module: str) -> list[FiberOut
 
 
 class _Scope:
-    """The modules that somebody asks about: one, those inside it, and the same under another name. A script that was
+    """The modules that a user asks about: one, those inside it, and the same under another name. A script that was
     started as `python jobs/orders.py` is called `orders`; from outside, the file is `jobs.orders`."""
 
     def __init__(self, module: str) -> None:

@@ -54,7 +54,7 @@ class Reading:
         self._home = home
 
     def ending(self, row: RunRow) -> Ending:
-        """How a run came out that nobody drives any more."""
+        """The outcome of a run that is no longer driven."""
         if row.status == "succeeded":
             return self.output(row.id, None)
         state, past, _ = self._load(row.id)

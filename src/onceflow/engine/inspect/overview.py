@@ -30,11 +30,11 @@ MOST_WAITED_FOR = 10
 """Tasks that are listed in `TaskInfo.waits_for`."""
 
 TROUBLED: tuple[TaskState, ...] = ("failed", "retrying", "undoing")
-"""States that somebody should know of. They come first."""
+"""States that need a user's attention. They come first."""
 
 
 MOST_LOOPS = 12
-"""Loops that are told of."""
+"""Loops that are reported."""
 
 
 class Loop(msgspec.Struct, frozen=True):

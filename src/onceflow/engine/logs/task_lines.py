@@ -73,7 +73,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def wanted(
     task: str | None, attempt: str | None, stream: LogStream | None, level: Level | None, since: float | None
 ) -> Wanted:
-    """What somebody asks for. Raises `InvalidOption`."""
+    """The selection that a caller asks for. Raises `InvalidOption`."""
     if stream is not None and stream not in get_args(LogStream):
         problem = f"it is one of {', '.join(get_args(LogStream))}, not {stream!r}"
         raise InvalidOption("stream", problem, kind="setting")

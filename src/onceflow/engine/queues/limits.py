@@ -21,7 +21,7 @@ class Rate(msgspec.Struct, frozen=True, array_like=True):
     count: float
     seconds: float
     text: str
-    """As somebody wrote it."""
+    """As a user wrote it."""
 
     @property
     def burst(self) -> float:
@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def unlimited(self) -> bool:
-        """Whether nobody ever has to wait."""
+        """Whether no request ever has to wait."""
         limits = (self.concurrency, self.per_key, self.per_host, self.rate)
         return not self.paused and all(limit is None for limit in limits)
 

@@ -82,13 +82,13 @@ class Commanding(Parts):
         """Lets a run rest, by id or name, wherever it is driven: nothing more of it starts. Returns, when what was
         running has ended and is saved, how it stands: `"paused"`, or what it was quicker to become.
 
-        A paused run takes no memory. `resume` goes on with it; whoever waits for its result meanwhile gets `RunPaused`.
-        What has a `timeout` is not given more time by a pause.
+        A paused run takes no memory. `resume` goes on with it; a caller that waits for its result meanwhile gets
+        `RunPaused`. What has a `timeout` is not given more time by a pause.
         """
         self._check_usable()
         row = self._listing.row(run)
         status = pause(row, self._reach)
-        self._hub.look_for_mail(row.id)  # whoever waits here for a run that was parked is told
+        self._hub.look_for_mail(row.id)  # callers that wait here for a run that was parked are notified
         return status
 
     def ask_to_pause(self, runs: Iterable[str]) -> None:
@@ -116,7 +116,7 @@ class Commanding(Parts):
     def limit(self, run: str, loop: str, spawn_limit: int) -> None:
         """Says how many chunks of a loop may be in flight from now on, while the run goes on and wherever it is driven.
         `loop` is the id of the loop's node (`each_fetch`; one that is not there yet is limited when it comes). What is
-        in flight is not stopped. The limit is kept with the run. Raises `RunNotActive` if nobody drives the run."""
+        in flight is not stopped. The limit is kept with the run. Raises `RunNotActive` if no engine drives the run."""
         self._check_usable()
         limit(self._listing.row(run), Limiting(loop, spawn_limit), self._reach)
 

@@ -5,9 +5,9 @@
 - `loop`: the engine's thread: a selector, an inbox, timers
 - `turn`: what happens in each turn of the loop
 - `host`: what surrounds the drivers: journal, workers, queues, timers
-- `driven_runs`: the drivers of this engine, who waits for their runs, and what workers tell about them
+- `driven_runs`: the drivers of this engine, the callers that wait for their runs, and what workers report about them
 - `stores`: where the saved values of a run are
-- `news`: tells other threads that another engine has rung, or a run has ended
+- `news`: notifies other threads that another engine has rung, or a run has ended
 - `counts`: what an engine has done
 - `executor`: the interface to whatever carries out attempts
 - `pool_executor`: carries out attempts as jobs of a pool

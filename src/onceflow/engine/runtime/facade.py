@@ -55,7 +55,7 @@ class Adoption(NamedTuple):
 
 class Expect(Protocol):
     def __call__(self, run: str, name: str | None, feeds: Iterable[Listening] = ()) -> Completion:
-        """For somebody who is going to wait for a run."""
+        """For a caller that is going to wait for a run."""
 
 
 class Hub:

@@ -1,4 +1,4 @@
-"""Schedules: runs that begin by the clock, each exactly once, whoever is there to begin it.
+"""Schedules: runs that begin by the clock, each exactly once, whichever engine begins it.
 
 - `rules`: when: cron expressions, intervals, a single moment. Pure.
 - `firing`: what is to be done now: fire, skip, wait, or nothing. Pure.

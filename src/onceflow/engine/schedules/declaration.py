@@ -1,4 +1,4 @@
-"""From what somebody writes to a definition. Whatever can be known to be wrong is refused here, with a text that says
+"""From what a user writes to a definition. Whatever can be known to be wrong is refused here, with a text that says
 what is meant."""
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from onceflow.engine.schedules.rules import Rule
 from onceflow.storage.journal import StandingRow
 
 CatchUp = Literal["none", "latest", "all"]
-"""Which of the instants that passed while nobody was there are made up for."""
+"""Which of the instants that passed while no engine was there are made up for."""
 
 Overlap = Literal["skip", "queue", "allow"]
 """What becomes of an instant that comes while a run of the schedule goes on."""
@@ -23,7 +23,7 @@ Overlap = Literal["skip", "queue", "allow"]
 class Definition(msgspec.Struct, frozen=True):
     rule: Rule
     zone: str
-    """In which its workflow is told the time."""
+    """In which its workflow is given the time."""
     start: float | None
     end: float | None
     """Instants before the one, and from the other on, do not count."""
@@ -81,7 +81,7 @@ class ScheduleInfo(msgspec.Struct, frozen=True):
     rule: str
     """When, for people."""
     zone: str
-    """The time zone in which its workflow is told the time."""
+    """The time zone in which its workflow is given the time."""
     next: float | None
     """When it fires next; None if never, or while it is paused."""
     paused: bool
@@ -106,7 +106,7 @@ class ScheduleInfo(msgspec.Struct, frozen=True):
     limit: int
     created: float
     metadata: dict[str, Any] = {}
-    """That of its runs, besides what tells the schedule."""
+    """That of its runs, besides the label of the schedule."""
 
 
 _definition = msgspec.msgpack.Decoder(Definition)

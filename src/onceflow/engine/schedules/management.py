@@ -1,6 +1,6 @@
 """What people do with schedules: the methods of an engine, and what is behind them.
 
-Each change goes by the version that was read, and is made anew if somebody else was quicker.
+Each change goes by the version that was read, and is made anew if another engine was quicker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_NEXT = 1000
-"""Instants that are told ahead."""
+"""Number of upcoming instants that are reported."""
 
 MOST_AT_ONCE = 1000
 """Runs of a backfill."""
@@ -143,7 +143,7 @@ class Manager:
         return row if row.status != "succeeded" and self._runs.can_be_driven(row) else None
 
     def _commit(self, request: OfStanding) -> bool:
-        """False if somebody else was quicker."""
+        """False if another engine was quicker."""
         outcome = journal.commit(self.journal, [request])
         if isinstance(outcome.refusal, Failed):
             raise outcome.refusal.error
