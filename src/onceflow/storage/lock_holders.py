@@ -90,7 +90,7 @@ def describe(process: int) -> Holder:
 
 
 def tell(holders: Iterable[Holder]) -> str:
-    """Who they are, and what would make them let go."""
+    """The processes, and what would make them release the lock."""
     found = list(holders)
     if not found:
         return "another process"

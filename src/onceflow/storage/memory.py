@@ -360,10 +360,10 @@ class MemoryHome:
         return engine == self.engine
 
     def ring(self, engine: str) -> None:
-        """There is nobody else."""
+        """There are no other engines."""
 
     def ring_all(self) -> None:
-        """There is nobody."""
+        """There are no other engines."""
 
     def members(self) -> list[EngineRow]:
         return [EngineRow(self.engine, Introduction(os.getpid(), home=str(self.path)), alive=True)]

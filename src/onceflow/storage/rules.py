@@ -6,7 +6,7 @@ the database's write lock and has looked the rows up), a batch that is refused l
 a handful of statements however many batches share it. That matters twice: each statement gives up the interpreter's
 lock and may wait long to get it back from a busy engine thread.
 
-`Rows` is what the writer knows of the runs it has met. It outlives transactions as long as nobody else writes.
+`Rows` is what the writer knows of the runs it has met. It outlives transactions as long as no other process writes.
 """
 
 from __future__ import annotations

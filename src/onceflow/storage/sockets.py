@@ -24,7 +24,7 @@ BACKLOG = 64
 
 
 class Listener:
-    """An engine's own socket. `fileno()` becomes readable when somebody has connected."""
+    """An engine's own socket. `fileno()` becomes readable when a peer has connected."""
 
     def __init__(self, folder: Path, engine: str) -> None:
         self._path = folder / (engine + SUFFIX)

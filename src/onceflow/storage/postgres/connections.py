@@ -1,8 +1,8 @@
 """Connections to PostgreSQL: how they are made, what counts as losing one, and what the server says as errors of ours.
 
-A server that restarts, a standby that takes over, a network that fails: whoever reads or writes tries again for a
-while (`PATIENCE`), and nobody above notices more than a delay. It is assumed that a failover loses nothing that was
-acknowledged, as synchronous replication guarantees.
+A server that restarts, a standby that takes over, a network that fails: readers and writers retry for a while
+(`PATIENCE`), and callers notice only a delay. It is assumed that a failover loses nothing that was acknowledged, as
+synchronous replication guarantees.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FULL = frozenset({"53100", "53200", "53400"})
 READ_ONLY = frozenset({"25006", "42501", "28000", "28P01"})
 DAMAGED = frozenset({"XX001", "XX002"})
 CONFLICTS = frozenset({"40001", "40P01", "23505", schema.STALE})
-"""Somebody else was quicker. Look again and decide anew."""
+"""Another engine was quicker. Look again and decide anew."""
 
 
 def library() -> Any:
