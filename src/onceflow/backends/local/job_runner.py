@@ -318,7 +318,7 @@ def _leave_part(job: Job, number: int, part: Any, leave: Leave, refs: JobRefs) -
 
 
 def _pickle_graph(job: Job, graph: Any) -> bytes:
-    """In one piece, with the large arguments in it: whoever drives the run unpickles it."""
+    """In one piece, with the large arguments in it: the driver of the run unpickles it."""
     try:
         return packed_outputs.dump(graph)
     except (MemoryError, InvalidRef):

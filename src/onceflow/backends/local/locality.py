@@ -134,7 +134,7 @@ class Homes:
                     self._fail(job, problem)
 
     def close(self, worker: Worker) -> None:
-        """The worker is no more: nobody can stay there."""
+        """The worker is gone: no job can stay there."""
         for token in [token for token, home in self.staying.items() if home is worker]:
             self._leave(token)
 

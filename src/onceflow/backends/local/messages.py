@@ -76,10 +76,10 @@ class RefOut(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Job(msgspec.Struct, array_like=True, gc=False):
-    """A call of a function. Of a job that was started, the pool tells exactly once what became of it."""
+    """A call of a function. Of a job that was started, the pool reports the outcome exactly once."""
 
     token: int
-    """Chosen by whoever starts it; positive, unique in the life of a pool, larger than those of jobs that came
+    """Chosen by the caller that starts it; positive, unique in the life of a pool, larger than those of jobs that came
     before."""
     function: str
     """The hash of a function that was given to `Pool.ship`."""
@@ -157,7 +157,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
 
 
 class Outcome(msgspec.Struct, array_like=True, gc=False):
-    """What became of a job, as its worker tells it."""
+    """The outcome of a job, as its worker reports it."""
 
     token: int
     started: float
@@ -168,7 +168,7 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """What it raised (`onceflow.values.failures`)."""
     permanent: bool = False
     cancelled: bool = False
-    """It was told to stop before it ended."""
+    """It was asked to stop before it ended."""
     graph: bool = False
     """The only part is a graph that the function returned."""
     children: bool = False
@@ -177,7 +177,7 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """It was not started, because what it follows left no output for it, what it reads is `gone`, or the worker was
     halted."""
     annotations: str | None = None
-    """What it told about itself (`values.metadata`), if it has returned."""
+    """What it reported about itself (`values.metadata`), if it has returned."""
     refs: list[RefOut] = []
     """The refs in the output."""
     writes: list[Step] = []
@@ -201,13 +201,13 @@ class Batch(msgspec.Struct, tag=1, array_like=True):
     segments: list[int] = []
     """Those whose descriptors come with this message, in their order."""
     freed: list[Place | Live] = []
-    """Objects of this worker's that nobody needs any more: their memory may be used again."""
+    """Objects of this worker's that are no longer needed: their memory may be reused."""
     forgotten: list[int] = []
     """Segments in which no place will be mentioned any more."""
 
 
 class Recall(msgspec.Struct, tag=2, array_like=True):
-    """To a worker: give back what has not started, and tell what has ended."""
+    """To a worker: give back what has not started, and report what has ended."""
 
     number: int
 
@@ -241,7 +241,7 @@ class Outcomes(msgspec.Struct, tag=5, array_like=True):
     closed: list[int] = []
     """Segments of this worker's into which nothing will be put any more."""
     number: int = 0
-    """Grows with every message of this kind that tells of lingering objects."""
+    """Grows with every message of this kind that reports lingering objects."""
     lingering: list[tuple[int, int]] = []
     """(segment, offset) of the objects that are mapped here, although no job has to read them any more, or because one
     still does."""
@@ -287,8 +287,8 @@ class Born(msgspec.Struct, tag=10, array_like=True):
 
 
 class Gone(msgspec.Struct, tag=11, array_like=True):
-    """From the fork server: this worker has ended, with this exit status (negative: the signal; None if nobody could
-    learn it) and was reaped."""
+    """From the fork server: this worker has ended, with this exit status (negative: the signal; None if unknown) and
+    was reaped."""
 
     pid: int
     status: int | None
@@ -329,7 +329,7 @@ class Hidden(msgspec.Struct, tag=15, array_like=True, gc=False):
 
 
 class Unused(msgspec.Struct, tag=16, array_like=True):
-    """To a worker: the same that a batch may tell about memory."""
+    """To a worker: the same that a batch may say about memory."""
 
     freed: list[Place | Live]
     forgotten: list[int]
@@ -343,7 +343,8 @@ class Publish(msgspec.Struct, tag=17, array_like=True):
 
 
 class Read(msgspec.Struct, tag=18, array_like=True):
-    """From a worker: a job asks for the value of a task variable. `number` tells the questions of a worker apart."""
+    """From a worker: a job asks for the value of a task variable. `number` identifies the question among those of the
+    worker."""
 
     number: int
     token: int
@@ -414,7 +415,7 @@ class Receiver(Generic[T]):
         try:
             size, ancillary, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY, flags)
         except ConnectionResetError:
-            # The other end was closed with something unread in it. That is told once, before what it had sent.
+            # The other end was closed with something unread in it. That is reported once, before what it had sent.
             size, ancillary, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY, flags)
         if size == 0:
             return None

@@ -42,7 +42,7 @@ def _deadline(worker: Worker, token: int, now: float) -> float:
 
     Of the jobs in the lane it is certain which one runs when the worker has given back the others, or has no others.
     One before the mark has ended, and its outcome is on its way; for one after it there is no need to kill the worker
-    and with it somebody else's job: if it starts after all, that is seen soon."""
+    and with it another job: if it starts after all, that is seen soon."""
     deadline = worker.stopping[token]
     given = worker.queue.get(token)
     if given is None or deadline > now:

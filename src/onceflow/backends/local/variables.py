@@ -47,7 +47,7 @@ class Variables:
 
     def answer(self, told: Told) -> None:
         asked = self._asked.get(told.number)
-        if asked is not None:  # else who asked was stopped
+        if asked is not None:  # else the job that asked was stopped
             asked[1].append(told)
             asked[0].set()
 

@@ -53,7 +53,7 @@ def recall(stations: Sequence[Station]) -> None:
 
 def resize(stations: Sequence[Station], most: int | None, *, is_queued: bool, wanted_elsewhere: bool) -> None:
     """Each station has as many workers as there is work for, and no more than `most`. `is_queued`: jobs wait that no
-    station has; `wanted_elsewhere`: somebody needs more than Ray has room for."""
+    station has; `wanted_elsewhere`: another program needs more than Ray has room for."""
     now = time.monotonic()
     some_come = is_queued or any(station.recalled for station in stations)
     for station in stations:

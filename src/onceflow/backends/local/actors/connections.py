@@ -90,7 +90,7 @@ class SocketLine(JobLine):
         return ActorStatistics(*cast("Any", self._send("statistics", Look(), None).result()))
 
     def _connected(self) -> Pending:
-        """Says who calls, and has the answer on its way. Once for each line."""
+        """Identifies the caller, and has the answer on its way. Once for each line."""
         self._check_open()
         try:
             self._connection = messages.connect(self.id)
