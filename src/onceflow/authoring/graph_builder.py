@@ -164,7 +164,7 @@ class _Reading:
         node = self.node
         taken = node._snapshot
         if taken is not None:
-            if secrets.MARK in taken.payload:  # sealed by somebody who did not know for whom
+            if secrets.MARK in taken.payload:  # sealed before its home was known
                 taken = snapshot.take(_arguments(node))
             return Template(
                 self._slots(taken.handles),

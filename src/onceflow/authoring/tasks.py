@@ -299,7 +299,7 @@ class TaskDecorator:
 
     - `checkpoint=False`: the output is not saved; if it is lost, the task runs again.
     - `deterministic=True`: equal inputs give equal outputs.
-    - `effect="none"`: nobody outside can see what it does; it may be run again or dropped at will. By default it is
+    - `effect="none"`: what it does is not visible outside; it may be run again or dropped at will. By default it is
       `"irrevocable"`; with a rollback function it is `"undoable"`.
     - `rollback=fn`: what it does outside is taken back by `fn`, which is called with those of the task's parameters
       that it declares, and with `output` (None if the task did not finish) and `key` if it declares them. Its `*args`
@@ -311,17 +311,17 @@ class TaskDecorator:
     - `threads=True`: it runs in a thread, in a process that it shares with others: for functions that mostly wait, or
       that must share memory.
     - `cpus=4`, `memory="2GiB"`: what it needs while it runs. Tasks of one host run at the same time only if what they
-      need is there for all of them; nobody holds a task to it. By default one core, nothing for functions that share a
-      process (async ones and threads), and no memory worth counting.
+      need is there for all of them; the limits are not enforced on a task. By default one core, nothing for functions
+      that share a process (async ones and threads), and no memory worth counting.
     - `resources={"gpu": 1}`, `placement="spread"`: what else it needs of a Ray cluster, and where in it: spread over
       the nodes, or on the one with this id.
     - `timeout=30`: seconds that one attempt may run; then it is stopped and counts as failed. `total_timeout=300`: the
       same for the whole task, with its retries and the delays between them; then it is not tried again.
-    - `worker_deaths=3`: it fails with `WorkerDied` when so many workers have died in a row while they ran it (10, or
-      what the engine was told). A death is no failure that `retry` counts.
+    - `worker_deaths=3`: it fails with `WorkerDied` when so many workers have died in a row while they ran it (10, or as
+      set for the engine). A death is no failure that `retry` counts.
     - `handlers=[...]`: what shall become of it when it raises and is not tried again (`handler`). They are in force for
       everything in a graph that it returns, too.
-    - `metadata={"team": "sales"}`: what people who look at a run want to know about it (`TaskInfo.metadata`).
+    - `metadata={"team": "sales"}`: what users who look at a run want to know about it (`TaskInfo.metadata`).
 
     `@task.pure` is short for a task without outside effect that is deterministic and not saved.
 

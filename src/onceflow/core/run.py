@@ -1,4 +1,4 @@
-"""One run of one graph: the state machine that obeys the law (design section 2).
+"""One run of one graph: the state machine that follows the rules of design section 2.
 
 `Run.handle(event)` returns the commands that the driver carries out, in order. No I/O, no clock, no threads, no
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the

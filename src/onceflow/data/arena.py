@@ -143,7 +143,7 @@ class Arena:
         return list(new.items())
 
     def closed(self) -> list[int]:
-        """Segments that were given back since the last time. Their memory is free when everybody has closed them."""
+        """Segments that were given back since the last time. Their memory is free when all have closed them."""
         with self._lock:
             closed, self._closed = self._closed, []
         return closed

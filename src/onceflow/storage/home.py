@@ -164,7 +164,7 @@ class Home:
     def call_others(self) -> None:
         """After closing: other engines may continue what this engine has left. Those that share a database have been
         called already."""
-        if (self.path / ENGINES).is_dir():  # else it was moved away with everybody in it
+        if (self.path / ENGINES).is_dir():  # else it was moved away with every engine in it
             Engines(self.path / ENGINES).ring_all()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Sealing: bytes that can be kept where everybody may look, and read only with a key.
+"""Sealing: bytes that can be kept where others may look, and read only with a key.
 
 Each home directory has a key of its own, 32 random bytes in `secrets.key`, for its user's eyes only. It protects a
 journal that goes astray without that file: a copy for a colleague, a backup of the database. A copy of the whole home

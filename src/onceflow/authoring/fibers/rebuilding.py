@@ -169,7 +169,7 @@ class Delegated:
 
 
 def finish(loading: Loading) -> None:
-    """The last step, when everything is made: cells and variables agree, and what nobody awaits is taken to where it
+    """The last step, when everything is made: cells and variables agree, and what is not awaited is taken to where it
     stands."""
     for built in loading.frames.values():
         values = built.saved.variables

@@ -96,8 +96,8 @@ def guarded(task: AnyTask[..., Any], handlers: tuple[Any, ...]) -> AnyTask[..., 
 
 
 def assume(task: AnyTask[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Lets a copy of a task assume the role that it was given, and tells which options follow from that. `changes` are
-    the options that the task itself had beside those of its decorator."""
+    """Lets a copy of a task assume the role that it was given, and returns the options that follow from that. `changes`
+    are the options that the task itself had beside those of its decorator."""
     from onceflow.authoring.loops import chunk_graphs, chunk_runner
     from onceflow.authoring.tasks import _with_options
 

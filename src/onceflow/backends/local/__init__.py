@@ -40,7 +40,7 @@ not help, its worker is killed. Either way the worker goes, and everything that 
 sessions and daemons it made of itself (`forkserver`); only then the job is reported as ended.
 
 - `pool`: jobs in, reports out
-- `reports`: what the pool reports about jobs
+- `reports`: reports of the pool about jobs
 - `admission`: which jobs may run at the same time, by the resources that they need
 - `capacity`: how much memory there is for jobs
 - `reservations`: places that are kept for attempts before they begin
@@ -52,10 +52,10 @@ sessions and daemons it made of itself (`forkserver`); only then the job is repo
 - `live_publishing`: live objects on their way to shared memory
 - `workers`: the pool's side of one worker
 - `worker_messages`: messages of workers to the pool
-- `stragglers`: workers that do not get on
+- `stragglers`: workers that make no progress
 - `forkserver`: the process that forks and reaps workers
-- `forkserver_client`: the pool's side of it
-- `fork_servers`: those of a pool, of which the last one forks
+- `forkserver_client`: the pool's side of the fork server
+- `fork_servers`: the fork servers of a pool, of which the last one forks
 - `locks`: the lock that proves that the workers are gone
 - `worker_deadline`: until when workers may run, where a lease limits that
 - `worker_process`: the worker's threads
@@ -71,7 +71,7 @@ sessions and daemons it made of itself (`forkserver`); only then the job is repo
 - `delegated_runs`: runs that a worker drives by itself
 - `progress`: the worker's side of `current().progress`
 - `output_sender`: the worker's side of what user code prints and logs
-- `output_receiver`: the pool's side of it
-- `output_relay`: from there to the logs and to callers that listen
-- `messages`: what pool and workers send each other
+- `output_receiver`: the pool's side of that
+- `output_relay`: passes task output on to the logs and to listening callers
+- `messages`: the messages between pool and workers
 """

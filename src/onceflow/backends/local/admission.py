@@ -10,7 +10,7 @@ anything does so at the same time.
 
 A large job must not starve, nor must cores stand idle for its sake longer than is useful. The oldest job that does not
 fit is put *first in line*. What fits and leaves enough for it may always go before it. What it would have to wait for
-may do so `ROUNDS` times per worker; after that everybody waits, what runs ends, and the first in line fits. It stays
+may do so `ROUNDS` times per worker; after that all jobs wait, what runs ends, and the first in line fits. It stays
 first until it is given or stopped. Of two jobs the older one is that with the smaller token.
 
 The ends of jobs are not reported here: `room` looks up which of the jobs that said something are still with a worker.

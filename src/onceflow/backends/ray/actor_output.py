@@ -1,7 +1,7 @@
 """What a user's actor prints and logs, on its way to the engine.
 
 It is captured as in any worker (`local.output_sender`, `local.output_receiver`), but both ends are in the actor's
-process: a thread there brings what it finds to the keeper, through whom the engine hears it. What was printed in a call
+process: a thread there brings what it finds to the keeper, which passes it on to the engine. What was printed in a call
 is with the keeper before the call is answered, so it is not lost with an actor that ends when it is no longer needed.
 """
 

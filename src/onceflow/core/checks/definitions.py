@@ -1,6 +1,6 @@
 """The law, word for word: sections 2.2, 2.3, 2.5 and 2.8 of the design as functions over facts.
 
-This is the judge of `Run`, which keeps the same states incrementally. Nothing here is incremental or clever: every
+`Run`, which keeps the same states incrementally, is checked against this module. Nothing here is incremental: every
 answer is computed from the bare facts by naive iteration, in the words of the design. `Run` asks it in validate mode,
 and the simulation asks it after every step.
 

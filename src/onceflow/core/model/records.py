@@ -121,7 +121,7 @@ class Dropped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Parked(msgspec.Struct, frozen=True, gc=False):
-    """The undo of this node keeps failing; the run waits for a person."""
+    """The undo of this node keeps failing; the run waits for a user."""
 
     node: str
 

@@ -1,4 +1,4 @@
-"""Runs over a part of a graph: what is decided elsewhere, and how the parts notify each other.
+"""Runs over a part of a graph: which decisions are made elsewhere, and how the parts notify each other.
 
 `Run(graph, members=…)` is about some nodes of a graph only. Those that the members read, and that are no members, are
 **foreign**: others run them, and report with `Given` what that came to. What of the members is read outside is

@@ -21,7 +21,7 @@ RESOLUTION = 1e-6
 
 class Coroutines:
     """Runs coroutines to their end, one at a time. `wait` lets virtual time pass, and returns False if the attempt has
-    been told to stop."""
+    been asked to stop."""
 
     def __init__(self, clock: Clock, wait: Callable[[float], bool]) -> None:
         self._clock = clock

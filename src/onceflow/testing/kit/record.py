@@ -1,4 +1,4 @@
-"""What ran and what was undone, in order; and assertions about it whose messages tell the whole story."""
+"""What ran and what was undone, in order; and assertions about it whose messages give the whole history."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ AnyTask = object
 """A task, its name, or its id in a graph."""
 
 Outcome = Literal["running", "finished", "raised", "timed out", "stopped", "lost", "crashed"]
-"""What became of an attempt. `stopped`: it was cancelled. `lost`: its worker died. `crashed`: the engine died, and with
-it whatever the attempt had to tell."""
+"""The outcome of an attempt. `stopped`: it was cancelled. `lost`: its worker died. `crashed`: the engine died, and with
+it whatever the attempt had to report."""
 
 
 class Attempt(msgspec.Struct, frozen=True):

@@ -140,4 +140,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nobody reads it."""
+        """It is never read."""
