@@ -42,7 +42,7 @@ class Instance:
 
 
 class Version:
-    """One version of an actor. At least one of both is there, as long as it can be read."""
+    """One version of an actor: live, as a snapshot, or both, as long as it can be read."""
 
     __slots__ = ("__weakref__", "instance", "snapshot")
 
@@ -57,7 +57,7 @@ class Version:
         return self.instance is not None or self.snapshot is not None
 
     def use(self, how: Use) -> Version:
-        """What an attempt is given. From now on what was taken is not part of this version."""
+        """The actor or snapshot for an attempt. A live actor that is taken is no longer part of this version."""
         if how == "share":
             return self
         given = Version(self.instance, self.snapshot)

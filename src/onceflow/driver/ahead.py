@@ -64,7 +64,7 @@ def _follower(row: Row) -> Row | None:
 
 
 def _prepare(row: Row, before: Row, attempt: int, inputs: Inputs, key: str) -> Ahead | None:
-    """None if it cannot be known yet what it reads, or how it is to be run."""
+    """None if its inputs, or how it is to be run, are not known yet."""
     call = row.node.call
     if not is_plain(call):
         return None

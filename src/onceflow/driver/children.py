@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onceflow.driver.history import History
 
 CHILD = "/child-"
-"""What ids of outcomes have in them."""
+"""Marks the ids of outcomes."""
 
 PARTS = 2
 """Of an outcome: the value and the error."""
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct):
 
 
 NONE = Outcome(0)
-"""Of what is no child of this run, or was ended before it came to its end."""
+"""The outcome of a node that is no child of this run, or was ended before it came to its end."""
 
 
 class Outcomes(Feature):
@@ -82,7 +82,7 @@ class Outcomes(Feature):
         self.dropped(nodes)
 
     def find(self, node: str, *, in_journal: bool) -> Outcome | None:
-        """That of a child that has come to its end; `NONE` if it has left none. If it is not kept, it is looked for
+        """The outcome of a child that has ended; `NONE` if it has left none. If it is not kept, it is looked up
         `in_journal`."""
         found = self._known.get(node)
         if found is not None and found.is_whole and None not in found.parts.values():
@@ -103,7 +103,7 @@ class Outcomes(Feature):
 
 
 def note_part(known: dict[str, Outcome], record: Saved, value: Part) -> None:
-    """A part of one is saved. What was saved of another attempt counts no more."""
+    """A part of an outcome is saved. Parts of other attempts no longer count."""
     found = known.get(record.node)
     if found is None or found.attempt != record.attempt:
         found = known[record.node] = Outcome(record.attempt)

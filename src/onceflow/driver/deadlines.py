@@ -50,8 +50,8 @@ class Expiring(Feature):
         self._set_timer(node)
 
     def dropped(self, nodes: Sequence[str]) -> None:
-        """What these have done counts no more: a graph that had ended with one of them starts afresh, and its time is
-        over all the same."""
+        """The work of these nodes no longer counts: a graph that had ended with one of them starts afresh, and its time
+        is over all the same."""
         for node, scope in list(self._told.items()):
             if scope.sink is not None and scope.sink.id in nodes:
                 del self._told[node]
@@ -63,7 +63,7 @@ class Expiring(Feature):
         return min([self._due(node) for node in self._moments if self._graph_of(node) is not None], default=NEVER)
 
     def look(self) -> bool:
-        """Ends those whose time is over. Whether there was one."""
+        """Ends the graphs whose time is over. Returns whether there was one."""
         return any(self._end(node) for node in self._moments)
 
     def _due(self, node: str) -> float:
@@ -115,7 +115,7 @@ def _is_going_on(row: Row) -> bool:
 
 
 def late(node: str) -> TimeoutError:
-    """What counts as raised by what was not done in time."""
+    """The error of a graph that was not done in time."""
     return TimeoutError(f"{node} was not done when the time of the `async with timeout(…)` around it was over")
 
 

@@ -40,7 +40,7 @@ NO_ERROR = packed_outputs.dump(None)
 """The second part of an outcome of which errors are caught."""
 
 MOST_MISSES = 3
-"""Attempts in a row that may miss what their refs refer to before that counts as a failure of the task."""
+"""Attempts in a row that may find a ref lost before that counts as a failure of the task."""
 
 
 class Driver:
@@ -139,14 +139,14 @@ class Driver:
         self.commands = Commands(self, opening, status)
         self.launches: Launches = self.commands.launches
         self.used_features: Features | None = None
-        """None as long as the run has no use for any."""
+        """None as long as the run uses none."""
         if past is not None:
             past.mail = mail
             self.used_features = Features(self, past)
 
     @property
     def features(self) -> Features:
-        """What most runs have no use for."""
+        """Optional features, which most runs do not use."""
         if self.used_features is None:
             self.used_features = Features(self, History())
         return self.used_features
@@ -159,7 +159,7 @@ class Driver:
 
     @property
     def is_opening(self) -> bool:
-        """Whether its first batch is not yet durable: perhaps the run is not its to drive."""
+        """Whether its first batch is not yet durable: the claim of the run may still be refused."""
         return self.commands.is_opening
 
     @property
@@ -187,7 +187,7 @@ class Driver:
             self.used_features.begin()
 
     def note(self, entry: Entry) -> None:
-        """Write this down with what is written next."""
+        """Append this entry to the next batch."""
         self.commands.note(entry)
 
     def flush(self) -> None:
@@ -224,20 +224,21 @@ class Driver:
             self.commands.tell(event)
 
     def proceed(self) -> None:
-        """Something is known that was waited for."""
+        """An awaited answer has come: continue."""
         if not self.over:
             self.commands.proceed()
 
     def came(
         self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef] = (), joined: tuple[str, ...] = ()
     ) -> None:
-        """What a node waits for is there. `held` are the refs in it; `joined` are the children that it comes from."""
+        """The event or result that a node waits for is there. `held` are the refs in it; `joined` are the children that
+        it comes from."""
         self.launches.in_flight[work.attempt] = work
         whole = [*parts, NO_ERROR] if len(parts) < work.parts else parts
         self.finished(work, whole, False, held=held, joined=joined)
 
     def never_came(self, work: Work, failure: bytes) -> None:
-        """What a node waits for has not come in time."""
+        """The event that a node waits for has not come in time."""
         self.launches.in_flight[work.attempt] = work
         if self._take(work):
             self._raise_here(work, failure, permanent=True)
@@ -252,8 +253,8 @@ class Driver:
         writes: Sequence[Step] = (),
         joined: tuple[str, ...] = (),
     ) -> None:
-        """What was started has returned. `held` are the refs in its output; `writes` is what it wrote to variables;
-        `joined` are the children whose outcomes it was given."""
+        """A started attempt or undo has returned. `held` are the refs in its output; `writes` is what it wrote to
+        variables; `joined` are the children whose outcomes it was given."""
         used, launches = self.used_features, self.launches
         if used is not None and used.is_cancelling and used.cancelling.is_outdated(work):
             self.ended(work)
@@ -320,7 +321,7 @@ class Driver:
         return [*parts, *unused, *contents], tuple(refs)
 
     def raised(self, work: Work, failure: bytes, permanent: bool, answer: Answer | None = None) -> None:
-        """What was started has raised. `answer` is what a handler says shall become of it."""
+        """A started attempt or undo has raised. `answer` is the answer of a handler."""
         if self.over:
             return
         if self.is_cancelling and self.features.cancelling.is_outdated(work):
@@ -344,8 +345,8 @@ class Driver:
         return self.run.status == "running" and tell(failure) == tell(self.features.cancelling.failure())
 
     def raised_here(self, work: Work, failure: bytes) -> None:
-        """What was started counts as having raised, though not where it ran: it took too long, or cannot be given what
-        it reads."""
+        """A started attempt or undo counts as having raised, though not where it ran: it took too long, or cannot be
+        given what it reads."""
         if self._take(work):
             self._raise_here(work, failure, permanent=False)
 
@@ -390,7 +391,7 @@ class Driver:
         self.tell(events.Ended(work.node, work.attempt))
 
     def ended(self, work: Work, started: bool = True) -> None:
-        """It was stopped, and runs no more; or it never `started`, and will not."""
+        """The attempt was stopped, and no longer runs; or it never `started`, and will not."""
         if not self._take(work):
             return
         cancelling, limits = self.features.cancelling, self.features.limits
@@ -427,15 +428,15 @@ class Driver:
         self.features.answering.note(work, permanent, answer)
 
     def lost(self, objects: Set[Object]) -> None:
-        """These are no more, and with them the outputs that were in them. What was started with them is answered as
-        ever; what is about to start is not started."""
+        """These objects are lost, and with them the outputs in them. Attempts started with them are answered as usual;
+        those about to start are not started."""
         if self.over:
             return
         gone, replaced = self.outputs.lose(objects, self.saving.blob)
         self.commands.lost(gone, objects, replaced)
 
     def lost_actor(self, actor: Instance) -> None:
-        """It lives no more. Attempts that use it are answered as ever."""
+        """The actor is dead. Attempts that use it are answered as usual."""
         if not self.over and (gone := self.outputs.lose_actor(actor)):
             self.tell(events.Lost(tuple(gone)))
 
@@ -458,7 +459,7 @@ class Driver:
             self.commands.work_off(())
 
     def saved(self, save: Save) -> None:
-        """The bytes of this part are where they must be."""
+        """The bytes of this part are written."""
         if self.used_features is not None and self.used_features.holds_back(save):
             self.proceed()
         elif not self.over:
@@ -470,11 +471,12 @@ class Driver:
             self.features.waits.look_for_mail()
 
     def outcome(self, child: str) -> Outcome | None:
-        """What became of a child that has come to its end (design 2.11). None if that cannot be read yet."""
+        """The outcome of a child that has ended (design 2.11). None if that cannot be read yet."""
         return self.features.outcomes.find(child, in_journal=self.commands.is_committed)
 
     def drain(self, reason: OnceflowError) -> None:
-        """Start nothing more; give up, for this reason, when what has an effect has ended and all of it is durable."""
+        """Start nothing more; give up, for this reason, when attempts with effects have ended and all of it is
+        durable."""
         if self.over or self.launches.drained is not None:
             return
         self.launches.drained = reason

@@ -89,11 +89,11 @@ class Cancelling(Feature):
         self.end()
 
     def dropped(self, nodes: Sequence[str]) -> None:
-        """What these have done counts no more."""
+        """The work of these nodes no longer counts."""
         self.ended_fibers = untouched(self.ended_fibers, nodes)
 
     def look(self) -> bool:
-        """Disturb fibers that wait, and stop those that run. Whether there was one that waited."""
+        """Interrupt fibers that wait, and stop those that run. Returns whether there was one that waited."""
         if self.asked is None or self._driver.run.status != "running":
             return False
         ops = [parent for row in self._driver.run.rows.values() if _is_untold(row) for parent, _ in row.parents]
@@ -138,7 +138,7 @@ class Cancelling(Feature):
         return dump(Cancelled(self._driver.id), "the engine")
 
     def parts(self, wait: Wait) -> list[Part]:
-        """What a wait that is disturbed gives."""
+        """The output of a wait that is interrupted."""
         if wait.children:
             return [packed_outputs.dump([])] if wait.count else [NOTHING, packed_outputs.dump(CANCELLED)]
         return [packed_outputs.dump(Cancelled(self._driver.id))]

@@ -15,14 +15,14 @@ from onceflow.driver.outputs import Blob, Part
 from onceflow.values import failures, packed_outputs
 
 SEGMENT = "segment"
-"""The task of those that go on with a fiber."""
+"""The task of segments that continue a fiber."""
 
 FOLLOWING = (SEGMENT, "cleanup")
 """The same, with those that know that the run is cancelled."""
 
 
 class Awaited(NamedTuple):
-    """Something that may have failed."""
+    """An awaited operation that may have failed."""
 
     id: str
     """What the fiber awaited."""

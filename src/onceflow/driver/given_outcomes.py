@@ -39,7 +39,7 @@ class Answering(Feature):
         self._past.saved_supplied(node, part)
 
     def note(self, work: Work, permanent: bool, answer: Answer) -> None:
-        """What was started has raised, and a handler has answered."""
+        """An attempt has raised, and a handler has answered."""
         node, attempt, driver = work.node, work.attempt, self._driver
         row = driver.run.rows.get(node)
         if row is None or row.attempt != attempt:  # it was stopped before: its answer is about nothing

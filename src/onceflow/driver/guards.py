@@ -38,7 +38,7 @@ class Guards:
 
 
 def failures_around(row: Row) -> dict[int, int]:
-    """How often the row has failed, and each graph around it that was tried again."""
+    """Number of failures of the row, and of each graph around it that was tried again."""
     return {THE_TASK: row.failures, **tries_around(row)}
 
 

@@ -20,7 +20,7 @@ Read = Callable[[str], bytes]
 
 
 class History:
-    """The records of a run, and where what belongs to them is."""
+    """The records of a run, and where their values are."""
 
     def __init__(self) -> None:
         self.records: list[records.Record] = []
@@ -46,7 +46,7 @@ class History:
         self.cancelling: bool | None = None
         """Whether it is to be cancelled, with or without undo, and its fibers have been notified."""
         self.ended_fibers: list[str] = []
-        """Ids of fibers that have let that out of the run."""
+        """Ids of fibers that have let the cancellation out of the run."""
         self.taken: dict[str, int] = {}
         """Node → the number of the event that is its output."""
         self.supplied: dict[str, list[bytes]] = {}
@@ -56,7 +56,7 @@ class History:
         self.blobs: dict[str, list[SavedBlob]] = {}
         """Node → its blobs that count."""
         self.parked: str | None = None
-        """A node whose undo waits for a person."""
+        """A node whose undo waits for a user."""
         self.finished: str | None = None
         """The status with which the run ended."""
         self.kept: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class History:
             del self.supplied[node], self._saved_of_supplied[node]
 
     def dropped(self, node: str) -> None:
-        """What it has done counts no more, nor what was to be waited for after its failures."""
+        """The work of the node no longer counts, nor do delays after its failures."""
         self._saved_of_supplied.pop(node, None)
         self.due.pop(node, None)
         self.delays.pop(node, None)
@@ -244,7 +244,7 @@ def find_values(found: Iterable[Entry], wanted: set[tuple[str, int]]) -> dict[tu
 
 
 def find_outcomes(found: Iterable[Entry]) -> dict[str, Outcome]:
-    """What became of children, each as it was saved last."""
+    """The outcomes of children, each as it was saved last."""
     known: dict[str, Outcome] = {}
     for entry in found:
         if entry.kind == "saved" and CHILD in entry.node:

@@ -48,7 +48,7 @@ class FoundRefs:
 
 
 class Needs(NamedTuple):
-    """What an attempt reads, found when it is decided."""
+    """The inputs of an attempt, found when core decides to start it."""
 
     values: list[Value]
     """For each slot."""
@@ -66,7 +66,7 @@ class Needs(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What an attempt reads, as `Work` has it."""
+    """The inputs of an attempt, in the form of `Work`."""
 
     parts: list[Part]
     spans: Sequence[int]
@@ -297,7 +297,7 @@ class Inputs(msgspec.Struct):
         return found
 
     def _sweep(self) -> None:
-        """Forget what belongs to tasks that the run has forgotten, now and then."""
+        """Forget entries of tasks that the run has forgotten, now and then."""
         if len(self.carried) > 2 * self._swept + 100:
             self.carried = {node: values for node, values in self.carried.items() if node in self._rows}
             self._swept = len(self.carried)

@@ -40,7 +40,7 @@ class Launches(msgspec.Struct):
     """(node, whether it is about its undo) → workers that died while they ran that, since it last came to an end, and
     for which it is the only suspect."""
     drained: OnceflowError | None = None
-    """Nothing more starts, and this is why."""
+    """Why nothing more starts."""
     pausing: bool = False
     """Nothing more starts, because the run was asked to rest."""
     entering: dict[str, None] = {}
@@ -58,7 +58,7 @@ class Launches(msgspec.Struct):
         return attempt in self.in_flight
 
     def is_asked_about(self, attempt: int) -> bool:
-        """Whether it has come to its end, and handlers are being asked what shall become of that."""
+        """Whether it has ended, and handlers are being asked for their answer."""
         return attempt in self.in_flight and self.in_flight[attempt].failure is not None
 
     def under_way(self) -> list[Work]:
@@ -132,7 +132,7 @@ class Launches(msgspec.Struct):
     # -- starting ------------------------------------------------------------------------------------------------------
 
     def prepare(self, command: commands.Start) -> None:
-        """Core has decided that it starts, which may have to be durable first."""
+        """Core has decided to start it; that decision may have to be durable first."""
         if command.private:
             self.private[command.attempt] = None
         elif self.entering and command.node in self.entering:
@@ -252,7 +252,7 @@ class Launches(msgspec.Struct):
             self._host.stop(self.driver, attempt)
 
     def stop_effectless(self) -> None:
-        """What has no effect need not come to its end."""
+        """Stop attempts without effect."""
         for attempt, work in self.in_flight.items():
             row = self.driver.run.rows.get(work.node)
             if not work.undo and (row is None or row.effect == "none"):

@@ -36,7 +36,7 @@ MOST_WAITING = 10_000
 """Attempts that are remembered until the next batch. What comes beyond that is lost."""
 
 Outcome = Literal["finished", "raised", "lost", "stopped"]
-"""What became of an attempt. `lost`: its worker died."""
+"""The outcome of an attempt. `lost`: its worker died."""
 
 FINISHED, RAISED, LOST, STOPPED = range(4)
 """Places in `OUTCOMES`."""

@@ -35,7 +35,7 @@ Part = bytes | Object | Blob | Version
 
 
 class Outputs(msgspec.Struct):
-    """What each node returned last, by its attempt."""
+    """The last output of each node, by its attempt."""
 
     _parts: dict[str, tuple[int, list[Part | None]]] = {}
     """Node → the attempt and its parts; None for a part that is saved, but not at hand."""
@@ -92,7 +92,7 @@ class Outputs(msgspec.Struct):
         return version
 
     def lose_actor(self, actor: Instance) -> list[tuple[str, int]]:
-        """It lives no more. Returns the parts that cannot be read any more."""
+        """The actor is dead. Returns the parts that cannot be read any more."""
         gone: list[tuple[str, int]] = []
         for node, parts in [*((node, held[1]) for node, held in self._parts.items()), *self._private.items()]:
             for number, part in enumerate(parts):
@@ -166,7 +166,7 @@ class Outputs(msgspec.Struct):
 
 
 def _content(part: Part) -> Part | None:
-    """What is in memory of it, besides an actor that lives."""
+    """Its content in memory, besides a live actor."""
     return part.snapshot if isinstance(part, Version) else part
 
 

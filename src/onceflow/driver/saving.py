@@ -30,11 +30,11 @@ MOST_LOSSES = 3
 """How often what a ref of a user's refers to may be gone when it is to be saved, before that is a failure."""
 
 Form = bytes | str
-"""What is saved: the bytes that stand in the record, or the reference of a blob."""
+"""The saved form: the bytes in the record, or the reference of a blob."""
 
 
 class Save(NamedTuple):
-    """What core asks for."""
+    """A save that core asked for."""
 
     node: str
     part: int
@@ -61,7 +61,7 @@ class Saving:
         self._outputs = driver.outputs
         self._inputs = driver.inputs
         self.under_way = 0
-        """What was asked of the host and has not been answered."""
+        """Requests to the host that have not been answered."""
         self._blobs = blobs
         """Node → its blobs that count."""
         self._named: dict[str, int] = {}
@@ -192,7 +192,7 @@ class Saving:
                 self.save(save)
 
     def _settle(self, thing: Object | bytes | Own, form: Form) -> None:
-        """It is saved, for all parts that wait for it."""
+        """The value is saved, for all parts that wait for it."""
         if isinstance(thing, Own):
             self._own[thing] = form
         elif isinstance(thing, Object) and isinstance(form, str):
@@ -236,12 +236,12 @@ class Saving:
         self._driver.tell(events.Lost(tuple(lost), attempts))
 
     def release(self, node: str) -> None:
-        """Its output is in memory no more. The saves stay."""
+        """Its output is no longer in memory. The saves stay."""
         self._forms.pop(node, None)
         self._written.pop(node, None)
 
     def drop(self, node: str, through: int) -> None:
-        """What attempts up to this one have saved counts no more."""
+        """Saves of attempts up to this one no longer count."""
         forms = self._forms.get(node, {})
         for attempt, part in [key for key in forms if key[0] <= through]:
             del forms[attempt, part]
