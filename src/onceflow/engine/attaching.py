@@ -1,4 +1,4 @@
-"""Joining a run that exists: take its result, wait for it, or go on with it.
+"""Joining a run that exists: take its result, wait for it, or continue it.
 
     succeeded                               its result is read
     driven by this engine                   wait together with callers that wait already

@@ -1,4 +1,4 @@
-"""Loading a run that exists: the journal is read, core says what to do, and that is driven in the next epoch.
+"""Loading a run that exists: reads the journal, rebuilds the state in core, and drives the run in the next epoch.
 
 The claim is part of the driver's first batch, so nothing is decided twice: if another engine was quicker, the batch is
 refused, and nothing of it happened. Loading needs no claim, because a run without a driver does not change. It happens

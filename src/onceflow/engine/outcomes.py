@@ -1,4 +1,4 @@
-"""How a run came out: as a value, or as the exception that says why there is none.
+"""The outcome of a run: its value, or the exception that says why there is none.
 
 Values and exceptions of user code are unpickled here, in the calling thread.
 """

@@ -1,5 +1,5 @@
-"""Settings of an engine. What is not given as an argument comes from the environment (`ONCEFLOW_HOME`, …), then from
-`[tool.onceflow]` in the nearest pyproject.toml, then from the defaults."""
+"""Settings of an engine. A setting that is not given as an argument comes from the environment (`ONCEFLOW_HOME`, …),
+then from `[tool.onceflow]` in the nearest pyproject.toml, then from the defaults."""
 
 from __future__ import annotations
 

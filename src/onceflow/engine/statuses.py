@@ -1,4 +1,4 @@
-"""How a run can stand. Imports nothing, so that the command can complete statuses without an engine."""
+"""The statuses of a run. Imports nothing, so that the CLI can complete statuses without an engine."""
 
 from __future__ import annotations
 

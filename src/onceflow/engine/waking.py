@@ -1,4 +1,4 @@
-"""Waking runs that were parked: many at once, in a thread of the parking's own.
+"""Waking parked runs: many at once, in a thread of its own.
 
 Those without waiting callers are handed to workers, if these may go on with them; the others are loaded and driven
 here.

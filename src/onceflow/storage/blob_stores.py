@@ -1,4 +1,4 @@
-"""All blobs of a home: those in its own folder, and those at the place that was chosen for them, if one was.
+"""All blobs of a home: those in its own folder, and those in the object store that was configured, if any.
 
 What is written goes to the chosen place. References to it are whole URLs: so they are distinct from references to the
 own folder, and both can be read whatever is chosen later. In the chosen place each journal has a folder of its own: two

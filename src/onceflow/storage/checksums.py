@@ -1,4 +1,4 @@
-"""Checksums: whatever is read from the journal, or of a blob, is what was written.
+"""Checksums: verify that what is read from the journal, or of a blob, is what was written.
 
 Disks, file systems and copies change bits, and SQLite believes its pages. So each row of the journal carries a CRC-32
 of its content together with where it belongs: the run, and its place there. A row that was changed, moved or exchanged

@@ -1,4 +1,4 @@
-"""What the operating system and SQLite say, as errors of onceflow."""
+"""Converts errors of the operating system and SQLite to errors of onceflow."""
 
 from __future__ import annotations
 

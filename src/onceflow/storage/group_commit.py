@@ -1,5 +1,5 @@
-"""What journals with a thread of their own share: batches queue up, and whatever waits when the thread is free shares a
-commit. How a group is written is the matter of each (`writer` for SQLite, `postgres.writer`).
+"""Group commit, for journals with a writer thread: batches queue up, and all that wait when the thread is free share
+one commit. Each journal writes a group in its own way (`writer` for SQLite, `postgres.writer`).
 
 A caller may also commit in its own thread while no other thread writes or waits, which spares two switches of threads.
 

@@ -1,4 +1,4 @@
-"""The journal: what is known about every run, in the order in which it became true.
+"""The journal: the log of every run, in the order in which entries were committed.
 
 A run is a row (its driver, its status), a definition (graph and settings) and a list of entries. All of them are
 opaque bytes and words here. The driver of a run holds its *epoch*, a number that grows with every claim; a write that

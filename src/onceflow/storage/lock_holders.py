@@ -1,4 +1,5 @@
-"""Which processes hold the locks of a journal, for people: `process 4711 (python trips.py), which is stopped (Ctrl-Z)`.
+"""The processes that hold the locks of a journal, as a text for users: `process 4711 (python trips.py), which is
+stopped (Ctrl-Z)`.
 
 Linux lists all locks in /proc/locks, with the process that took each. It is read only when a lock has been waited for
 for long; taking a lock costs nothing more. Where there is no such list, a holder is not known.

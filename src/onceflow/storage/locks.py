@@ -1,4 +1,4 @@
-"""Proof of death: each engine holds a lock for life, and a lock that can be taken says that its holder is no more.
+"""Proof of death: each engine holds a lock for life, and a lock that can be taken proves that its holder is dead.
 
 An engine has a random id, and a file of that name under `engines/`, which it keeps locked with `flock`. The kernel
 releases the lock when the process ends, however it ends, so take-over needs no waiting. Process ids play no part:

@@ -1,4 +1,4 @@
-"""Runs that are kept in memory: for tests, where no file is wanted and nothing has to outlive the process.
+"""Runs that are kept in memory: for tests, where no files are needed and nothing has to outlive the process.
 
 The rules of epochs and names are those of `rules`, as for any journal. Every batch is a transaction of its own, and
 is answered before `submit` returns.

@@ -1,4 +1,4 @@
-"""What requests do to the rows of runs: the rules of epochs and names, without a database.
+"""The effect of requests on the rows of runs: the rules of epochs and names, without a database.
 
 A writer hands all batches of one transaction to an `Application`, which decides each of them against the rows as the
 batches before left them, and gathers what is to be written. So fencing happens inside the transaction (the writer holds

@@ -1,4 +1,4 @@
-"""Where runs are kept, as their drivers and readers see it: a home directory, or memory."""
+"""The interface of a store of runs, for drivers and readers: a home directory, or memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets: how one engine asks another, on the same host, about the runs that it drives.
+"""Sockets: one engine asks another, on the same host, about the runs that it drives.
 
 A Unix socket beside the engine's lock, which only its user may open; both ends check the other's user. The path of a
 home directory may well be longer than the 107 bytes that the name of a socket may have, so the folder is opened, and

@@ -1,4 +1,4 @@
-"""The live display: a head for each run, its running tasks with their bars, and what does not run and why."""
+"""The live display: a head for each run, its running tasks with their bars, and the waiting tasks with reasons."""
 
 from __future__ import annotations
 

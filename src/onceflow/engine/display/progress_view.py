@@ -1,4 +1,4 @@
-"""Runs as a display sees them when it looks again and again: how each one gets on, how fast, and for how much longer.
+"""Progress of runs, polled by a display: counts, speed, and estimated time left of each run.
 
 Looking costs the engines that are looked at some of their time, so it is done rarely enough: after a look that took
 long, the next one comes later.

@@ -1,4 +1,4 @@
-"""What is shown of runs that go on, in words."""
+"""Texts that describe the progress of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine reports about runs. None of it changes anything.
+"""Inspection of runs: methods of an engine. Read-only.
 
 The state of a driven run comes from the engine that drives it: this one, or another one, which is asked. The rest comes
 from the journal."""

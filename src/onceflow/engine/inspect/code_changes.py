@@ -1,4 +1,4 @@
-"""What has become of the code of a run since it was recorded. Imports the modules of its tasks, as resuming would; what
+"""Changes to the code of a run since it was recorded. Imports the modules of its tasks, as resuming would; what
 is stored by value is not unpickled."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What would become of fibers in the code that is on disk now.
+"""Deploy check: whether parked fibers can continue in the code that is on disk now.
 
 A fiber goes on if the run that it belongs to can be loaded (its tasks are where they were), if everything that its
 variables refer to is there, and if each function that it is in has a place for it (`authoring.fibers.changes`). All of

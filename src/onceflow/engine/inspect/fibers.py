@@ -1,4 +1,4 @@
-"""The fibers of a run: where each stands, and what it waits for.
+"""The fibers of a run: where each is paused, and what it waits for.
 
 Where a fiber waits is saved before anything that it waits for takes effect, so the journal knows, whichever engine
 drives the run; and it is read without the run's code. What the journal does not know is how far a fiber has come since.

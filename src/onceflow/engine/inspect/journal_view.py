@@ -1,4 +1,4 @@
-"""What the journal has of a run that is not driven here. Nothing is changed, and the run's code is neither needed nor
+"""The state in the journal of a run that is not driven here. Read-only; the run's code is neither needed nor
 imported."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be said of the runs that are driven here. Asked in the engine's thread, by this engine or another one."""
+"""The state of runs that are driven here. Read in the engine's thread, by this engine or another one."""
 
 from __future__ import annotations
 

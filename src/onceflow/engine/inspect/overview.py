@@ -1,5 +1,5 @@
-"""How a run gets on, at a glance: numbers, what runs, and some of what does not. For displays that look again and
-again at graphs of any size: what is costly is counted anew only when something has changed.
+"""Overview of a run's progress: counts, running tasks, and some of the waiting ones. For displays that poll graphs of
+any size: costly counts are repeated only when something has changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs at a glance: which one is meant, how it stands, which ones there are, and what they take."""
+"""Summaries of runs: finding a run, listing runs, their status and disk usage."""
 
 from __future__ import annotations
 

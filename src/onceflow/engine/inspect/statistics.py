@@ -1,4 +1,4 @@
-"""What an engine has done since it was opened, by each of its parts, and what tasks took in earlier runs."""
+"""Statistics of an engine since it was opened, by part, and durations of tasks in earlier runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be said of the tasks of a run, for people."""
+"""Information about the tasks of a run, for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a run is not done: the tasks at which it stands, and how many others wait behind each of them.
+"""Why a run is not done: the tasks that block it, and how many others wait behind each of them.
 
 A task that waits for the outputs of others is no answer: what those wait for is. So the answer is made of the tasks
 that wait for no other task's output, each with what it does or waits for instead: a worker, a save, a delay, a person.

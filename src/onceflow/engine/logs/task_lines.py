@@ -1,4 +1,4 @@
-"""What tasks printed and logged, as it is stored and read again.
+"""Lines that tasks printed and logged: how they are stored and read.
 
 A record of a run's log is a `LogLine` whose text may be several lines that were printed in one go; it is split when it
 is read. Reading needs no engine but the one that is asked: the files are there for every process, while they grow.

@@ -1,4 +1,4 @@
-"""What jobs print and log, on its way into the logs of their runs and on the terminal.
+"""Output of jobs (prints and logs), on its way into the logs of their runs and to the terminal.
 
 It comes in pieces. Lines are put together here, so that readers see complete ones; a rest is kept until the line
 is complete, the job ends, or it is too long. In each turn of the loop everything new is stored, with one write for each

@@ -1,4 +1,4 @@
-"""What happens to a run that another engine drives, for callers that wait for it here."""
+"""Following a run that another engine drives, for callers that wait for it here."""
 
 from __future__ import annotations
 

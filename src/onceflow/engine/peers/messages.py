@@ -1,4 +1,4 @@
-"""What engines say to each other about the runs that they drive.
+"""Messages between engines about the runs that they drive.
 
 A message is its length (four bytes, the highest first) and a msgpack map with the version of this language and a body.
 A connection carries one request and what answers it: one message, or for `Follow` any number, until the run ends. An

@@ -1,4 +1,4 @@
-"""What a queue allows: how many at the same time, and how many in a stretch of time."""
+"""Limits of a queue: how many at the same time (concurrency), and how many in a period (rate)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at queues, and changing them: what users and the command call, from any thread.
+"""Inspecting and changing queues: called by users and the CLI, from any thread.
 
 What a program declares (`queue`) is remembered beside what holds. Declaring the same again changes nothing: so a
 program may declare its queues whenever it starts, and what a user has changed meanwhile (`set_queue`) stays.

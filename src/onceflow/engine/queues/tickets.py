@@ -1,4 +1,4 @@
-"""Places for tasks and for runs: what an engine's drivers ask of the gate, and when a place is free again.
+"""Places for tasks and for runs: requests of an engine's drivers to the gate, and the release of places.
 
 A task holds its place while its attempt runs: from the answer that lets it start until the workers have reported its
 outcome, however it ended. If what was admitted does not start after all, its place is free at once. A run holds its

@@ -1,4 +1,4 @@
-"""What users ask of runs that exist: the methods of an engine."""
+"""Commands to runs that exist: methods of an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where attempts run, if that is not this host alone."""
+"""Running attempts on a Ray cluster instead of this host alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other threads ask of the engine's thread. Each question is posted to its loop; what follows happens there."""
+"""Requests of other threads to the engine's thread. Each is posted to its loop and handled there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds the drivers of one engine: journal, workers, queues, timers. Implements `driver.work.Host`.
+"""The environment of the drivers of one engine: journal, workers, queues, timers. Implements `driver.work.Host`.
 
 Belongs to the loop's thread, except where it says otherwise.
 """

@@ -1,4 +1,4 @@
-"""Errands: what workers do for an engine that is no attempt of a task, because user code has to run for it."""
+"""Errands: jobs of workers that are no attempts of a task, needed because user code has to run for the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts as jobs of a pool: the functions that they call, and where they find what they read."""
+"""Attempts as jobs of a pool: the functions that they call, and where they find their inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes for an engine with a home directory, and what comes with them: shared memory, a porter, and threads
+"""Worker processes for an engine with a home directory, with shared memory, a porter, and threads
 that write and check blobs.
 
 Belongs to the loop's thread, except where it says otherwise.

@@ -1,4 +1,5 @@
-"""Runs that wait, and nothing else: written down, and in no engine's memory until they are due (design 2.11).
+"""Parking: runs that only wait are kept in the journal alone, and in no engine's memory, until they are due (design
+2.11).
 
 Of a parked run the engine remembers its id, when it is due, and the callers that wait for it here, while there are any.
 It is loaded again when that moment has come, when an event is sent to it, or when a caller requests something of it.

@@ -1,4 +1,4 @@
-"""Attempts that wait for saved values: until these have been checked, and have come from afar.
+"""Attempts that wait for saved values: until these have been checked, or fetched from a remote store.
 
 A blob in the home directory is a file, and readers map it; before that it is read once, and compared with its
 checksum. One in an object store is brought into shared memory, and checked there (`object_budget`). The loop waits for

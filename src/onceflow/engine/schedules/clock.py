@@ -1,4 +1,4 @@
-"""An engine that fires what is due.
+"""Fires the schedules that are due.
 
 `Keeper.look` does everything that is to be done now, and returns when to look again. It remembers nothing that matters:
 each look begins with the rows in the journal, so it does not matter which engine looked before, or died while it did.

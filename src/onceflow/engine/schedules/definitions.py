@@ -1,4 +1,4 @@
-"""What the journal keeps of a schedule: its definition, which people write, and its state, which firings change.
+"""A schedule in the journal: its definition, which users write, and its state, which firings change.
 
 Both are small and stand in one row. Only the state is written when it fires.
 """

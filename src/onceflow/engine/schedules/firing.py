@@ -1,4 +1,4 @@
-"""What a schedule is to do now. Pure: state and time in, the next state and what to fire out.
+"""The decision of a schedule for now. Pure: state and time in, the next state and the firings out.
 
 The *cursor* is the instant until which everything has been decided. Those after it that have come are looked at
 together:

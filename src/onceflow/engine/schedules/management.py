@@ -1,4 +1,4 @@
-"""What people do with schedules: the methods of an engine, and what is behind them.
+"""Managing schedules: methods of an engine, and their implementation.
 
 Each change goes by the version that was read, and is made anew if another engine was quicker.
 """

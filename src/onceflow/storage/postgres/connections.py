@@ -1,4 +1,5 @@
-"""Connections to PostgreSQL: how they are made, what counts as losing one, and what the server says as errors of ours.
+"""Connections to PostgreSQL: how they are made, what counts as losing one, and errors of the server as errors of
+onceflow.
 
 A server that restarts, a standby that takes over, a network that fails: readers and writers retry for a while
 (`PATIENCE`), and callers notice only a delay. It is assumed that a failover loses nothing that was acknowledged, as

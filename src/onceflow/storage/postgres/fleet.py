@@ -1,4 +1,4 @@
-"""The engines that share a database, on whatever hosts: which of them are alive, and how to call them.
+"""The engines that share a database, on any hosts: which of them are alive, and how to notify them.
 
 Of an engine with the same home directory, on the same host, the lock shows it, at once and with certainty. Of any other
 one only its lease does: it counts as alive until that has ended by the database's clock (`storage.leases`).

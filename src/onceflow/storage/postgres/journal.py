@@ -1,4 +1,4 @@
-"""The journal in a PostgreSQL database: reading, and the whole behind `storage.journal`.
+"""The journal in a PostgreSQL database: reading, and the implementation of `storage.journal`.
 
 A run is read without holding a transaction open: its entries are only ever added, so those that were there when the
 run was looked up are the same whenever they are fetched, over whichever connection. A reader that loses its connection

@@ -1,4 +1,4 @@
-"""An engine's presence in the database: its row, its lease, and an ear for what others call to it.
+"""An engine's presence in the database: its row, its lease, and a listener for notifications.
 
 An engine enrols when it is about to write for the first time; a process that only reads leaves no trace. From then on a
 thread with a connection of its own renews the lease (`storage.leases`), and listens: other engines call when they have

@@ -1,4 +1,4 @@
-"""The thread that commits to PostgreSQL (`group_commit`): how what `rules` has decided reaches the database.
+"""The thread that commits to PostgreSQL (`group_commit`): it writes what `rules` has decided.
 
 Most transactions only append entries: they are one statement, `enter`, and one round trip. The others are sent as a
 pipeline, which is one round trip as well; the frequent ones without a detour (`one_round_trip`).
