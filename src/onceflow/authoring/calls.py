@@ -1,4 +1,5 @@
-"""Calls: what a node of a graph calls, and with what. Opaque to core; made when a graph is built, read when it runs."""
+"""Calls: the function that a node of a graph calls, and its arguments. Opaque to core; made when a graph is built, read
+when it runs."""
 
 from __future__ import annotations
 

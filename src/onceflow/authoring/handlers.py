@@ -1,4 +1,4 @@
-"""Handlers: what shall become of a task that raises, said once and used in many places.
+"""Handlers: responses to tasks that raise, defined once and used in many places.
 
 A handler names exceptions and says what to do about them. It is in force for the tasks that it is given to
 (`handlers=[...]`), for all that a workflow binds, and for everything in the graph that such a task returns. The

@@ -1,4 +1,4 @@
-"""What a call counts under in its task's queue (`queue_key`): found out when the graph is built, from its arguments."""
+"""The key of a call in its task's queue (`queue_key`): computed from its arguments when the graph is built."""
 
 from __future__ import annotations
 

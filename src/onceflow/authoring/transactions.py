@@ -1,4 +1,4 @@
-"""Transactions: parts of a run that are done as a whole, or taken back.
+"""Transactions: parts of a run that are done as a whole, or undone.
 
 A transaction is a task that returns a graph (design 2.9): so it has an inside, and one result. What makes it a
 transaction is what happens when something inside fails for good (2.8).

@@ -1,4 +1,4 @@
-"""The reader's side of shared memory: segments it knows, and what of them is read.
+"""The reader's side of shared memory: known segments, and the views of them in use.
 
 A sealed segment is mapped as a whole, once, and needs no descriptor from then on. It stays mapped when an object in it
 is no longer read: the next one that comes to lie in the same memory is there without a single page fault (which for

@@ -1,4 +1,4 @@
-"""Shared memory, as far as the standard library does not reach.
+"""Shared memory: what the standard library does not offer.
 
 `mmap.mmap` keeps a descriptor for as long as something is mapped, and a process may have few of them. What is mapped
 here needs none.

@@ -1,4 +1,4 @@
-"""How long a run will go on: a range, from what its tasks took before.
+"""The estimated time left of a run: a range, from earlier durations of its tasks.
 
 A run is played to its end many times. Each time the durations are drawn from one of the earlier runs (a slow day is
 slow for all tasks; what that run did not have is drawn from all of them), and tasks start in the order of the graph as

@@ -1,4 +1,4 @@
-"""What earlier runs took: the measurements of the last runs of a workflow, by task and by node.
+"""Durations of earlier runs: the measurements of the last runs of a workflow, by task and by node.
 
 Recent runs count more: a run weighs `FADING` times as much as the next newer one. A task that was called ten thousand
 times in a run is represented by some of its durations, evenly spread from the shortest to the longest.

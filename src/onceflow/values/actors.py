@@ -1,4 +1,4 @@
-"""Actors: objects with a life of their own, which tasks pass on and call (design 2.7).
+"""Actors: objects in processes of their own, which tasks pass on and call (design 2.7).
 
 What a task holds is an `ActorRef`: it looks like the object, and each of its methods is a call. How calls get there is
 up to the process that runs the task: a `Line` for each actor that the task was given or has made. A method that only

@@ -1,4 +1,4 @@
-"""What user code may learn about the attempt it runs in. Set by whatever runs it, read with `onceflow.current()`."""
+"""The context of an attempt, for user code. Set by the process that runs it, read with `onceflow.current()`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers: what a handler says shall become of a failure, on its way from where the exception was raised to the
+"""Answers of handlers to a failure, on their way from where the exception was raised to the
 driver."""
 
 from __future__ import annotations

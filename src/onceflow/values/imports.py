@@ -1,4 +1,4 @@
-"""Importing what belongs to users.
+"""Importing users' modules.
 
 A module that ends the interpreter while it is imported (a script without `if __name__ == "__main__"`, say) cannot be
 imported, like one that raises anything else. Its SystemExit must not get far: in a thread it would end that silently,

@@ -1,4 +1,4 @@
-"""Whose memory is it?
+"""Ownership of memory: whether the memory of an output has other references.
 
 What a task returned may be read where it is, instead of being copied, as long as it cannot be changed. That is certain
 if nothing else refers to it: no frame, no variable of a module, no cache, no thread. Python counts references, so it

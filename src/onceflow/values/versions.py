@@ -1,4 +1,4 @@
-"""Versions of code: is a function still what it was when a run was stored?
+"""Versions of code: whether a function is the same as when a run was stored.
 
 A version is a hash of what the interpreter executes: the instructions with the names and constants they use, those of
 nested functions too, and the parameters with their defaults. What is never executed is left out: line numbers, file

@@ -1,4 +1,4 @@
-"""What a node waits for that no worker carries out: an event, or a moment (design 2.11)."""
+"""Waits of nodes that no worker runs: for an event, or for a moment (design 2.11)."""
 
 from __future__ import annotations
 

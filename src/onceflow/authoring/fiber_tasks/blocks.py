@@ -1,4 +1,4 @@
-"""Blocks: what holds for everything that a fiber awaits in them."""
+"""Blocks: handlers and deadlines for everything that a fiber awaits in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Children: what goes on beside a fiber, and how others learn what became of it.
+"""Children: fibers and graphs that run beside a fiber, and how other fibers get their outcomes.
 
 A child is in the graph that the segment returns which has started it, and no node in that graph reads it: it is *aside*
 (design 2.11). Its outcome is a node of its own, saved, with an id that is known when it is started. A fiber that joins

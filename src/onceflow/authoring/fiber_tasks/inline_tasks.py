@@ -1,4 +1,4 @@
-"""What a segment carries out itself.
+"""Inline tasks: short tasks that a segment runs itself.
 
 A task that has no effect, is deterministic and is not saved may run anywhere and as often as you like (design 2.1), so
 also within the segment that awaits it: it has no visible consequences, and saves a round trip to the engine. A segment

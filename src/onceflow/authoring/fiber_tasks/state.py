@@ -1,5 +1,4 @@
-"""What a fiber has around it wherever it waits: the handlers and deadlines that its code has asked for, and its
-children.
+"""The context of a fiber wherever it waits: the handlers and deadlines that its code has set, and its children.
 
 It is part of the continuation. Functions of onceflow that the fiber calls find it in `around`, which is set while a
 segment runs. Blocks (`with`) end in the reverse order of their beginnings, so these are stacks.

@@ -1,4 +1,4 @@
-"""Where a fiber stands, for users. Nothing here runs user code: values of classes that are not built in are shown by
+"""Where a fiber is paused, for users. Nothing here runs user code: values of classes that are not built in are shown by
 the name of their class, and secrets are masked."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frames: from paused coroutines and generators to what has to be saved of them.
+"""Frames: the state of paused coroutines and generators that has to be saved.
 
 `cr_frame.f_locals` of a paused coroutine is public, and so is `cr_await`, which leads to the next frame. After
 lowering, the variables and one number are all there is.

@@ -1,4 +1,4 @@
-"""Needs: what code reads that its module has to define.
+"""Needs: the names that code reads from its module.
 
 A fiber finishes in old code inside the module as it is now (`changes`), so that may have lost what the old code calls.
 Names are looked for as far as that is certain: those that may be read after the point at which a fiber stands, and of

@@ -1,4 +1,4 @@
-"""The pickler: what ordinary pickle does not know of fibers, or does otherwise.
+"""The pickler of fibers: where it differs from ordinary pickle.
 
     coroutine, generator     of a durable function: a frame (not started: its arguments)
     inner function, lambda   its number in the durable function around it, its defaults and its cells

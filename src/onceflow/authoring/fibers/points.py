@@ -1,4 +1,4 @@
-"""Points and versions: what is known of a durable function, as plain data that can be stored.
+"""Points and versions of a durable function, as plain data that can be stored.
 
 A **point** is a place where the function can be paused. A **version** is the function as it was at one time. A store of
 snapshots keeps the versions that they mention beside them: with the source text a fiber can finish in the code in which

@@ -1,4 +1,4 @@
-"""What snapshots are made of. The names of these functions stand in every snapshot: none may ever change.
+"""Functions that rebuild a fiber from a snapshot. Their names stand in every snapshot: none may ever change.
 
 A snapshot is loaded in three steps: first everything is made (frames as coroutines that have not started), then cells
 get their contents, then generators that stand somewhere are started, which takes them there.

@@ -1,4 +1,4 @@
-"""Where a durable function is written, and under which name it is found again in another process."""
+"""The source of a durable function, and the name under which another process finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users write: `for_each`, `parallel` and `reduce`."""
+"""The public functions: `for_each`, `parallel` and `reduce`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles: what a task becomes inside a loop.
+"""Roles: the tasks of a loop, made of the task that it calls.
 
 The nodes of a loop call functions of ours, which call the user's task again and again. But their code, as far as it may
 change between two lives of a run, is the user's. So each of them is the user's task in a **role**: it has the task's

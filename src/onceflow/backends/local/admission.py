@@ -1,4 +1,4 @@
-"""Which jobs may run at the same time, by what they need (`Job.cpus`, `Job.memory`).
+"""Admission: which jobs may run at the same time, by the resources that they need (`Job.cpus`, `Job.memory`).
 
 The rule: what runs at the same time never needs more than the capacity, neither of cpus nor of memory. The jobs in a
 lane run one after the other, so a lane counts as much as the largest of the jobs in it; jobs that share a worker count

@@ -1,4 +1,4 @@
-"""Runs that a worker drives by itself, as far as it gets alone (design 1: choreography is delegation).
+"""Runs that a worker drives by itself, as far as it can (design 1: choreography is delegation).
 
 A worker is handed what the journal has of runs that wait, with the events that have come for them. It goes on with
 each: the same core, the same driver, and a host without journal, without other workers and without patience. What a run

@@ -1,4 +1,4 @@
-"""Running one job in a worker: load the function, fill the arguments, call, pickle what comes back."""
+"""Running one job in a worker: load the function, fill the arguments, call, pickle the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that read live objects: where they run.
+"""Locality: where jobs that read live objects run.
 
 A job whose input is in the memory of a worker runs there, if it can start there sooner than the input could be
 published: it is *at home*. Otherwise what it reads is published, and it goes wherever there is room. So does one that

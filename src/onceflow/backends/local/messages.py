@@ -1,4 +1,4 @@
-"""What pool and workers say to each other, and how a message becomes a packet.
+"""Messages between pool and workers, and their encoding as packets.
 
 Messages are msgspec structs. A packet is small enough to be sent in one piece; what is larger travels in a `memfd`
 whose descriptor rides on an empty packet.

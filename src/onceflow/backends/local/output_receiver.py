@@ -1,4 +1,4 @@
-"""The pool's side of what a worker reports beside outcomes (see `output_sender` for the other side, and the theory)."""
+"""The pool's side of reports beside outcomes (see `output_sender` for the other side, and the theory)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker's side of what it reports beside outcomes: what user code prints and logs, and how far it is.
+"""The worker's side of reports beside outcomes: output and logs of user code, and its progress.
 
 All of it goes through the *channel*, a socket of its own: if the pool lags behind, code that prints waits
 (back-pressure), and neither other jobs nor outcomes do. So nothing is dropped and nothing piles up. What is in the

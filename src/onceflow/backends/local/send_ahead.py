@@ -1,4 +1,4 @@
-"""How many jobs a worker gets ahead, from how long jobs of the same function took.
+"""The number of jobs that a worker gets ahead, from the durations of jobs of the same function.
 
 A job of 50 µs is over before the pool could send the next one, so many are sent together; behind a job of 5 s no other
 must wait while a worker elsewhere is free. Nothing is known about a function before its first job has ended: until

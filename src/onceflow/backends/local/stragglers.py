@@ -1,5 +1,5 @@
-"""Workers that do not get on: one that is silent for too long is asked to give back what waits there, and one that has
-to stop a job and does not is killed."""
+"""Workers that make no progress: one that is silent for too long is asked to give back its waiting jobs, and one that
+has to stop a job and does not is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task variables in a worker: asked for, and remembered until something may have changed.
+"""Task variables in a worker: requested from the engine, and cached until one may have changed.
 
 How often anything was committed to any variable stands in the page that worker and engine share, and the engine counts
 there before it starts what is to see it. So as long as the count is the same, what was read last is what is committed,

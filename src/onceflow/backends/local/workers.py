@@ -1,4 +1,4 @@
-"""The pool's side of one worker: its sockets, what it was given, and what it knows."""
+"""The pool's side of one worker: its sockets, its jobs, and the functions that it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's actor prints and logs, on its way to the engine.
+"""Output and logs of a user's actor, on their way to the engine.
 
 It is captured as in any worker (`local.output_sender`, `local.output_receiver`), but both ends are in the actor's
 process: a thread there brings what it finds to the keeper, which passes it on to the engine. What was printed in a call

@@ -1,4 +1,4 @@
-"""How work is spread over the nodes of a cluster: what a station gets, what it returns, how many workers it has."""
+"""Load balancing over the nodes of a cluster: the jobs that a station gets and returns, and its number of workers."""
 
 from __future__ import annotations
 

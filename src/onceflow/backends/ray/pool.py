@@ -1,4 +1,4 @@
-"""The pool of an engine on Ray: which node gets which job. The rest is done there (`agent`).
+"""The pool of an engine on Ray: which node gets which job. The rest is done on the nodes (`agent`).
 
 Where a job is: held here until what it reads is in Ray's store → queued here → given to a station, or to a worker that
 was asked of Ray for it alone → reported. What a worker has is not taken back: so a station gets no more than its

@@ -1,4 +1,4 @@
-"""A worker on Ray: an actor whose process joins the agent of its node, and runs jobs as long as that wants it to."""
+"""A worker on Ray: an actor whose process joins the agent of its node, and runs jobs until the agent dismisses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an agent gets workers: it asks Ray for them, on its own node, and they come to its door.
+"""How an agent gets workers: it asks Ray for them, on its own node, and they connect to its socket.
 
 Implements `forkserver_client.Starter`: what a fork server is to the local backend. Ray's raylet is the parent of the
 workers, so it is their pidfds that report their end. What a worker has started, and left, is found by its process

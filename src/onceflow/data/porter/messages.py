@@ -1,4 +1,4 @@
-"""What an engine and its porter say to each other.
+"""Messages between an engine and its porter.
 
 The engine numbers the requests that it wants an answer to. Requests are looked at in order, but what takes time is
 answered when it is done.

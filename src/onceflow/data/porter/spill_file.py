@@ -1,4 +1,4 @@
-"""The file that objects are moved to when memory is too dear for them.
+"""Spill file: holds objects evicted when the memory budget is exceeded.
 
 It has no name, so nothing is left of it when its last process is gone, however that ends. Objects have regions of it; a
 region that is free is used again, and its blocks are given back to the file system at once where that is possible.

@@ -1,4 +1,4 @@
-"""Where a process kills itself: with SIGKILL, engine and workers, without a chance to tidy up.
+"""Where a process kills itself: with SIGKILL, engine and workers, without a chance to clean up.
 
 A point is a moment and a task, such as `after pay`: the bank has the money, and only the bank knows. Points are
 chosen by the seed, so that they come again; what else was going on at that moment is a matter of timing.

@@ -1,4 +1,4 @@
-"""Async tasks in virtual time: `asyncio.sleep` and the timeouts of asyncio take no time at all.
+"""Async tasks in virtual time: `asyncio.sleep` and the timeouts of asyncio take no real time.
 
 The event loop's own selector lets time jump, instead of waiting, as long as there is nothing to wait for but time. A
 coroutine that waits for something real (a socket, a thread, a subprocess) is given real time for it.

@@ -1,4 +1,4 @@
-"""What is to go wrong, and when.
+"""Planned faults: what fails, and when.
 
 An attempt passes moments: *before* its function is called (what says that it has begun is durable by then); *after
 effect*, when the function has returned or raised, and its outcome is unknown yet; *before save* and *after save*, on

@@ -1,4 +1,4 @@
-"""Actors in a worker: the lines of its jobs to the actors that they were given or have made."""
+"""Actors in a worker: the connections of its jobs to the actors that they were given or have made."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The actors of an engine that live: started when a task makes one or needs one that is saved, ended when they are not
-needed, or when they are saved and have stood idle for a while."""
+"""The live actors of an engine: started when a task makes one or needs one that is saved, ended when they are not
+needed, or when they are saved and have been idle for a while."""
 
 from __future__ import annotations
 

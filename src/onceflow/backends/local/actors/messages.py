@@ -1,4 +1,4 @@
-"""What an attempt and an actor say to each other.
+"""Messages between an attempt and an actor.
 
 An attempt connects to the actor's address, a Unix socket in the abstract namespace with a name that cannot be guessed,
 and identifies itself. Then each call is one packet, and so is its answer, in the same order. What is too large for a
