@@ -56,7 +56,7 @@ class Attaching:
         self._look(run, completion, go_on, is_cancelled=cancel is not None)
 
     def take(self, row: RunRow, completion: Completion) -> bool:
-        """Goes on with a run that has not come to rest, if it has no driver and no other engine is quicker. Does not
+        """Continues a run that has not come to rest, if it has no driver and no other engine is quicker. Does not
         wait."""
         if not self.can_be_driven(row):
             return False

@@ -149,7 +149,7 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
             self._display = Displaying(self, lambda: self.active)
 
     def _recover(self) -> None:
-        """Goes on with every interrupted run. Those that only wait are loaded when it is time: there may be many."""
+        """Continues every interrupted run. Runs that only wait are loaded when they are due: there may be many."""
         from onceflow.engine.attaching import MOST_RUNS
 
         left: list[RunRow] = []

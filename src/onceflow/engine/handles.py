@@ -342,7 +342,7 @@ class RunHandle(Generic[R]):
 
     @property
     def status(self) -> Status:
-        """How the run stands now."""
+        """The current status of the run."""
         return self._engine.status(self.id)
 
     @property

@@ -107,7 +107,7 @@ class Running(Parts):
         return self._resume_in_background(self._listing.row(run))
 
     def resume_all(self) -> list[RunHandle[Any]]:
-        """Goes on with every interrupted run in the home directory. Returns a handle for each, oldest first."""
+        """Continues every interrupted run in the home directory. Returns a handle for each, oldest first."""
         self._check_usable()
         return self._resume_all(self._listing.interrupted())
 

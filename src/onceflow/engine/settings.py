@@ -33,7 +33,7 @@ OWN_PROJECT = "put a pyproject.toml of your own into the current directory"
 """What the user can do instead of mending one that is not trusted."""
 
 Output = Literal["show", "store", "inherit"]
-"""What becomes of what tasks print and log: stored and shown, stored only, or left to the workers themselves."""
+"""Output of tasks: stored and shown, stored only, or left to the workers themselves."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     recover: bool = False
     """Go on with all interrupted runs when the engine starts."""
     output: Output = "show"
-    """What becomes of what tasks print and log."""
+    """How output of tasks is handled."""
     log_level: int | str = "INFO"
     """The level of `logging` from which on records of tasks are captured."""
     log_limit: int = 10_000_000

@@ -16,7 +16,7 @@ Status = Literal[
     "cancelled",
     "interrupted",
 ]
-"""How a run stands. `waiting`: nothing runs, something is due later. `paused`: it waits for a person. `interrupted`:
+"""Status of a run. `waiting`: nothing runs, something is due later. `paused`: it waits for a user. `interrupted`:
 its engine died or was closed; `resume` goes on."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)

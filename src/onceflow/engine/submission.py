@@ -27,7 +27,7 @@ from onceflow.values.texts import is_plain_text
 from onceflow.version import VERSION
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Without those that people mistake for each other."""
+"""Without digits and letters that look alike."""
 
 
 _random = random.Random()

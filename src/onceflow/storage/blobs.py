@@ -39,7 +39,7 @@ MOST_SYNCED = 10_000
 
 
 class Author(msgspec.Struct, frozen=True):
-    """On whose behalf a blob is written: the engine that drives the run, in this epoch."""
+    """The author of a blob: the engine that drives the run, in this epoch."""
 
     run: str
     epoch: int

@@ -40,8 +40,8 @@ PHRASES = (
     "syntax error",
     "unrecognized token",
 )
-"""What is said of our own statements, which never change, if the tables are not those that were made; and of texts that
-are none."""
+"""Error texts for our own statements, which never change, if the tables are not those that were created; and for texts
+that are not valid."""
 
 
 @contextlib.contextmanager

@@ -53,7 +53,7 @@ SIZE = _HEAD.size + SLOTS * _SLOT.size
 
 
 class Last(msgspec.Struct, frozen=True):
-    """What is known of the run that was created last."""
+    """The run that was created last."""
 
     number: int
     """Its number; 0 if it is not known."""

@@ -36,7 +36,7 @@ Durability = Literal["power", "process"]
 
 
 class RunRow(msgspec.Struct, frozen=True, gc=False):
-    """What is known about a run without reading its entries."""
+    """The row of a run: what is known without reading its entries."""
 
     id: str
     name: str | None
@@ -205,7 +205,7 @@ class Done(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fenced(msgspec.Struct, frozen=True, gc=False):
-    """Refused: the run has another epoch than the request says. `run` is how it stands."""
+    """Refused: the run has another epoch than the request says. `run` is its current row."""
 
     run: RunRow
 
@@ -296,7 +296,7 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 
 class StandingRow(msgspec.Struct, frozen=True, gc=False):
-    """A schedule, or a queue, as it stands."""
+    """The state of a schedule or a queue."""
 
     id: str
     version: int
@@ -325,7 +325,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class DamagedRun(msgspec.Struct, frozen=True, gc=False):
-    """A run whose own row is not what was written."""
+    """A run whose own row is damaged."""
 
     number: int
     """The journal's own short name for it."""
@@ -377,10 +377,10 @@ class Journal(Protocol):
         `StorageDamaged` if it is there after all and cannot be found; not if it was created meanwhile."""
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
-        """Those of these that are there, each by its id, or else by its name."""
+        """The existing ones of these runs, each by its id, or else by its name."""
 
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
-        """Runs whose id starts so, newest first. Two are enough to know that a prefix is ambiguous."""
+        """Runs whose id starts with the prefix, newest first. Two are enough to know that a prefix is ambiguous."""
 
     def list_runs(
         self,
@@ -397,7 +397,7 @@ class Journal(Protocol):
         which is good to a millisecond.)"""
 
     def damaged_runs(self) -> list[DamagedRun]:
-        """Those that lists leave out. Reads the rows of all runs."""
+        """The damaged runs, which lists leave out. Reads the rows of all runs."""
 
     def last_runs(
         self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int

@@ -37,7 +37,7 @@ class Holder(NamedTuple):
     process: int
     command: str
     state: str
-    """For people; empty if it is not known."""
+    """For users; empty if unknown."""
 
     @property
     def is_stopped(self) -> bool:

@@ -162,7 +162,7 @@ class Reader:
                     yield line
 
     def records(self, kind: type[Record]) -> Iterator[Record]:
-        """The same, decoded. What a crash or a full disk cut short makes no sense and is left out."""
+        """The same, decoded. Lines that a crash or a full disk cut short are left out."""
         decode = msgspec.json.Decoder(kind).decode
         for line in self.lines():
             try:

@@ -146,7 +146,7 @@ class MemoryJournal:
         return None if known is None else known.row
 
     def check_absence(self, run: str) -> None:
-        """What is in memory is not damaged."""
+        """Memory is never damaged."""
 
     def damaged_runs(self) -> list[DamagedRun]:
         return []

@@ -78,7 +78,7 @@ class Needed(msgspec.Struct):
     standing: set[Standing] = set()
     """The standing rows whose versions count."""
     damaged: set[int] = set()
-    """The numbers of runs whose rows are said to be damaged."""
+    """The numbers of runs whose rows are reported as damaged."""
 
 
 class Rows:
@@ -137,7 +137,7 @@ class Rows:
 
 
 class Changes(msgspec.Struct):
-    """What is to be written: rows first deleted, then written over; the rest is only ever added."""
+    """The changes to write: rows first deleted, then overwritten; the rest is only ever added."""
 
     deleted: dict[int, Known | None] = {}
     """Number of the run, and the run, unless its own row is damaged."""

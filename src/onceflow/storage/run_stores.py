@@ -76,7 +76,7 @@ class Members(Living, Protocol):
         """Notify all of them."""
 
     def members(self) -> list[EngineRow]:
-        """Those that live, and those that are known to have died without a word."""
+        """Live engines, and those that are known to have died without saying so."""
 
 
 class Place(Protocol):

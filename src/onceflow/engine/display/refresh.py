@@ -196,7 +196,7 @@ class Lines:
 
 
 def as_json(view: View) -> dict[str, Any]:
-    """How a run gets on, for programs."""
+    """The progress of a run as JSON, for programs."""
     overview = view.overview
     return {
         "status": view.info.status,

@@ -76,12 +76,12 @@ class Inspecting(Parts):
         return self._reading.left_behind(self._listing.row(run))
 
     def status(self, run: str) -> Status:
-        """How a run stands, by id or name. Raises `NoSuchRun`."""
+        """The status of a run, by id or name. Raises `NoSuchRun`."""
         self._check_open()
         return self._listing.status(self._listing.row(run))
 
     def info(self, run: str) -> RunInfo:
-        """What is known about a run at a glance, by id or name. Raises `NoSuchRun`."""
+        """A summary of a run, by id or name. Raises `NoSuchRun`."""
         self._check_open()
         return self._listing.info(self._listing.row(run))
 
@@ -148,7 +148,7 @@ class Inspecting(Parts):
         return explain(info, self.list_tasks(info.id), task)
 
     def survey(self, run: str) -> Overview:
-        """How a run gets on, at a glance: for displays that look again and again."""
+        """An overview of the progress of a run, for displays that poll."""
         from onceflow.engine.inspect import overview
         from onceflow.engine.peers import client
 

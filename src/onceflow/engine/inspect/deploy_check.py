@@ -27,8 +27,8 @@ from onceflow.errors import BadSnapshot, CodeChanged, InvalidOption
 from onceflow.storage.run_stores import Place
 
 Verdict = Literal["same", "pin", "move", "lost"]
-"""`same`: its code has not changed. `pin`: it finishes in the code in which it began. `move`: it goes on in the new
-code. `lost`: it cannot go on."""
+"""`same`: its code has not changed. `pin`: it finishes in the code in which it began. `move`: it continues in the new
+code. `lost`: it cannot continue."""
 
 _GRAVITY: tuple[Verdict, ...] = ("same", "pin", "move", "lost")
 
@@ -42,7 +42,7 @@ class FiberOutlook(msgspec.Struct, frozen=True):
     fiber: FiberInfo
     verdict: Verdict
     reasons: tuple[str, ...] = ()
-    """Why, for people."""
+    """The reasons, for users."""
     status: Status = "waiting"
     """Of the run. The fibers of one that has failed go on if it is resumed."""
 

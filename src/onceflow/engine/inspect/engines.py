@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EngineInfo(msgspec.Struct, frozen=True):
-    """What is known about an engine."""
+    """Information about an engine."""
 
     id: str
     alive: bool

@@ -61,7 +61,7 @@ class FiberInfo(msgspec.Struct, frozen=True):
     """`module:name`."""
     state: FiberState
     waits_for: str = ""
-    """What it awaits, for people."""
+    """What the fiber awaits, for users."""
     tasks: tuple[str, ...] = ()
     """Ids of the tasks that it waits for."""
     until: float | None = None
@@ -96,7 +96,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def list_fibers(home: Place, run: str) -> list[FiberInfo]:
-    """Those that have not ended; of a run that failed or was cancelled, those that go on if it is resumed. Those
+    """The fibers that have not ended; of a run that failed or was cancelled, those that go on if it is resumed. Those
     that started others come first."""
     return [standing.info for standing in standing_in(home, run, stored_graphs.load_graph)[1]]
 

@@ -42,7 +42,7 @@ class LeftBehind(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """The same for people, with the reasons."""
+        """The same for users, with the reasons."""
         return [
             *[f"{task} was not undone: something irrevocable that has begun stands on it" for task in self.kept],
             *[f"{task} may or may not have happened: it had begun and did not finish" for task in self.uncertain],
@@ -168,7 +168,7 @@ def _why_not_saved(row: RunRow, checkpoint: bool) -> str:
 
 
 def wake(state: Run, past: History) -> None:
-    """Let core say how everything stands. What it wants to do about it is ignored: the run is not really resumed."""
+    """Let core compute all states. Its commands are ignored: the run is not really resumed."""
     state.begin()
     if past.parked is not None:
         state.handle(events.RetryUndo(past.parked))
@@ -186,7 +186,7 @@ def _stands(state: Run, past: History, node: str) -> bool:
 
 
 def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
-    """What became of a task in a run that has ended."""
+    """The outcome of a task in a run that has ended."""
     done = info.state == "done" or past.finished == "succeeded"
     state: TaskState = "failed" if info.id in past.failed else "done" if done else "waiting"
     return msgspec.structs.replace(

@@ -55,7 +55,7 @@ class Past:
         return tasks.statistics(self._reader.read(workflow, sorted(ENDED)))
 
     def estimate(self, row: RunRow, infos: Sequence[TaskInfo]) -> Estimate | None:
-        """For a run that is going on, and its tasks as they stand."""
+        """For a run in progress, from the current states of its tasks."""
         now = self._now()
         present = history.summary(history.attempts(self._home.journal, row.id))
         known = self._reader.read(row.workflow).before(present)

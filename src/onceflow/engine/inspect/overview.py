@@ -38,7 +38,7 @@ MOST_LOOPS = 12
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """A loop that goes on."""
+    """A loop in progress."""
 
     id: str
     done: int
@@ -50,7 +50,7 @@ class Overview(msgspec.Struct, frozen=True):
     counts: dict[TaskState, int]
     """How many tasks are in each state."""
     running: list[TaskInfo]
-    """Those that run, the longest first. Not all if there are very many."""
+    """Running tasks, the longest first. Not all if there are very many."""
     others: list[TaskInfo]
     """Some that do not run and are not done: those in trouble, then those that could run, then those that wait."""
     finished: int = 0

@@ -25,7 +25,7 @@ MOST_CANDIDATES = 5
 
 
 class RunInfo(msgspec.Struct, frozen=True):
-    """What is known about a run at a glance."""
+    """A summary of a run."""
 
     id: str
     name: str | None

@@ -39,7 +39,7 @@ class TaskInfo(msgspec.Struct, frozen=True):
     failures: int = 0
     """How often it has raised since it last succeeded."""
     error: str | None = None
-    """What it raised last, in one line; None once it is done."""
+    """The exception that it raised last, in one line; None once it is done."""
     waits_for: tuple[str, ...] = ()
     """Ids of the tasks whose outputs are missing."""
     metadata: dict[str, Any] = {}
@@ -51,7 +51,7 @@ class TaskInfo(msgspec.Struct, frozen=True):
     progress: Progress | None = None
     """How far the running attempt is, if it reports that."""
     reason: str = ""
-    """Why it does not run, for people."""
+    """Why the task does not run, for users."""
     live: bool = False
     """Whether the engine that drives the run says so. If not, it is what the journal has, which does not know what runs
     just now."""

@@ -103,11 +103,11 @@ class Recording:
             self.new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
 
     def tell_start(self, run: str, work: Work, at: float) -> None:
-        """An attempt, or the undo of one, goes on for some time."""
+        """Log the start of an attempt or undo that runs for some time."""
         self.new.append(EngineEvent(at, "undoing" if work.undo else "started", run, work.node, work.attempt))
 
     def tell_end(self, run: str, work: Work, report: Report) -> None:
-        """What became of it."""
+        """Log the outcome."""
         if type(report) is Finished:
             event, seconds = "undone" if work.undo else "finished", report.ended - report.started
             self.new.append(EngineEvent(report.ended, event, run, work.node, work.attempt, report.worker, seconds))

@@ -100,7 +100,7 @@ def level_number(level: object) -> int:
 
 
 def read(reader: Reader, wanted: Wanted) -> Iterator[LogLine]:
-    """What is there and has not been read yet."""
+    """The lines that have not been read yet."""
     for record in reader.records(LogLine):
         if reader.dropped:
             told = LogLine(record.time, "", "", "missed", f"{_size(reader.dropped)} of older output were dropped")
@@ -124,7 +124,7 @@ def select(reader: Reader, wanted: Wanted, tail: int | None, is_over: Callable[[
 
 
 def follow(reader: Reader, wanted: Wanted, is_over: Callable[[], bool]) -> Iterator[LogLine]:
-    """What is there and what comes, until `is_over` says that nothing will."""
+    """Existing and new lines, until `is_over` says that no more will come."""
     from onceflow.engine.polling import looks  # settings need this module, and few programs follow a log
 
     over = False

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Describe(msgspec.Struct, tag="describe", frozen=True):
-    """How do the tasks of this run stand? Answered by `Described`."""
+    """Asks for the states of the tasks of this run. Answered by `Described`."""
 
     run: str
 

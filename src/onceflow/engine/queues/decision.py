@@ -75,7 +75,7 @@ class Decision(msgspec.Struct, frozen=True):
     again: float | None = None
     """When to look again, in seconds from now, if nothing happens."""
     blocked: str = ""
-    """Why the first of those that wait has to, for people."""
+    """Why the first waiter has to wait, for users."""
     ring: frozenset[str] = frozenset()
     """Engines for which there may be something now."""
 
@@ -83,7 +83,7 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(
     limits: Limits, before: State, me: str, host: str, held: Collection[Slot], waiting: Waiting, now: float
 ) -> Decision:
-    """What becomes of a queue in which this engine holds these places, and in which those wait. Admitted waiters are
+    """The next state of a queue in which this engine holds these places, and in which those wait. Admitted waiters are
     removed from `order`."""
     others = {engine: share for engine, share in before.shares.items() if engine != me}
     room = _Room(limits, before, others, host, held, now)

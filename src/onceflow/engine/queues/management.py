@@ -53,7 +53,7 @@ class QueuePlace(msgspec.Struct, frozen=True):
 
 
 class QueueInfo(msgspec.Struct, frozen=True):
-    """What is known about a queue."""
+    """Information about a queue."""
 
     name: str
     concurrency: int | None
@@ -122,11 +122,11 @@ class Queueing:
         return self._change_queue(name, lambda before: _with(before, paused=False))
 
     def get_queue(self, name: str) -> QueueInfo:
-        """What is known about a queue: its limits, the holders of places, and how many wait. Raises `NoSuchQueue`."""
+        """Information about a queue: its limits, the holders of places, and how many wait. Raises `NoSuchQueue`."""
         return self._info(self._queue_row(name))
 
     def list_queues(self) -> list[QueueInfo]:
-        """What is known about all queues, by name.
+        """Information about all queues, by name.
 
         for found in list_queues():
             print(found.name, len(found.places), found.waiting)

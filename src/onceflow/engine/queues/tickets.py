@@ -170,7 +170,8 @@ class Doorman:
             self._outside.remove(wish)
 
     def forget(self, driver: Driver) -> None:
-        """It is driven no longer. What workers still have of it keeps its place until they have reported."""
+        """The run is no longer driven here. Its attempts that workers still run keep their places until they are
+        reported."""
         for waiting in (self._asking, self._placed):
             if waiting:
                 for asking in [asking for asking in waiting if asking[0] is driver]:
@@ -189,7 +190,7 @@ class Doorman:
             self._drive_next()
 
     def of(self, wishes: Iterable[int]) -> list[Driver]:
-        """Whose wishes these are."""
+        """The drivers that these requests belong to."""
         wanted = set(wishes)
         return list(dict.fromkeys([driver for (driver, _), number in self._asking.items() if number in wanted]))
 

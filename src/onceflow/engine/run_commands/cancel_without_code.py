@@ -16,7 +16,7 @@ from onceflow.errors import CodeMissing
 
 
 def cancel(run: Run, decided: Iterable[commands.Command], missing: CodeMissing) -> list[commands.Command]:
-    """What is left to do of what a run has decided that is being cancelled. Raises `CodeMissing` if something has to
+    """Returns the remaining commands of a run that is being cancelled. Raises `CodeMissing` if something has to
     be taken back; `missing` says what is not there."""
     left: list[commands.Command] = []
     waiting = deque([*decided, *run.handle(events.GiveUp())])

@@ -31,7 +31,7 @@ def ask_to_pause(rows: Iterable[RunRow], reach: Reach) -> None:
 
 
 def pause(row: RunRow, reach: Reach) -> Status:
-    """How the run stands when nothing of it runs any more: paused, or what it was quicker to become."""
+    """The status of the run when nothing of it runs any more: paused, or the status that it reached first."""
 
     def undriven(row: RunRow) -> None:
         # If another engine continues it meanwhile, this changes nothing, and that engine is notified next.

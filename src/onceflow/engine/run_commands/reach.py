@@ -30,7 +30,7 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
     kind: ClassVar[str]
     """As the journal has it."""
     lasts: ClassVar[bool] = False
-    """Whether it is meant for whatever goes on with the run later, too."""
+    """Whether the command also applies to engines that continue the run later."""
     interrupts_waiting: ClassVar[bool] = False
     """Whether a run that has yet to begin need not wait for that any longer."""
     epoch: int | None = None

@@ -23,7 +23,7 @@ class Crew(Protocol):
         """It does not start, or does not want to any more. Unknown ones are ignored."""
 
     def why(self, driver: Driver, node: str) -> str:
-        """What a node that asked waits for, for people; empty if it does not wait."""
+        """What a node that asked waits for, for users; empty if it does not wait."""
 
     def start(self, driver: Driver, work: Work) -> None: ...
 

@@ -73,7 +73,8 @@ class Errands:
         self._send(Errand(job, f"the save of a ref of {node}", most_deaths, told))
 
     def update(self, updates: Updates, most_deaths: int, then: Replied) -> None:
-        """Have functions of users say what becomes of task variables. The same holds for the deaths of workers."""
+        """Compute new values of task variables with functions of users, in a worker. The same holds for the deaths of
+        workers."""
         job = self._job(variables.apply, msgspec.msgpack.encode(updates), "an update of variables", updates.parts)
         nodes = ", ".join([node for node, _ in updates.tasks])
         self._send(Errand(job, f"the update of variables by {nodes}", most_deaths, then))
@@ -98,7 +99,7 @@ class Errands:
         self._pool.start(errand.job)
 
     def came_back(self, token: int, report: Report) -> None:
-        """What became of one."""
+        """The outcome of an errand or a delegation."""
         if token in self._delegated:
             self._delegated_came_back(token, report)
             return

@@ -53,7 +53,7 @@ class Parked(Protocol):
         """That is durable."""
 
     def ended(self, driver: Driver, *, is_elsewhere: bool) -> None:
-        """It is driven here no longer. `is_elsewhere`: its claim was refused."""
+        """The run is no longer driven here. `is_elsewhere`: its claim was refused."""
 
     def is_parked(self, run: str) -> bool:
         """Whether it only waits, and is driven again here when it is time. From any thread."""

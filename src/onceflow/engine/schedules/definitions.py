@@ -17,7 +17,7 @@ CatchUp = Literal["none", "latest", "all"]
 """Which of the instants that passed while no engine was there are made up for."""
 
 Overlap = Literal["skip", "queue", "allow"]
-"""What becomes of an instant that comes while a run of the schedule goes on."""
+"""What happens at an instant that comes while a run of the schedule is in progress."""
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Definition(msgspec.Struct, frozen=True):
     arguments: bytes
     """A pickle of positional arguments and keywords."""
     shown: str
-    """The same for people."""
+    """The same for users."""
     on_failure: OnFailure
     timeout: float | None
     metadata: str | None
@@ -71,7 +71,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class ScheduleInfo(msgspec.Struct, frozen=True):
-    """What is known about a schedule. Times are seconds since 1970."""
+    """Information about a schedule. Times are seconds since 1970."""
 
     id: str
     workflow: str
@@ -79,7 +79,7 @@ class ScheduleInfo(msgspec.Struct, frozen=True):
     arguments: str
     """As Python shows them."""
     rule: str
-    """When, for people."""
+    """The rule, as text for users."""
     zone: str
     """The time zone in which its workflow is given the time."""
     next: float | None

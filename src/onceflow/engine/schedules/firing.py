@@ -29,7 +29,7 @@ LATE = 60.0
 
 class Step(msgspec.Struct, frozen=True):
     state: State
-    """How the schedule stands after it."""
+    """The state of the schedule after it."""
     fire: float | None
     """The instant for which a run is to be created in it, if any."""
 

@@ -242,7 +242,7 @@ class Scheduling(ABC):
             return manager.declare(id, definition)
 
     def list_schedules(self) -> list[ScheduleInfo]:
-        """What is known about all schedules, by id.
+        """Information about all schedules, by id.
 
         for found in list_schedules():
             print(found.id, found.rule, found.next)
@@ -250,7 +250,7 @@ class Scheduling(ABC):
         return [info(row) for row in self._manage().journal.list_standing("schedule")]
 
     def get_schedule(self, id: str) -> ScheduleInfo:
-        """What is known about a schedule. Raises `NoSuchSchedule`."""
+        """Information about a schedule. Raises `NoSuchSchedule`."""
         return info(self._manage().row(id))
 
     def pause_schedule(self, id: str) -> ScheduleInfo:

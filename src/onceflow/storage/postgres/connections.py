@@ -43,13 +43,13 @@ PREPARE = f"""
     SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 """
-"""What is answered is durable, whatever the server's default."""
+"""Answered commits are durable, whatever the server's default."""
 
 LOST = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "53300"})
 """SQLSTATEs of a server that ends, or begins, or has no connection left. Class 08 as well."""
 
 HOPELESS = ("authentication failed", "does not exist", "no password supplied", "could not translate host name")
-"""What is said of connections that cannot be made, however often one tries."""
+"""Error texts of connections that cannot be made, however often one retries."""
 
 FULL = frozenset({"53100", "53200", "53400"})
 READ_ONLY = frozenset({"25006", "42501", "28000", "28P01"})
