@@ -98,7 +98,7 @@ class Handler(Wrapper):
         self.on = on
         """The exceptions that it covers."""
         self.do = do
-        """What it decides, or the function that decides."""
+        """The decision, or the function that decides."""
         if not isinstance(do, Decision):
             self._wrap(do)
 

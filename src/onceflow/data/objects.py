@@ -39,7 +39,7 @@ class Object:
         self.place: Place | None = None
         """Where in shared memory it is, if it is there."""
         self.live: Live | None = None
-        """What its maker calls it, if that made it in its own memory."""
+        """Its number in its maker, if that keeps it in its own memory."""
         if isinstance(where, Live):
             self.live = where
         else:

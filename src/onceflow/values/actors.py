@@ -52,7 +52,7 @@ class Kind(NamedTuple):
 
 
 class ActorStatistics(NamedTuple):
-    """How it is going with an actor."""
+    """Statistics of an actor."""
 
     kind: str
     """Its class."""

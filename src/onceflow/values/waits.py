@@ -28,7 +28,7 @@ class Wait(msgspec.Struct, frozen=True):
     the only one; or, with `count`, so many of them, and given are those that are there."""
     count: int = 0
     masked: str | None = None
-    """The key as people may see it, if there is a secret in it."""
+    """The key as users may see it, if there is a secret in it."""
 
     @property
     def shown_key(self) -> str | None:

@@ -29,7 +29,7 @@ Verdict = Literal["moved", "check", "lost"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """What becomes of fibers that are parked at one point."""
+    """How fibers that are parked at one point continue in new code."""
 
     point: Point
     """In the old code."""

@@ -82,7 +82,7 @@ class Admission:
             )
 
     def needs(self, job: Job) -> Needs:
-        """What it counts for while it runs."""
+        """The resources that the job takes while it runs."""
         return self._counted(_stated(job))
 
     def room(self, workers: Collection[Worker], holders: Mapping[int, Worker], shares: Shares) -> Room:

@@ -73,7 +73,7 @@ class Shared:
         self._alone = None
 
     def cancel(self, token: int) -> None:
-        """A job that has ended already is left in peace: its outcome is on its way."""
+        """A job that has ended already is left alone: its outcome is being sent."""
         if not self._threads.stop(token) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._cancel_task, token)
 

@@ -116,7 +116,7 @@ class Driven(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Report(msgspec.Struct, array_like=True):
-    """What became of a delegation."""
+    """The outcome of a delegation."""
 
     driven: list[Driven] = []
     handed_back: list[str] = []

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator
 from onceflow.backends.local.messages import Job
 
 MOST_KNOWN = 1000
-"""Runs of which it is remembered how much they had, before those are forgotten that had no more than others."""
+"""Number of runs whose shares are remembered, before runs with no more than the others' shares are forgotten."""
 
 Whose = str | tuple[str, int]
 """Run, and priority if there is any."""
@@ -162,7 +162,7 @@ class Shares:
 
 
 def cost(job: Job) -> float:
-    """What it counts for: less with a higher priority."""
+    """The cost of a job: less with a higher priority."""
     return 1 / (1 + job.priority) if job.priority >= 0 else 1 - job.priority
 
 

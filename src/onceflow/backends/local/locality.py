@@ -103,7 +103,7 @@ class Homes:
         return True
 
     def forget(self, token: int) -> None:
-        """The job is about to be reported, or is no more."""
+        """The job is about to be reported, or is gone."""
         self.readers.pop(token, None)
         self.staying.pop(token, None)
 

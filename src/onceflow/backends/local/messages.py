@@ -109,7 +109,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     retried: bytes | None = None
     """The pickled classes of errors that are worth another try; None if all are."""
     cpus: float | None = None
-    """What it needs while it runs. None if nothing was said: one in a lane, none if it shares."""
+    """Cores that the job needs while it runs. None if not given: one in a lane, none if it shares."""
     memory: int = 0
     """Bytes that it needs while it runs."""
     resources: dict[str, float] = {}
@@ -135,7 +135,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     last: bool = False
     """Whatever it raises, it is not tried again unless the guard says so."""
     failure: bytes | None = None
-    """What it raised, or counts as having raised: the function is not called, only the guard is asked."""
+    """The exception that it raised, or counts as having raised: the function is not called, only the guard is asked."""
     catch: int = 0
     """As in `Settings.catch`."""
     priority: int = 0
@@ -165,7 +165,7 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     parts: list[bytes | Place | Live]
     """The output, packed; empty if it raised or was cancelled."""
     failure: bytes | None = None
-    """What it raised (`onceflow.values.failures`)."""
+    """The exception that it raised (`onceflow.values.failures`)."""
     permanent: bool = False
     cancelled: bool = False
     """It was asked to stop before it ended."""
@@ -177,17 +177,17 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """It was not started, because what it follows left no output for it, what it reads is `gone`, or the worker was
     halted."""
     annotations: str | None = None
-    """What it reported about itself (`values.metadata`), if it has returned."""
+    """Its metadata (`values.metadata`), if it has returned."""
     refs: list[RefOut] = []
     """The refs in the output."""
     writes: list[Step] = []
-    """What it wrote to task variables, if it has returned."""
+    """Its writes to task variables, if it has returned."""
     lost: list[int] = []
     """Places among `Job.refs` of those that were lost when it asked for them: it does not count."""
     answer: Answer | None = None
     """What a handler says shall become of what it raised."""
     gone: list[int] = []
-    """Numbers of live values that it was to read, and that are no more."""
+    """Numbers of live values that it was to read, and that are lost."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):
@@ -226,7 +226,7 @@ class Definition(msgspec.Struct, tag=4, array_like=True):
 
 
 class Published(msgspec.Struct, array_like=True, gc=False):
-    """What became of a live object that others need."""
+    """The outcome of publishing a live object that other processes need."""
 
     number: int
     place: Place | None

@@ -182,7 +182,7 @@ class Objects:
         return tuple([self._own[segment] for segment in segments])
 
     def _trim(self) -> list[int]:
-        """Gives back memory now and then. Returns the segments that are no more."""
+        """Gives back memory now and then. Returns the segments that were closed."""
         now = time.monotonic()
         if now - self._trimmed < TRIM:
             return []

@@ -482,7 +482,7 @@ class Pool:
         self._due += [Raised(job.token, failure, False, 0.0, 0.0, 0, here=True), *self._unfollowed()]
 
     def _cannot_start(self, job: Job) -> None:
-        """What it reads is lost."""
+        """An input of the job is lost."""
         self._dispatcher.leave_followers(job.token)
         self._due += [Ended(job.token, started=False), *self._unfollowed()]
 

@@ -31,11 +31,11 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     worker: int
     graph: bool = False
     annotations: str | None = None
-    """What it reported about itself (`values.metadata`)."""
+    """Its metadata (`values.metadata`)."""
     refs: Sequence[HeldRef] = ()
     """The refs in the output."""
     writes: Sequence[Step] = ()
-    """What it wrote to task variables."""
+    """Its writes to task variables."""
 
 
 class MetLost(msgspec.Struct, frozen=True, gc=False):
@@ -75,7 +75,7 @@ class Died(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """It was stopped: it runs no more, or has never started (`started` is False)."""
+    """The job was stopped: it no longer runs, or has never started (`started` is False)."""
 
     token: int
     started: bool
@@ -134,7 +134,7 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
 
 
 def report_of(outcome: Outcome, shelf: Shelf, worker: int) -> Finished | Raised | MetLost:
-    """What becomes of a job that ran to its end in the worker with this process id. Large values come to the shelf."""
+    """The report of a job that ran to its end in the worker with this process id. Large values come to the shelf."""
 
     def shelved(part: bytes | Place | Live) -> bytes | Object:
         if isinstance(part, bytes):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import inf
 
 HORIZON = 0.004
-"""Seconds of expected work beyond which a worker gets no more."""
+"""Seconds of expected work beyond which a worker gets no more jobs."""
 
 LONG = 0.010
 """Seconds from which a job is sent to idle workers only."""

@@ -251,7 +251,7 @@ class Worker:
         return self.shared.keys() <= {token} and (token in self.queue or not self.queue)
 
     def take(self, token: int) -> Given | None:
-        """Removes a job that it has no more."""
+        """Removes a job that the worker no longer has."""
         given = self.queue.pop(token, None)
         if given is None:
             given = self.shared.pop(token, None)

@@ -90,7 +90,7 @@ class Station:
         self.lease = threading.Lock()
         """Held while one of the next three is read or written."""
         self.clock: float | None = None
-        """What its clock showed in its last answer."""
+        """The time of its clock in its last answer."""
         self.heard = 0.0
         """When that answer came, by the clock here."""
         self.over = 0.0
@@ -370,7 +370,7 @@ class Stations:
         call.future().add_done_callback(done)
 
     def _fail(self, station: Station, problem: BaseException) -> None:
-        """Its agent is no more, or cannot be reached."""
+        """Its agent is dead, or cannot be reached."""
         if self._all.get(station.node) is station and not self._closing.is_set():
             log.warning("the agent on node %s is lost: %s", station.node, type(problem).__name__)
             del self._all[station.node]

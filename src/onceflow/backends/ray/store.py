@@ -33,7 +33,7 @@ LOST = (
     ray.exceptions.RayActorError,
     ray.exceptions.ReferenceCountingAssertionError,
 )
-"""What Ray raises when a value, or the keeper, is no more."""
+"""The errors that Ray raises when a value, or the keeper, is lost."""
 
 
 GROUPS = {"tell": 1, "hear": 1}
@@ -189,7 +189,7 @@ class Store:
         return ray.get(self._keeper.raise_actor.remote(id, cpus, memory, [agent], path, environment))
 
     def find_actor(self, id: str) -> Any:
-        """None if it is not there yet. Raises `LookupError` if it is no more."""
+        """None if the actor is not there yet. Raises `LookupError` if it is dead."""
         return ray.get(self._keeper.find_actor.remote(id))
 
     def end_actors(self, ids: list[str]) -> None:

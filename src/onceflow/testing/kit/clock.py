@@ -85,7 +85,7 @@ class Clock(Itself):
         action()
 
     def jump(self, to: float) -> None:
-        """Do everything that is due until then, and no more than that."""
+        """Run everything that is due until then, and nothing after it."""
         while self._timers and self._timers[0][0] <= to:
             self.ring()
         self._now = max(self._now, to)

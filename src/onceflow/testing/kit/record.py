@@ -34,7 +34,7 @@ class Attempt(msgspec.Struct, frozen=True):
     """Seconds since 1970, by the engine's clock."""
     outcome: Outcome = "running"
     error: str = ""
-    """What it raised."""
+    """The exception that it raised."""
 
     def __str__(self) -> str:
         what = "undo of " if self.undo else ""
@@ -120,7 +120,7 @@ class Record:
         return Attempts(line for line in self._lines if isinstance(line, Attempt) and line.undo == undo)
 
     def story(self) -> str:
-        """All of it, for people."""
+        """The whole record, as text."""
         if not self._lines:
             return "nothing ran"
         return "\n".join(f"{number:3}. {line}" for number, line in enumerate(self._lines, 1))

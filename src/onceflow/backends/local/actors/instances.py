@@ -82,7 +82,7 @@ class Instances:
         return found
 
     def job_ended(self, token: int) -> None:
-        """What it has made and not returned, and what it had for itself, is no longer needed."""
+        """Actors that the job made and did not return, and those it had for itself, are no longer needed."""
         self._living.job_ended(token)
 
     def is_host(self, token: int) -> bool:

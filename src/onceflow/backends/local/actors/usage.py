@@ -75,7 +75,7 @@ class Living:
         return instance
 
     def job_ended(self, token: int) -> None:
-        """What it has made and not returned, and what it had for itself, is no longer needed."""
+        """Actors that the job made and did not return, and those it had for itself, are no longer needed."""
         if self._made:
             self._made.pop(token, None)
         if self._used:
