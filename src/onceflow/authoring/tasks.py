@@ -307,7 +307,7 @@ class TaskDecorator:
     - `can_rollback=True`, as ExoFlow spells it: `effect="none"` without a rollback function.
     - `retry=3` or `retry=RetryPolicy(...)`: how often and how late it is repeated when it raises (never, by default).
     - `num_returns=2`: it returns a tuple of two, whose parts can be passed on apart: `a, b = split.bind(text)`.
-    - `name="..."`: how people see it. By default the function's name.
+    - `name="..."`: how users see it. By default the function's name.
     - `threads=True`: it runs in a thread, in a process that it shares with others: for functions that mostly wait, or
       that must share memory.
     - `cpus=4`, `memory="2GiB"`: what it needs while it runs. Tasks of one host run at the same time only if what they

@@ -80,7 +80,7 @@ class Run(State):
 
     @property
     def status(self) -> Status:
-        """Where the run stands, for people."""
+        """Where the run stands, for users."""
         if self.final is not None:
             return self.final
         if self.were_parked or any(effort.parked for effort in recovery.efforts(self)):
@@ -518,5 +518,5 @@ _HANDLERS: dict[type[events.Event], Callable[[State, Any], None]] = {
 
 
 def attempt_name(attempt: int) -> str:
-    """An attempt as people see it: `epoch.number`."""
+    """An attempt as users see it: `epoch.number`."""
     return f"{attempt >> EPOCH_BITS}.{attempt & (1 << EPOCH_BITS) - 1}"

@@ -32,7 +32,7 @@ class Live(msgspec.Struct, frozen=True, tag=2, array_like=True, gc=False):
 
 
 class Missing(Exception):
-    """What was to be found under this number is no more."""
+    """What was to be found under this number is gone."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"object {number} is no more")

@@ -69,7 +69,7 @@ def wrote(record: records.Wrote, values: Mapping[str, bytes]) -> Entry:
 
 
 def waits(node: str, deadline: float, key: str | None) -> Entry:
-    """`key` is that of the event, if one is waited for, for people."""
+    """`key` is that of the event, if one is waited for, for users."""
     return Entry(WAITS, node, _encode((deadline, key)))
 
 

@@ -130,7 +130,7 @@ class Outputs(msgspec.Struct):
     def lose(
         self, objects: Set[Object], saved: Callable[[str, int, int], Blob | None]
     ) -> tuple[list[tuple[str, int]], dict[Object, Blob]]:
-        """These objects are no more. `saved` finds what was saved of a node's part and attempt, and takes its place.
+        """These objects are gone. `saved` finds what was saved of a node's part and attempt, and takes its place.
         Returns the parts that cannot be read any more, and which blobs took the place of which objects."""
         gone: list[tuple[str, int]] = []
         replaced: dict[Object, Blob] = {}

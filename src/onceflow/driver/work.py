@@ -163,7 +163,7 @@ class Host(Protocol):
         """Seconds since 1970, as people see them: the clock may be set meanwhile."""
 
     def ended(self, driver: Driver) -> None:
-        """There is nothing more to do: the run is over, or waits for a person (`Driver.ending` says how), and all of
+        """There is nothing more to do: the run is over, or waits for a user (`Driver.ending` says how), and all of
         that is durable; or the driver was interrupted."""
 
 
@@ -171,7 +171,7 @@ class Store(Protocol):
     """Where the saved values of a run are."""
 
     def delete(self, reference: str) -> None:
-        """A blob that counts no more."""
+        """A blob that no longer counts."""
 
     def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], Part]:
         """What the journal has of these parts (node, part), each as it was saved last."""

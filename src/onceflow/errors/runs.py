@@ -198,7 +198,7 @@ class RunTimedOut(RunCancelled, TimeoutError):
 
 
 class RunPaused(OnceflowError):
-    """Raised when the result of a run is asked for that waits for a person: because it was paused, or because an
+    """Raised when the result of a run is asked for that waits for a user: because it was paused, or because an
     undo keeps failing. `task` is the task that cannot be undone, or None; what its rollback function raised last is the
     `__cause__`."""
 

@@ -28,7 +28,7 @@ class Role(msgspec.Struct, frozen=True):
 
     kind: Kind
     name: str
-    """Of the node, as people see it."""
+    """Of the node, as users see it."""
     chunk: int = 0
     """Items that go into a chunk; 0 if that is found out by measuring."""
     limit: int = 0

@@ -181,7 +181,7 @@ def skipped(job: Job) -> Outcome:
 
 
 def without_input(job: Job, missing: Missing) -> Outcome:
-    """The outcome of a job that was not started, because what it reads is no more."""
+    """The outcome of a job that was not started, because what it reads is gone."""
     close_actors(job.token)
     take_lost(job.token)
     return msgspec.structs.replace(skipped(job), gone=[missing.number])

@@ -1,7 +1,7 @@
 """Live objects on their way to shared memory, as the pool sees it.
 
 Each is asked for once, however many wait for it. Its maker answers with the place, or with what was in the way; or it
-dies, and the object is no more.
+dies, and the object is gone.
 """
 
 from __future__ import annotations

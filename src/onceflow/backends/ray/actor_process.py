@@ -86,7 +86,7 @@ class Host:
 
     @ray.method(concurrency_group="begin")
     def restore(self, snapshot: bytes | Live) -> Kind | Failure | None:
-        """None if the snapshot is no more."""
+        """None if the snapshot is gone."""
 
         try:
             content = snapshot if isinstance(snapshot, bytes) else self._store.read(snapshot).joined()

@@ -320,7 +320,7 @@ class RayPool:
         """How many jobs can run at a time, as far as is known."""
         return int(sum([station.cpus for station in self._stations.values()]))
 
-    # -- who gets what -------------------------------------------------------------------------------------------------
+    # -- dispatch ------------------------------------------------------------------------------------------------------
 
     def _enqueue(self, job: Job) -> None:
         if job.needy or job.resources or job.placement:
@@ -442,7 +442,7 @@ class RayPool:
             self._away.lengthen(time.clock_gettime(time.CLOCK_BOOTTIME) + seconds)
 
     def _lost_station(self, station: Station) -> None:
-        """The outcomes of its jobs are unknown until it is certain that they run no more."""
+        """The outcomes of its jobs are unknown until it is certain that they no longer run."""
         self._stations.pop(station.node, None)
         wait = max(0.0, station.over - time.monotonic())
         timer = threading.Timer(wait, lambda: self._inbox.post(lambda: self._ended_with(station)))

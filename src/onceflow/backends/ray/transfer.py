@@ -116,7 +116,7 @@ class Carriers:
         self._carry(bring)
 
     def watch(self, actor: str, ended: Callable[[], None]) -> None:
-        """Has `ended` called when an actor is no more."""
+        """Has `ended` called when an actor is gone."""
 
         def watch(store: Store) -> None:
             try:

@@ -76,7 +76,7 @@ class Lost(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """Proof that a stopped or lost attempt (or undo) runs no more and can have no further effect (design 2.6). If it
+    """Proof that a stopped or lost attempt (or undo) no longer runs and can have no further effect (design 2.6). If it
     never `started`, it had none before, either."""
 
     node: str

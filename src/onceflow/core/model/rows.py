@@ -382,7 +382,7 @@ class Refs:
         self.told = told
         """The journal has this description, together with a save of the attempt."""
         self.replaced = replaced
-        """The journal has saves of an output with other refs, which count no more."""
+        """The journal has saves of an output with other refs, which no longer count."""
 
     def held_by(self, declared: int) -> int:
         """Mask over `parts` of those that these declared parts hold."""

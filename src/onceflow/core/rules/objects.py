@@ -15,7 +15,7 @@ for them. So an unsettled row that reads a ref of that chain finds a row between
 
 **Actors.** A version of an actor is a ref part of the output that holds it, made by the task that returned it. A row
 that reads the part may **share** it with others, or **take** it, as the graph says (`Node.takes`): then it changes the
-actor, and the version that it found is no more, unless that is to be saved. In that case a snapshot was taken when it
+actor, and the version that it found is gone, unless that is to be saved. In that case a snapshot was taken when it
 was made, which is in memory until it is saved: so for core a version that is to be saved stays available, and one that
 is not is lost when another row takes it. What follows is the business of the usual rules: a row that needs a lost
 version has its maker run again.

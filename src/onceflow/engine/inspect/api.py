@@ -64,7 +64,7 @@ class Inspecting(Parts):
         return {name: packed_outputs.unpack(value) for name, value in packed.items()}
 
     def shown_variables(self, run: str) -> dict[str, Any]:
-        """A preview of the same for people, without importing or calling anything: values of classes that are not
+        """A preview of the same for users, without importing or calling anything: values of classes that are not
         Python's own are shown by the names of these, and what is too large or too deep is left out."""
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)

@@ -108,7 +108,7 @@ class DrivenRuns:
         for driver, _ in list(self.active.values()):
             driver.interrupt(why(driver))
 
-    # -- what workers tell ---------------------------------------------------------------------------------------------
+    # -- reports of workers --------------------------------------------------------------------------------------------
 
     def answered(self, driver: Driver, work: Work, report: Report) -> None:
         self.counts.answered[type(report), work.undo] += 1

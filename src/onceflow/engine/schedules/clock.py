@@ -3,7 +3,7 @@
 `Keeper.look` does everything that is to be done now, and returns when to look again. It remembers nothing that matters:
 each look begins with the rows in the journal, so it does not matter which engine looked before, or died while it did.
 
-It also goes on with runs of schedules whose engine is no more. No caller waits for those, so nothing else would.
+It also goes on with runs of schedules whose engine is gone. No caller waits for those, so nothing else would.
 
 `Clockwork` is the thread in which an engine looks. User code runs in it (modules are imported, graphs are built), so it
 is not that of the loop.

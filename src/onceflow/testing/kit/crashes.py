@@ -22,7 +22,7 @@ class CrashPoint(msgspec.Struct, frozen=True):
     numbers: tuple[int, ...]
     """Which of all moments, counted from 1."""
     places: tuple[str, ...]
-    """The same for people."""
+    """The same for users."""
     seed: int | None = None
 
     def engine(self) -> MemoryEngine:

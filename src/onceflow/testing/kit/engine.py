@@ -187,7 +187,7 @@ class MemoryEngine(Engine, Itself):
 
     @property
     def story(self) -> str:
-        """Everything that happened, crashes too, for people."""
+        """Everything that happened, crashes too, for users."""
         return self._record.story()
 
     def assert_ran(self, *tasks: AnyTask, in_order: bool = False, times: int = 0) -> None:

@@ -258,7 +258,7 @@ class Stage:
     def now(self) -> float:
         return self._clock.now
 
-    # -- what the crew tells -------------------------------------------------------------------------------------------
+    # -- reports of the crew -------------------------------------------------------------------------------------------
 
     def answered(self, driver: Driver, work: Work, report: Report) -> None:
         self.runs.answered(driver, work, report)
