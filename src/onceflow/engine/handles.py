@@ -45,7 +45,7 @@ they are of passing interest, and must not take the place of others."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened to a run. `failed`: it raised `detail`; `lost`: the worker died; `status`: the run's
+    """An event of a run. `failed`: it raised `detail`; `lost`: the worker died; `status`: the run's
     status changed to `detail`; `missed`: so many events (`detail`) were too many to be kept; `unheard`: another engine
     drives the run and cannot be asked for its events, because of `detail`."""
 
@@ -305,7 +305,7 @@ class Completion:
 
 
 class RunHandle(Generic[R]):
-    """A run that goes on, perhaps in another process.
+    """A run in progress, perhaps in another process.
 
     Ask for its `result()`, or `await` it. Iterating over it, with `for` or `async for`, gives its events as they
     happen, until it ends; each event is given once, to the first iterator.
@@ -373,7 +373,7 @@ class RunHandle(Generic[R]):
         return value
 
     def wait(self) -> None:
-        """Waits until the run has ended, however it does. Ctrl-C means what it means for `run`: it stops the run, which
+        """Waits until the run has ended, in any way. Ctrl-C means what it means for `run`: it stops the run, which
         keeps what it has; tasks with an effect may finish, and a second Ctrl-C does not wait for them. A run that
         another process drives goes on."""
         self._look_after()

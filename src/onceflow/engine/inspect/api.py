@@ -95,7 +95,7 @@ class Inspecting(Parts):
         return self._listing.find(run)
 
     def list_tasks(self, run: str) -> list[TaskInfo]:
-        """What is known about the tasks of a run, by id or name, in the order of its graph; those of a returned graph
+        """Information about the tasks of a run, by id or name, in the order of its graph; those of a returned graph
         stand behind the task that returned it. The engine that drives the run is asked, also in another process; if
         that does not answer, or no engine drives it, this is what the journal has (`TaskInfo.live` is then false).
 
@@ -121,7 +121,7 @@ class Inspecting(Parts):
         return list_fibers(self._home, self._listing.row(run).id)
 
     def deploy_check(self, module: str) -> list[FiberOutlook]:
-        """What would become of the fibers of runs that have not ended, or have failed, if they went on in the code of
+        """What would happen to the fibers of runs that have not ended, or have failed, if they continued in the code of
         this module, and of those inside it, as this process has imported it or imports it now: for each that has to do
         with it, whether its code is the same, it is pinned, it moves, or is lost, and why. Nothing is changed, and
         apart from the import none of the user's code is called. Raises `InvalidOption` if there is no such module, nor
@@ -136,8 +136,8 @@ class Inspecting(Parts):
         return deploy_check(self._home, self.list_runs(status=going, limit=None), module)
 
     def why(self, run: str, task: str | None = None) -> Why:
-        """What a run waits for, or one task of it: the tasks at which it stands, what each does or waits for (a worker,
-        a save, a delay, a person), and how many others wait behind it. Raises `NoSuchRun` and `NoSuchTask`.
+        """What a run waits for, or one task of it: the tasks that block it, what each does or waits for (a worker, a
+        save, a delay, a user), and how many others wait behind it. Raises `NoSuchRun` and `NoSuchTask`.
 
             for obstacle in why("trip-17").obstacles:
                 print(obstacle.task, obstacle.text)
@@ -165,7 +165,7 @@ class Inspecting(Parts):
         before: str | None = None,
         limit: int | None = 100,
     ) -> list[RunInfo]:
-        """What is known about runs, newest first. `name` is the beginning of a name; `metadata` has members that those
+        """Information about runs, newest first. `name` is the beginning of a name; `metadata` has members that those
         of the runs have, too. With `before`, the id of a run, only older ones are listed: that of the last one leads to
         the next page. `limit=None` lists all.
 
@@ -178,7 +178,7 @@ class Inspecting(Parts):
         )
 
     def changed_code(self, run: str) -> dict[str, str | None]:
-        """The tasks of a run whose code is known to be another one now than when it was recorded, each with the version
+        """The tasks of a run whose code is known to have changed since it was recorded, each with the version
         that it has now, or None if it is gone. Imports the modules of the tasks, as resuming the run would."""
         from onceflow.engine.inspect.code_changes import changed_code  # as above
 
@@ -192,9 +192,9 @@ class Inspecting(Parts):
             return decode_settings(loaded.settings).onceflow
 
     def list_attempts(self, run: str) -> list[AttemptInfo]:
-        """What was measured of the attempts of a run, by id or name, in the order in which they ended: when they
-        started, how long they took, what became of them. Nothing waits for measurements, and a crash may take the last
-        ones. Of a very long run only the last ones are returned.
+        """Measurements of the attempts of a run, by id or name, in the order in which they ended: start, duration,
+        outcome. Nothing waits for measurements, and a crash may take the last ones. Of a very long run only the last
+        ones are returned.
 
             for attempt in list_attempts("trip-17"):
                 print(attempt.id, attempt.seconds, attempt.outcome)
@@ -203,13 +203,13 @@ class Inspecting(Parts):
         return self._past.attempts(self._listing.row(run).id)
 
     def estimate(self, run: str) -> Estimate | None:
-        """How many seconds a run that is going on will probably take from now, by id or name: a range, from what its
+        """How many seconds a run in progress will probably take from now, by id or name: a range, from what its
         tasks took in earlier runs of the same workflow and in this one, and from the progress that running tasks
         report.
 
         None if no engine drives the run, or something is left of which nothing is known yet. It counts as if the run
-        had the workers of this engine for itself. All its tasks are looked at, so do not ask all the time if they are
-        thousands.
+        had the workers of this engine for itself. The cost grows with the number of tasks, so do not poll it for
+        thousands of tasks.
 
             if (left := estimate("trip-17")) is not None:
                 print(f"{left.low:.0f} to {left.high:.0f} s, going by {left.samples} samples")
@@ -244,8 +244,8 @@ class Inspecting(Parts):
         )
 
     def size(self, run: str) -> int:
-        """How many bytes a run takes, by id or name: what it was given and what it has saved, without what database and
-        file system add."""
+        """The size of a run in bytes, by id or name: its arguments and saved outputs, without the overhead of database
+        and file system."""
         self._check_open()
         return self._listing.size(self._listing.row(run).id)
 
@@ -263,10 +263,10 @@ class Inspecting(Parts):
     ) -> Iterator[LogLine]:
         """What the tasks of a run, by id or name, have printed and logged, oldest first, wherever it was or is driven.
 
-        Only what fits: of one task (and of those nested in it), one attempt (`"1.2"`), one stream (`"stdout"`,
-        `"stderr"`, `"log"`), not before `since` (seconds since 1970). With `level` only records of `logging`, from that
-        level on. With `tail` only the last so many of what is there; with `follow=True` it goes on with what comes,
-        until no engine drives the run any more.
+        Filters: one task (and of those nested in it), one attempt (`"1.2"`), one stream (`"stdout"`, `"stderr"`,
+        `"log"`), not before `since` (seconds since 1970). With `level` only records of `logging`, from that level on.
+        With `tail` only the last `tail` lines; with `follow=True` new lines follow, until no engine drives the run any
+        more.
 
             for line in logs("trip-17", level="WARNING"):
                 print(line.task, line.text)
@@ -283,7 +283,7 @@ class Inspecting(Parts):
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The output of a run, or of one of its tasks (by its id in the graph). Does not wait.
 
-        Only what is saved and can never change any more is handed out; raises `NoOutput`, which says why, otherwise.
+        Returns only an output that is saved and final; otherwise raises `NoOutput`, which says why.
         """
         self._check_open()
         row = self._listing.row(run)
