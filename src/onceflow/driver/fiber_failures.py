@@ -29,7 +29,7 @@ class Awaited(NamedTuple):
     outcome: tuple[str, int]
     """(node, part) that holds its error, if it has raised one."""
     uncertain: bool
-    """Whether it may have happened all the same, if so."""
+    """Whether it may have happened despite the error."""
 
 
 def awaited_by(segment: Row) -> list[Awaited]:

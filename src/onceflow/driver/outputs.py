@@ -38,7 +38,7 @@ class Outputs(msgspec.Struct):
     """The last output of each node, by its attempt."""
 
     _parts: dict[str, tuple[int, list[Part | None]]] = {}
-    """Node → the attempt and its parts; None for a part that is saved, but not at hand."""
+    """Node → the attempt and its parts; None for a part that is saved, but not in memory."""
     _private: dict[str, Sequence[Part]] = {}
     """Node → what was rebuilt for undos only."""
     described: dict[str, Sequence[RefPart]] = {}

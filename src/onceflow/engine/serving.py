@@ -171,7 +171,7 @@ class Serving:
 
 
 def drain(hub: Hub, grace: float) -> None:
-    """Lets go of everything that is driven here: what has an effect has so many seconds to end."""
+    """Releases all runs that are driven here: tasks with an effect have `grace` seconds to end."""
 
     def let_go(how: Callable[[str, OnceflowError], None]) -> None:
         for run in hub.running:

@@ -418,14 +418,14 @@ class Journal(Protocol):
         """Everything about a run, as one consistent view that lasts until the context ends. Raises `NoSuchRun`."""
 
     def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
-        """Those of these runs that have at most so many entries. What is read of a run may be newer than its row: a
+        """The runs of these that have at most `most` entries. What is read of a run may be newer than its row: a
         claim with the epoch of that row detects it."""
 
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         """The run and the references of all blobs that its entries name, as one consistent view."""
 
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
-        """Those of these kinds among the last so many of a run, in their order. None of a run that is not there."""
+        """The entries of these kinds among the last `among` of a run, in order. None of a run that does not exist."""
 
     def commands(self, owner: str) -> list[Command]:
         """The commands for runs that this engine claimed last, in the order in which they were sent."""

@@ -35,7 +35,7 @@ LOGS = "logs"
 SUFFIX = ".jsonl"
 
 SEGMENTS = 8
-"""Into so many a log is divided that is as long as it may be. That part of it is dropped at a time."""
+"""Number of parts of a log of maximum size. One part is dropped at a time."""
 
 MOST_OPEN = 16
 """Files that a writer keeps open."""

@@ -61,7 +61,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
 """Seconds between two attempts to get SQLite's own lock while a stranger holds it."""
 
 IDLE_CHECKS = 20
-"""After so many without a wait the thread that watches ends."""
+"""Checks without a wait after which the watching thread ends."""
 
 DIGITS = 5
 """Of a second's fraction. SQLite's JSON, through which rows are looked up, keeps no more."""

@@ -36,7 +36,7 @@ ESTIMATE = 3.0
 """Seconds for which an estimate is good."""
 
 SHARE = 20
-"""The pause after a look is at least so many times as long as the look."""
+"""The pause after a look is at least this many times as long as the look."""
 
 
 class View(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)?\s*([smhd])\s*")
 
 
 class Rate(msgspec.Struct, frozen=True, array_like=True):
-    """So many in so many seconds."""
+    """A rate limit: a number per period in seconds."""
 
     count: float
     seconds: float

@@ -71,7 +71,7 @@ class Waiting:
             del self._levels[wish.priority]
 
     def put_back(self, wish: Wish) -> None:
-        """It was taken, in vain: it comes before all others of its priority."""
+        """It was taken without being admitted: it comes before all others of its priority."""
         level = self._levels.get(wish.priority, {})
         group = level.pop((wish.run, wish.key), {})
         self._levels[wish.priority] = {(wish.run, wish.key): {wish.number: wish, **group}, **level}

@@ -34,7 +34,7 @@ class Doorman:
         self._driven: set[Driver] = set()
         """Those that are, if they are counted."""
         self._outside = Waiting()
-        """Runs that wait because so many are."""
+        """Runs that wait because the limit of driven runs is reached."""
         self._asking: dict[tuple[Driver, str], int] = {}
         """Node of a run → its wish. The empty one is the run as a whole."""
         self.holding: dict[Attempt, int] = {}
